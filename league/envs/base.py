@@ -1,0 +1,173 @@
+"""The batched game interface: N matches at once, turn-based or simultaneous, any number of seats.
+
+The loop of whoever plays:
+
+    game.reset(slots, seeds)                    start matches in some slots
+    while game.active.any():
+        blocks = game.due()                     which (slot, seat) must act now, and what each sees
+        transition = game.step([choose(b) for b in blocks])
+        ... transition.ended names the slots that are free again: reset them or leave them
+
+A game fills the underscored methods; this class keeps what is the same for all: which slots are
+active, step limits, rewards to every seat, and forfeits for illegal actions.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+from storage.records import EndReason
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """n decisions that are due, of seats that share their spaces. Valid until the next `step`."""
+
+    slot: npt.NDArray[np.int64]  # [n]
+    seat: npt.NDArray[np.int64]  # [n]
+    observation: npt.NDArray  # [n, *observation_space.shape]
+    mask: npt.NDArray[np.bool_]  # [n, num_actions]; at least one True per row
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """What one step did. Arrays are the game's own buffers: valid until the next `step`."""
+
+    rewards: npt.NDArray[np.float32]  # [num_slots, num_seats]: of this step, to every seat
+    ended: npt.NDArray[np.int64]  # [k] slots whose match ended
+    truncated: npt.NDArray[np.bool_]  # [k]: cut by the step limit (False: terminated)
+    reason: npt.NDArray[np.int8]  # [k], values of EndReason
+    forfeited: npt.NDArray[np.bool_]  # [k, num_seats]: seats that forfeited
+
+
+class BatchedGame(ABC):
+    """`num_slots` matches of one game, stepped together.
+
+    `step_limit`: decisions of one match after which it is truncated; None: the game's own end only.
+    """
+
+    id: ClassVar[str]
+    num_seats: int
+    observation_spaces: tuple[gymnasium.spaces.Box, ...]  # one per seat
+    action_spaces: tuple[gymnasium.spaces.Discrete, ...]  # one per seat
+    loss_reward: float = -1.0  # the lowest return a seat can get; what a forfeit costs
+    draw_possible: bool = True
+
+    def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
+        if num_slots < 1:
+            raise ValueError(f"{self.id}: num_slots is {num_slots}, expected at least 1")
+        if step_limit is not None and step_limit < 1:
+            raise ValueError(f"{self.id}: step_limit is {step_limit}, expected at least 1, or none")
+        self.num_slots = num_slots
+        self.step_limit = step_limit
+        self.active = np.zeros(num_slots, dtype=np.bool_)
+        self.env_steps = np.zeros(num_slots, dtype=np.int32)  # decisions so far, by slot
+        self.shared_spaces = all(o == self.observation_spaces[0] for o in self.observation_spaces) and all(
+            a == self.action_spaces[0] for a in self.action_spaces
+        )
+        self._due: list[Decisions] = []
+        self._rewards = np.zeros((num_slots, self.num_seats), dtype=np.float32)
+        self._over = np.zeros(num_slots, dtype=np.bool_)
+        self._truncated = np.zeros(num_slots, dtype=np.bool_)
+        self._reason = np.zeros(num_slots, dtype=np.int8)
+        self._forfeited = np.zeros((num_slots, self.num_seats), dtype=np.bool_)
+
+    def reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        """Start a new match in each of `slots` [k], its chance events drawn from `seeds` [k] alone."""
+        self.active[slots] = True
+        self.env_steps[slots] = 0
+        self._reset(slots, seeds)
+
+    def due(self) -> list[Decisions]:
+        """All decisions that must be taken now, in blocks of seats that share their spaces."""
+        slot, seat = self._turn()
+        if self.shared_spaces:
+            groups = [(slot, seat)] if len(slot) else []
+        else:
+            groups = [(slot[seat == s], seat[seat == s]) for s in range(self.num_seats) if (seat == s).any()]
+        self._due = [Decisions(i, s, self.observe(i, s), self.legal(i, s)) for i, s in groups]
+        return self._due
+
+    def step(self, actions: Sequence[npt.NDArray[np.int64]]) -> Transition:
+        """Take one action for each decision of the last `due`, block by block."""
+        blocks = self._due
+        if len(actions) != len(blocks):
+            raise ValueError(
+                f"{self.id}: {len(actions)} blocks of actions for {len(blocks)} blocks of decisions"
+            )
+        slot = blocks[0].slot if len(blocks) == 1 else np.concatenate([b.slot for b in blocks])
+        seat = blocks[0].seat if len(blocks) == 1 else np.concatenate([b.seat for b in blocks])
+        action = np.asarray(
+            actions[0] if len(actions) == 1 else np.concatenate(list(actions)), dtype=np.int64
+        )
+        if action.shape != slot.shape:
+            raise ValueError(f"{self.id}: {action.shape} actions for {len(slot)} decisions")
+        allowed = np.concatenate([_is_legal(b.mask, a) for b, a in zip(blocks, actions, strict=True)])
+        np.add.at(self.env_steps, slot, 1)
+        self._rewards.fill(0.0)
+        self._over.fill(False)
+        self._reason.fill(EndReason.FINISHED)
+        self._forfeited.fill(False)
+        self._truncated.fill(False)
+        if not allowed.all():
+            self._forfeit(slot[~allowed], seat[~allowed])
+            plays_on = ~self._over[slot]
+            slot, seat, action = slot[plays_on], seat[plays_on], action[plays_on]
+        self._play(slot, seat, action)
+        if self.step_limit is not None:
+            late = self.active & ~self._over & (self.env_steps >= self.step_limit)
+            self._over |= late
+            self._truncated |= late
+            self._reason[late] = EndReason.STEP_LIMIT
+        ended = np.flatnonzero(self._over)
+        self.active[ended] = False
+        self._due = []
+        return Transition(
+            self._rewards, ended, self._truncated[ended], self._reason[ended], self._forfeited[ended]
+        )
+
+    def _forfeit(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
+        """End these matches: offenders get the loss reward, their opponents share what they lose."""
+        self._forfeited[slot, seat] = True
+        lost = self._forfeited[slot]
+        offenders = lost.sum(axis=1, keepdims=True)
+        others = np.maximum(self.num_seats - offenders, 1)
+        self._rewards[slot] = np.where(lost, self.loss_reward, -self.loss_reward * offenders / others)
+        self._over[slot] = True
+        self._reason[slot] = EndReason.ILLEGAL_ACTION
+
+    @abstractmethod
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        """What these seats see now: [n, *shape]. The seats share their observation space."""
+
+    @abstractmethod
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which actions these seats may take now: [n, num_actions]."""
+
+    @abstractmethod
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None: ...
+
+    @abstractmethod
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(slot, seat) of every decision due in the active slots, ordered by slot, then seat."""
+
+    @abstractmethod
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        """Apply legal actions: write `self._rewards[slot, seat]`, mark finished slots in `self._over`."""
+
+
+def _is_legal(mask: npt.NDArray[np.bool_], action: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    inside = (action >= 0) & (action < mask.shape[1])
+    return inside & mask[np.arange(len(action)), np.where(inside, action, 0)]

@@ -1,0 +1,91 @@
+"""Experience on its way from runner to learner: `Episodes`, many sequences as one set of arrays.
+
+An episode is one learning seat's consecutive steps in one match. Thousands leave a runner at
+once, so they travel as flat arrays with offsets; `episodes[i]` is the record of one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """T consecutive steps of one seat. `bootstrap` is what it saw next, if it was not terminated."""
+
+    match_id: int
+    seat: int
+    version: int
+    observation: npt.NDArray  # [T, *shape]
+    mask: npt.NDArray[np.bool_]  # [T, num_actions]
+    action: npt.NDArray[np.int64]  # [T]
+    log_prob: npt.NDArray[np.float32]  # [T], under the weights that acted
+    reward: npt.NDArray[np.float32]  # [T], everything received after this action until the next
+    bootstrap: npt.NDArray | None  # [*shape], or None when the match terminated
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """E episodes of one player, N steps in all, concatenated episode by episode."""
+
+    player: str
+    offset: npt.NDArray[np.int64]  # [E + 1]; episode e is steps offset[e] : offset[e + 1]
+    match_id: npt.NDArray[np.int64]  # [E]
+    seat: npt.NDArray[np.int8]  # [E]
+    version: npt.NDArray[np.int64]  # [E], learner updates behind the weights that acted
+    terminated: npt.NDArray[np.bool_]  # [E]; False: truncated, value continues at `bootstrap`
+    observation: npt.NDArray  # [N, *shape]
+    mask: npt.NDArray[np.bool_]  # [N, num_actions]
+    action: npt.NDArray[np.int64]  # [N]
+    log_prob: npt.NDArray[np.float32]  # [N]
+    reward: npt.NDArray[np.float32]  # [N]
+    bootstrap: npt.NDArray  # [K, *shape], one for each episode that was not terminated, in order
+
+    def __len__(self) -> int:
+        return len(self.match_id)
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.action)
+
+    def __getitem__(self, e: int) -> Episode:
+        if not 0 <= e < len(self):
+            raise IndexError(f"episode {e} of {len(self)}")
+        steps = slice(int(self.offset[e]), int(self.offset[e + 1]))
+        bootstrap = None if self.terminated[e] else self.bootstrap[np.count_nonzero(~self.terminated[:e])]
+        return Episode(
+            match_id=int(self.match_id[e]),
+            seat=int(self.seat[e]),
+            version=int(self.version[e]),
+            observation=self.observation[steps],
+            mask=self.mask[steps],
+            action=self.action[steps],
+            log_prob=self.log_prob[steps],
+            reward=self.reward[steps],
+            bootstrap=bootstrap,
+        )
+
+    @staticmethod
+    def concatenate(parts: Sequence[Episodes]) -> Episodes:
+        """All episodes of `parts` (one player, at least one part) as one."""
+        if len(parts) == 1:
+            return parts[0]
+        lengths = np.concatenate([np.diff(p.offset) for p in parts])
+        return Episodes(
+            player=parts[0].player,
+            offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            match_id=np.concatenate([p.match_id for p in parts]),
+            seat=np.concatenate([p.seat for p in parts]),
+            version=np.concatenate([p.version for p in parts]),
+            terminated=np.concatenate([p.terminated for p in parts]),
+            observation=np.concatenate([p.observation for p in parts]),
+            mask=np.concatenate([p.mask for p in parts]),
+            action=np.concatenate([p.action for p in parts]),
+            log_prob=np.concatenate([p.log_prob for p in parts]),
+            reward=np.concatenate([p.reward for p in parts]),
+            bootstrap=np.concatenate([p.bootstrap for p in parts]),
+        )

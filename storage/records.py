@@ -1,0 +1,259 @@
+"""The shared nouns, frozen: what flows between the rooms and what is remembered.
+
+Every competitor has one id, a string: a snapshot's id (`main-0@120000`), a player's name
+(`main-0`) or a bot's name (`random`). Ids are never parsed: role and kind are fields.
+
+Matches and results exist in two forms. One at a time they are records (`Match`, `MatchResult`);
+by the thousand they travel as arrays (`MatchBatch`, `ResultBatch`), whose `[i]` gives the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from typing import ClassVar, NewType
+
+import numpy as np
+import numpy.typing as npt
+
+Role = NewType("Role", str)
+"""Name of a set of rules that players share: `main`, `main_exploiter`, or a user's own."""
+
+MAIN = Role("main")
+MAIN_EXPLOITER = Role("main_exploiter")
+LEAGUE_EXPLOITER = Role("league_exploiter")
+
+
+class Purpose(StrEnum):
+    """What a match is played for. Only training matches are learned from."""
+
+    TRAINING = "training"
+    EVALUATION = "evaluation"
+    TOURNAMENT = "tournament"
+
+
+class Outcome(IntEnum):
+    """How a match ended for one seat. A forfeit counts as a loss."""
+
+    WIN = 0
+    DRAW = 1
+    LOSS = 2
+    FORFEIT = 3
+
+
+class EndReason(IntEnum):
+    """Why a match ended."""
+
+    FINISHED = 0
+    ILLEGAL_ACTION = 1
+    STEP_LIMIT = 2
+    CRASH = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An immutable policy at a step of its player's training."""
+
+    snapshot_id: str
+    player: str
+    role: Role
+    env_steps: int
+    updates: int
+    parent_id: str | None
+    blob_hash: str
+    bytes: int
+    architecture: str
+    created_at: float  # seconds since the epoch
+    reason: str
+
+    @property
+    def competitor(self) -> str:
+        return self.snapshot_id
+
+
+@dataclass(frozen=True, slots=True)
+class LivePlayer:
+    """A member that learns, as it plays now."""
+
+    player: str
+    role: Role
+
+    @property
+    def competitor(self) -> str:
+        return self.player
+
+
+@dataclass(frozen=True, slots=True)
+class Bot:
+    """A scripted competitor."""
+
+    name: str
+
+    @property
+    def competitor(self) -> str:
+        return self.name
+
+
+Competitor = Snapshot | LivePlayer | Bot
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Who sits in one place of a match, and whether it learns from what it sees there."""
+
+    competitor: str
+    learning: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """One pairing, all seats drawn at once."""
+
+    match_id: int
+    seed: int
+    purpose: Purpose
+    match_type: str
+    env: str
+    seats: tuple[Seat, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """What happened in a match: the fact that is stored. Tuples have one entry per seat."""
+
+    match: Match
+    outcomes: tuple[Outcome, ...]
+    scores: tuple[float, ...]
+    ranks: tuple[int, ...]  # 0 is best; tied seats share the lower number
+    env_steps: int
+    reason: EndReason
+    started_at: float  # seconds since the epoch
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class MatchBatch:
+    """M matches of S seats, drawn together, as arrays."""
+
+    env: str
+    purpose: Purpose
+    match_types: tuple[str, ...]
+    competitors: tuple[str, ...]
+    match_id: npt.NDArray[np.int64]  # [M]
+    seed: npt.NDArray[np.int64]  # [M], non-negative
+    match_type: npt.NDArray[np.int16]  # [M], indices into match_types
+    seat: npt.NDArray[np.int32]  # [M, S], indices into competitors
+    learning: npt.NDArray[np.bool_]  # [M, S]
+
+    def __len__(self) -> int:
+        return len(self.match_id)
+
+    @property
+    def num_seats(self) -> int:
+        return self.seat.shape[1]
+
+    def __getitem__(self, i: int) -> Match:
+        seats = tuple(
+            Seat(self.competitors[c], bool(learns))
+            for c, learns in zip(self.seat[i], self.learning[i], strict=True)
+        )
+        return Match(
+            match_id=int(self.match_id[i]),
+            seed=int(self.seed[i]),
+            purpose=self.purpose,
+            match_type=self.match_types[self.match_type[i]],
+            env=self.env,
+            seats=seats,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResultBatch:
+    """The results of the M matches of one `MatchBatch`, in the same order, as arrays."""
+
+    matches: MatchBatch
+    outcome: npt.NDArray[np.int8]  # [M, S], values of Outcome
+    score: npt.NDArray[np.float32]  # [M, S], sum of rewards
+    rank: npt.NDArray[np.int8]  # [M, S], 0 is best
+    env_steps: npt.NDArray[np.int32]  # [M], decisions taken by all seats
+    reason: npt.NDArray[np.int8]  # [M], values of EndReason
+    started_at: npt.NDArray[np.float64]  # [M], seconds since the epoch
+    seconds: npt.NDArray[np.float32]  # [M]
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def __getitem__(self, i: int) -> MatchResult:
+        return MatchResult(
+            match=self.matches[i],
+            outcomes=tuple(Outcome(o) for o in self.outcome[i]),
+            scores=tuple(float(s) for s in self.score[i]),
+            ranks=tuple(int(r) for r in self.rank[i]),
+            env_steps=int(self.env_steps[i]),
+            reason=EndReason(self.reason[i]),
+            started_at=float(self.started_at[i]),
+            seconds=float(self.seconds[i]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RatingChange:
+    """A competitor's rating after a batch of results."""
+
+    competitor: str
+    mu: float
+    sigma: float
+    games: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a LeagueBuilder wants done, why, and the numbers that triggered it."""
+
+    kind: ClassVar[str]
+    player: str
+    reason: str
+    evidence: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freeze(Decision):
+    """Store the player's present weights as a new snapshot and seat it in the league."""
+
+    kind: ClassVar[str] = "freeze"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reset(Decision):
+    """Give the player the weights of `target` (a snapshot id)."""
+
+    kind: ClassVar[str] = "reset"
+    target: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Add(Decision):
+    """Seat a new player."""
+
+    kind: ClassVar[str] = "add"
+    role: Role
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retire(Decision):
+    """Take the snapshot `target` out of matchmaking; it stays stored."""
+
+    kind: ClassVar[str] = "retire"
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateRecord:
+    """What one learner reported over one stretch of updates (means over the stretch)."""
+
+    player: str
+    updates: int  # optimizer steps of this player so far
+    env_steps: int  # decisions this player has been trained on so far
+    lag: float  # updates between the weights that acted and those that learned
+    metrics: Mapping[str, float]  # policy_loss, value_loss, entropy, gradient_norm, ...
