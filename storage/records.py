@@ -154,10 +154,8 @@ class MatchBatch:
         return self.seat.shape[1]
 
     def __getitem__(self, i: int) -> Match:
-        seats = tuple(
-            Seat(self.competitors[c], bool(learns))
-            for c, learns in zip(self.seat[i], self.learning[i], strict=True)
-        )
+        row = zip(self.seat[i], self.learning[i], strict=True)
+        seats = tuple(Seat(self.competitors[c], bool(learns)) for c, learns in row)
         return Match(
             match_id=int(self.match_id[i]),
             seed=int(self.seed[i]),
