@@ -1,0 +1,44 @@
+"""Train and evaluate leagues of game-playing policies, with immutable snapshots at the centre.
+
+run = league.train("configs/connect_four.yaml")      train; returns the run folder
+policy = league.load_policy(run, "main-0")           an object that acts on observations
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from league.models.policy import Actor
+
+__all__ = ["load_policy", "train"]
+
+
+def train(
+    config: str | Path | Mapping[str, Any],
+    run: str | Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    resume: bool = False,
+) -> Path:
+    """Train the league of `config` (a YAML file or a mapping) and return its run folder.
+
+    `run` defaults to runs/<name>. Raises league.config.ConfigError and storage.errors.StorageError.
+    """
+    from league.config import load
+    from league.train import train as train_settings
+
+    settings = load(config, overrides)
+    return train_settings(settings, Path(run or Path("runs") / settings.name), resume=resume)
+
+
+def load_policy(run: str | Path, competitor: str) -> Actor:
+    """The policy of a snapshot (id or unique prefix), player (newest snapshot) or bot of a run.
+
+    Its `act(observation, mask, rng, greedy=False)` takes [n, *shape] and [n, num_actions].
+    """
+    from league.tournament import load_actor
+
+    return load_actor(Path(run), competitor)

@@ -1,19 +1,23 @@
 """What can go wrong with memory, each as one sentence: where, found, expected, remedy."""
 
 
+class Mistake(Exception):
+    """What a user can put right: its message says where, found, expected, remedy (exit code 2)."""
+
+
 class StorageError(Exception):
     """Any failure of storage; its message is complete enough to be shown to a user as it is."""
 
 
-class RunExists(StorageError):
+class RunExists(StorageError, Mistake):
     """A new run was asked for where one already lies."""
 
 
-class NotARun(StorageError):
+class NotARun(StorageError, Mistake):
     """The folder is no run folder, or was written by a version that this one cannot read."""
 
 
-class RunLocked(StorageError):
+class RunLocked(StorageError, Mistake):
     """Another process is writing this run."""
 
 
@@ -25,9 +29,13 @@ class CorruptBlob(StorageError):
     """A blob's bytes do not hash to its name, or are not safetensors."""
 
 
-class UnknownSnapshot(StorageError):
+class UnknownSnapshot(StorageError, Mistake):
     """No snapshot goes by that id or prefix."""
 
 
-class WeightsMismatch(StorageError):
+class WeightsMismatch(StorageError, Mistake):
     """Stored tensors do not fit the policy that is to take them."""
+
+
+class BadQuery(StorageError, Mistake):
+    """SQL that DuckDB refuses, or that took longer than it may."""

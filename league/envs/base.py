@@ -77,15 +77,21 @@ class BatchedGame(ABC):
         )
         self._due: list[Decisions] = []
         self._rewards = np.zeros((num_slots, self.num_seats), dtype=np.float32)
+        self._returns = np.zeros((num_slots, self.num_seats), dtype=np.float32)  # up to the last step
         self._over = np.zeros(num_slots, dtype=np.bool_)
         self._truncated = np.zeros(num_slots, dtype=np.bool_)
         self._reason = np.zeros(num_slots, dtype=np.int8)
         self._forfeited = np.zeros((num_slots, self.num_seats), dtype=np.bool_)
 
     def reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
-        """Start a new match in each of `slots` [k], its chance events drawn from `seeds` [k] alone."""
+        """Start a new match in each of `slots` [k], its chance events drawn from `seeds` [k] alone.
+
+        A match that still runs in one of them is abandoned; `due` must be asked anew.
+        """
         self.active[slots] = True
         self.env_steps[slots] = 0
+        self._returns[slots] = 0.0
+        self._due = []
         self._reset(slots, seeds)
 
     def due(self) -> list[Decisions]:
@@ -99,21 +105,28 @@ class BatchedGame(ABC):
         return self._due
 
     def step(self, actions: Sequence[npt.NDArray[np.int64]]) -> Transition:
-        """Take one action for each decision of the last `due`, block by block."""
+        """Take one action for each decision of the last `due`, block by block.
+
+        An illegal action is no error: its match ends, and the offender's return is `loss_reward`.
+        Raises ValueError when the actions do not answer the decisions one by one.
+        """
         blocks = self._due
-        if len(actions) != len(blocks):
-            raise ValueError(
-                f"{self.id}: {len(actions)} blocks of actions for {len(blocks)} blocks of decisions"
-            )
-        slot = blocks[0].slot if len(blocks) == 1 else np.concatenate([b.slot for b in blocks])
-        seat = blocks[0].seat if len(blocks) == 1 else np.concatenate([b.seat for b in blocks])
-        action = np.asarray(
-            actions[0] if len(actions) == 1 else np.concatenate(list(actions)), dtype=np.int64
-        )
-        if action.shape != slot.shape:
-            raise ValueError(f"{self.id}: {action.shape} actions for {len(slot)} decisions")
-        allowed = np.concatenate([_is_legal(b.mask, a) for b, a in zip(blocks, actions, strict=True)])
-        np.add.at(self.env_steps, slot, 1)
+        if not blocks:
+            raise ValueError(f"{self.id}: no decisions are open; call due() before every step()")
+        found, expected = [np.shape(a) for a in actions], [b.slot.shape for b in blocks]
+        if found != expected:
+            raise ValueError(f"{self.id}: actions are shaped {found}, the due decisions {expected}")
+        if len(blocks) == 1:
+            slot, seat, action = blocks[0].slot, blocks[0].seat, np.asarray(actions[0], dtype=np.int64)
+            allowed = _is_legal(blocks[0].mask, action)
+        else:
+            slot = np.concatenate([b.slot for b in blocks])
+            seat = np.concatenate([b.seat for b in blocks])
+            action = np.concatenate(list(actions)).astype(np.int64)
+            allowed = np.concatenate([_is_legal(b.mask, a) for b, a in zip(blocks, actions, strict=True)])
+            order = np.lexsort((seat, slot))
+            slot, seat, action, allowed = slot[order], seat[order], action[order], allowed[order]
+        self.env_steps += np.bincount(slot, minlength=self.num_slots).astype(np.int32)
         self._rewards.fill(0.0)
         self._over.fill(False)
         self._reason.fill(EndReason.FINISHED)
@@ -123,7 +136,9 @@ class BatchedGame(ABC):
             self._forfeit(slot[~allowed], seat[~allowed])
             plays_on = ~self._over[slot]
             slot, seat, action = slot[plays_on], seat[plays_on], action[plays_on]
-        self._play(slot, seat, action)
+        if len(slot):
+            self._play(slot, seat, action)
+        self._returns += self._rewards
         if self.step_limit is not None:
             late = self.active & ~self._over & (self.env_steps >= self.step_limit)
             self._over |= late
@@ -137,18 +152,25 @@ class BatchedGame(ABC):
         )
 
     def _forfeit(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
-        """End these matches: offenders get the loss reward, their opponents share what they lose."""
+        """End these matches. Whatever was won or lost before, an offender's return becomes the loss
+        reward, and the others share what the offenders lose.
+        """
         self._forfeited[slot, seat] = True
         lost = self._forfeited[slot]
         offenders = lost.sum(axis=1, keepdims=True)
         others = np.maximum(self.num_seats - offenders, 1)
-        self._rewards[slot] = np.where(lost, self.loss_reward, -self.loss_reward * offenders / others)
+        returns = np.where(lost, self.loss_reward, -self.loss_reward * offenders / others)
+        self._rewards[slot] = returns - self._returns[slot]
         self._over[slot] = True
         self._reason[slot] = EndReason.ILLEGAL_ACTION
 
     @abstractmethod
     def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        """What these seats see now: [n, *shape]. The seats share their observation space."""
+        """What these seats see now: [n, *shape]. The seats share their observation space.
+
+        Seats that need not act may be asked too, also of a match that was just truncated: what
+        they saw last is what the value of its unplayed rest is estimated from.
+        """
 
     @abstractmethod
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -165,7 +187,11 @@ class BatchedGame(ABC):
     def _play(
         self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
     ) -> None:
-        """Apply legal actions: write `self._rewards[slot, seat]`, mark finished slots in `self._over`."""
+        """Apply legal actions, ordered by slot, then seat, all that are due in a slot together.
+
+        Write `self._rewards[slot, seat]` (all zero before) for every seat that gained or lost, mark
+        finished slots in `self._over`. `self.env_steps` counts these actions already.
+        """
 
 
 def _is_legal(mask: npt.NDArray[np.bool_], action: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

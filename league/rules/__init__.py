@@ -1,0 +1,1 @@
+"""What is thought: pairing, rating, freezing and resetting, as pure functions of recorded results."""

@@ -1,0 +1,18 @@
+# Every target runs in the Python environment that is active.
+.PHONY: setup test lint types bench
+
+setup:
+	python -m pip install -e '.[dev]'
+
+test:
+	python -m pytest
+
+lint:
+	ruff check .
+	ruff format --check .
+
+types:
+	mypy
+
+bench:
+	python -m tests.bench.throughput

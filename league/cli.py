@@ -1,0 +1,272 @@
+"""The command `league`. Exit codes: 0 done, 2 a user's mistake (one message), 1 a failure.
+
+Heavy imports are inside the commands: `league --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+app = typer.Typer(
+    help="Train, evaluate and analyse leagues of game-playing policies.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+config_app = typer.Typer(help="What may stand in a config.", no_args_is_help=True)
+envs_app = typer.Typer(help="The games.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+app.add_typer(envs_app, name="envs")
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; may be repeated")
+]
+
+
+class Format(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+class SnapshotAction(StrEnum):
+    """What to do with a run's snapshots."""
+
+    LIST = "list"
+    SHOW = "show"
+    VERIFY = "verify"
+
+
+@app.command()
+def train(
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/connect_four.yaml")],
+    run: Annotated[Path | None, typer.Option(help="Run folder; default runs/<name>")] = None,
+    set_: SetOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped or killed")
+    ] = False,
+) -> None:
+    """Train a league. Ctrl-C once stops cleanly, with everything saved."""
+    from league import train as training
+    from league.config import load
+    from league.view import LiveView, PlainView, View
+
+    settings = load(config, set_ or ())
+    folder = run or Path("runs") / settings.name
+    console = Console()
+
+    def view() -> View:
+        return LiveView(console) if console.is_terminal else PlainView(console, settings.log.seconds)
+
+    training.train(settings, folder, resume=resume, make_view=view)
+    console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def ratings(run: RunArgument, as_json: JsonOption = False) -> None:
+    """The leaderboard: mu and sigma are TrueSkill's, ordered by mu - 3 sigma."""
+    from storage import query
+
+    table = query(run, "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard")
+    _print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
+
+
+@app.command()
+def compare(
+    run: RunArgument,
+    a: Annotated[
+        str, typer.Argument(help="Snapshot, player or bot; `name:greedy` plays its likeliest action")
+    ],
+    b: Annotated[str, typer.Argument(help="Its opponent")],
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs of games, seats swapped within each")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="Of deals and sampled actions")] = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Play A against B and say which is stronger, and how sure that is."""
+    from analysis.ratings import elo_from_pairs
+    from league.tournament import compare as play
+    from storage.records import Outcome
+
+    result = play(run, a, b, pairs=pairs, seed=seed)
+    outcome = result.outcome_of_a
+    wins, draws = (int((outcome == kind).sum()) for kind in (Outcome.WIN, Outcome.DRAW))
+    estimate = elo_from_pairs(result.pair_scores)
+    score = float(result.pair_scores.mean())
+    losses = len(outcome) - wins - draws
+    if as_json:
+        fields = {
+            "a": result.a,
+            "b": result.b,
+            "pairs": pairs,
+            "games": len(outcome),
+            "wins": wins,
+            "draws": draws,
+            "losses": losses,
+            "score": score,
+            "elo": _finite(estimate.elo),
+            "elo_low": _finite(estimate.low),
+            "elo_high": _finite(estimate.high),
+            "los": estimate.los,
+        }
+        print(json.dumps(fields))
+        return
+    print(f"{result.a} against {result.b}: {pairs} pairs, {len(outcome)} games, seats swapped")
+    print(f"W-D-L {wins}-{draws}-{losses}, score {score:.4f}")
+    print(
+        f"Elo {estimate.elo:+.0f} [{estimate.low:+.0f}, {estimate.high:+.0f}] (95 %), LOS {estimate.los:.1%}"
+    )
+
+
+@app.command()
+def sql(
+    run: RunArgument,
+    statement: Annotated[str, typer.Argument(metavar="SQL", help="Such as: SELECT * FROM leaderboard")],
+    format_: Annotated[Format, typer.Option("--format", help="How rows are printed")] = Format.TABLE,
+) -> None:
+    """Ask the run's history in SQL, also while it trains."""
+    from storage import query
+    from storage.errors import Mistake
+
+    rows = query(run, statement)
+    if format_ is Format.TABLE:
+        _print_rows(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()], as_json=False)
+    elif format_ is Format.JSON:
+        print(json.dumps(rows.to_pylist(), default=str))
+    elif format_ is Format.CSV:
+        sys.stdout.write(rows.to_pandas().to_csv(index=False))
+    else:
+        import pyarrow.parquet
+
+        if sys.stdout.isatty():
+            raise Mistake(
+                "--format parquet: standard output is a terminal, expected a file: add > rows.parquet"
+            )
+        pyarrow.parquet.write_table(rows, sys.stdout.buffer)
+
+
+@app.command()
+def snapshots(
+    run: RunArgument,
+    action: Annotated[SnapshotAction, typer.Argument(help="list, show ID or verify")] = SnapshotAction.LIST,
+    snapshot: Annotated[
+        str | None, typer.Argument(metavar="ID", help="For show: an id or a unique prefix")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The run's snapshots."""
+    from storage.archive import open_reader
+    from storage.blobs import verify
+    from storage.errors import Mistake
+
+    reader = open_reader(run)
+    if action is SnapshotAction.SHOW:
+        if snapshot is None:
+            raise Mistake("snapshots show: no ID given, expected a snapshot id or a unique prefix")
+        print(json.dumps(reader.manifest(reader.resolve(snapshot).snapshot_id), indent=2))
+        return
+    stored = reader.snapshots()
+    if action is SnapshotAction.VERIFY:
+        for each in stored:
+            verify(reader.blob_path(each))
+        print(f"{len(stored)} snapshots verified")
+        return
+    header = (
+        "snapshot_id",
+        "player",
+        "role",
+        "env_steps",
+        "updates",
+        "parent_id",
+        "bytes",
+        "blob_hash",
+        "reason",
+    )
+    _print_rows(header, [tuple(getattr(each, name) for name in header) for each in stored], as_json)
+
+
+@config_app.command()
+def schema() -> None:
+    """All keys with their types, bounds, defaults and meaning, as JSON Schema."""
+    from league.config import Settings
+
+    print(json.dumps(Settings.model_json_schema(), indent=2))
+
+
+@config_app.command()
+def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetOption = None) -> None:
+    """The config as it will be run, every default filled in."""
+    from league.config import load
+
+    sys.stdout.write(load(config, set_ or ()).to_yaml())
+
+
+@envs_app.command("list")
+def list_envs(as_json: JsonOption = False) -> None:
+    """The native games, with their seats, spaces and bots."""
+    from league.envs import registry
+    from league.models.scripted import bots_for
+
+    rows = []
+    for env_id in registry.ids():
+        game = registry.make(env_id, 1)
+        shape = "x".join(str(n) for n in game.observation_spaces[0].shape)
+        actions = int(game.action_spaces[0].n)
+        rows.append((env_id, game.num_seats, shape, actions, ", ".join(bots_for(env_id))))
+    _print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
+
+
+@envs_app.command("check")
+def check_env(
+    env_id: Annotated[str, typer.Argument(metavar="ID", help="A native game, or module:Class")],
+    as_json: JsonOption = False,
+) -> None:
+    """Play a game in every way a league will, and say what it does wrong."""
+    from league.envs.conformance import check
+
+    report = check(env_id, {})
+    rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
+    _print_rows(("check", "result", "message"), rows, as_json)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no infinity: an Elo without bound is null."""
+    return value if math.isfinite(value) else None
+
+
+def _print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([dict(zip(header, row, strict=True)) for row in rows], default=str))
+        return
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
+    width = None if sys.stdout.isatty() else 240
+    Console(width=width).print(table)
+
+
+def main() -> None:
+    """Entry point: every mistake of a user becomes one message on stderr and exit code 2."""
+    from storage.errors import Mistake, StorageError
+
+    try:
+        app()
+    except (Mistake, StorageError, ArithmeticError) as error:
+        print(f"league: {error}", file=sys.stderr)
+        sys.exit(2 if isinstance(error, Mistake) else 1)

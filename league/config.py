@@ -1,0 +1,209 @@
+"""Settings of a run: assembled from the parts, read from YAML, contradictions refused.
+
+Each part owns its settings class; this file puts them together, and turns every mistake into one
+`ConfigError`: where, what was found, what was expected, what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from league.envs import registry
+from league.envs.base import BatchedGame
+from league.learning.learner import LearnerSettings
+from league.models.policy import PolicySettings, PolicySpec
+from league.rollout.env_runner import RolloutSettings
+from league.rules.matchmaker import MatchmakingSettings
+from league.rules.presets import LeagueSettings
+from league.rules.rating import RatingSettings
+from league.runtime import ResourceSettings
+from league.train import LogSettings, StopSettings, StorageSettings
+from storage.errors import Mistake
+
+
+class ConfigError(Mistake, ValueError):
+    """A mistake in a config; the message is meant for whoever wrote it."""
+
+
+class EnvSettings(BaseModel):
+    """The game."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    id: str = Field(description="A game of `league envs list`, or module:Class")
+    options: dict[str, Any] = Field(default_factory=dict, description="Passed to the game")
+
+
+class Settings(BaseModel):
+    """Everything a run is made from. A run folder's config.yaml holds all of it, resolved."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str = Field("league", pattern=r"^[A-Za-z0-9._-]+$", description="Name of the run and its folder")
+    seed: int = Field(0, ge=0, description="Everything random is drawn from it")
+    env: EnvSettings
+    policy: PolicySettings = Field(default_factory=PolicySettings)
+    league: LeagueSettings = Field(default_factory=LeagueSettings)
+    matchmaking: MatchmakingSettings = Field(default_factory=MatchmakingSettings)
+    ratings: RatingSettings = Field(default_factory=RatingSettings)
+    rollout: RolloutSettings = Field(default_factory=RolloutSettings)
+    learner: LearnerSettings = Field(default_factory=LearnerSettings)
+    runners: int = Field(0, ge=0, description="Ray actors that play; 0: the driver plays, without Ray")
+    resources: ResourceSettings = Field(default_factory=ResourceSettings)
+    storage: StorageSettings = Field(default_factory=StorageSettings)
+    stop: StopSettings = Field(default_factory=StopSettings)
+    log: LogSettings = Field(default_factory=LogSettings)
+
+    @field_validator("env")
+    @classmethod
+    def _env_exists(cls, env: EnvSettings) -> EnvSettings:
+        registry.make(env.id, 1, **env.options)
+        return env
+
+    def make_game(self, num_slots: int = 1) -> BatchedGame:
+        return registry.make(self.env.id, num_slots, step_limit=self.rollout.step_limit, **self.env.options)
+
+    def policy_spec(self) -> PolicySpec:
+        return PolicySpec.for_game(self.policy, self.make_game())
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.2 numbers (PyYAML alone reads 1e-3 as text), and no key given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise ConfigError(
+                    f"line {key_node.start_mark.line + 1}: key '{key}' is given twice, expected once"
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$|^[-+]?\.(inf|Inf|INF)$|^\.(nan|NaN|NAN)$"
+    ),
+    list("-+0123456789."),
+)
+
+
+def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[str] = ()) -> Settings:
+    """Settings from a YAML file or a mapping, with `a.b=value` overrides on top.
+
+    Raises ConfigError on anything that is not right.
+    """
+    if isinstance(source, Settings):
+        source = source.model_dump(mode="json")
+    if isinstance(source, Mapping):
+        where, fields = "config", dict(source)
+    else:
+        where, fields = str(source), _read(Path(source))
+        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
+    for override in overrides:
+        _apply(fields, override)
+    try:
+        settings = Settings.model_validate(fields)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {_explain(error)}") from None
+    try:
+        return _check(settings)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
+
+
+def _check(settings: Settings) -> Settings:
+    """What no part can see alone."""
+    settings.policy_spec()
+    game = settings.make_game()
+    names = [name for names in settings.league.player_names().values() for name in names]
+    if settings.runners == 0 and settings.resources.address is not None:
+        raise ValueError(
+            "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"
+        )
+    if game.num_seats < 2 and len(names) > 1:
+        raise ValueError(f"env.id: '{settings.env.id}' has one seat, expected two or more for a league")
+    if settings.learner.batch_steps > 100 * settings.rollout.matches_per_request * game.num_seats:
+        raise ValueError(
+            f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
+            f"rollout.matches_per_request = {settings.rollout.matches_per_request} matches bring; raise one, lower the other"
+        )
+    return settings
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise ConfigError(f"{path}: cannot be read ({reason}), expected a YAML file") from None
+    try:
+        fields = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"line {mark.line + 1}: " if mark else ""
+        raise ConfigError(f"{path}: {line}not YAML ({getattr(error, 'problem', error)})") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    if not isinstance(fields, dict):
+        raise ConfigError(f"{path}: found {type(fields).__name__}, expected a mapping of settings")
+    return fields
+
+
+def _apply(fields: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {override}: expected key=value, such as learner.lr=1e-3")
+    try:
+        value = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+    except yaml.YAMLError:
+        raise ConfigError(f"--set {override}: the value is not YAML") from None
+    *parents, last = key.split(".")
+    inner = fields
+    for parent in parents:
+        inner = inner.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {override}: '{parent}' is a value, expected a group of settings")
+    inner[last] = value
+
+
+def _explain(error: ValidationError) -> str:
+    """Every mistake in one line each: where, found, expected."""
+    lines = []
+    for item in error.errors():
+        path = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            keys = _keys_at(item["loc"][:-1])
+            near = difflib.get_close_matches(str(item["loc"][-1]), keys, n=1)
+            remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
+            lines.append(f"unknown key '{path}'; {remedy}")
+        elif item["type"] == "value_error":
+            lines.append(f"{path}: {item['ctx']['error']}" if path else str(item["ctx"]["error"]))
+        elif item["type"] == "missing":
+            lines.append(f"{path}: missing, expected a value")
+        else:
+            lines.append(f"{path}: found {item['input']!r}; {item['msg'][0].lower()}{item['msg'][1:]}")
+    return "; ".join(lines)
+
+
+def _keys_at(location: tuple[Any, ...]) -> list[str]:
+    model: Any = Settings
+    for part in location:
+        fields = getattr(model, "model_fields", {})
+        annotation = fields[part].annotation if part in fields else None
+        if annotation is None:  # inside a mapping: its values' model
+            continue
+        inner = [a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")]
+        model = annotation if hasattr(annotation, "model_fields") else (inner[0] if inner else None)
+    return sorted(getattr(model, "model_fields", {}))

@@ -1,0 +1,43 @@
+"""Chance from a match's seed alone: a counter-based hash, so a match is the same in any slot or batch.
+
+The hash is the finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
+generators, OOPSLA 2014, section 4), applied to the seed and again to seed and counter: draw c of
+a match needs no state and no draw before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+
+def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    x = (x ^ (x >> np.uint64(30))) * _FIRST
+    x = (x ^ (x >> np.uint64(27))) * _SECOND
+    return x ^ (x >> np.uint64(31))
+
+
+def bits(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike) -> npt.NDArray[np.uint64]:
+    """64 random bits for each seed and its counter; the two are broadcast, at least to one axis."""
+    start = _mix(np.atleast_1d(seeds).astype(np.uint64) + _GOLDEN)
+    return _mix(start + (np.atleast_1d(counter).astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+
+
+def below(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike, bound: int) -> npt.NDArray[np.int64]:
+    """A uniform integer in [0, bound) for each seed [k]; off uniform by less than bound / 2**32."""
+    high = bits(seeds, counter) >> np.uint64(32)
+    return ((high * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
+
+
+def deal(seeds: npt.NDArray[np.int64], deck_size: int, num_cards: int) -> npt.NDArray[np.int64]:
+    """The first `num_cards` of a shuffled deck for each seed: [k, num_cards], distinct in each row."""
+    deck = np.tile(np.arange(deck_size), (len(seeds), 1))
+    row = np.arange(len(seeds))
+    for i in range(num_cards):
+        j = i + below(seeds, i, deck_size - i)
+        deck[row, i], deck[row, j] = deck[row, j], deck[row, i]
+    return deck[:, :num_cards]

@@ -1,0 +1,379 @@
+"""Does a game keep the promises of `BatchedGame`? One named check for each promise.
+
+Matches are played with actions that are drawn from the match's seed and the count of its
+decisions, so that a match must come out the same wherever, and in whatever company, it is played.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs import chance, registry
+from league.envs.base import BatchedGame, Decisions, Transition
+from storage.records import EndReason
+
+MAX_DECISIONS = 20_000  # of one match under random play; beyond it, a match is taken to be endless
+MIN_EVIDENCE = 30  # matches from which "never" is concluded
+SMALLEST_DIFFERENCE = 1e-4  # between returns, which are sums of float32
+
+Build = Callable[[int, Mapping[str, Any]], BatchedGame]
+Promise = Callable[[Build, npt.NDArray[np.int64]], None]
+Spoil = Callable[[npt.NDArray, npt.NDArray, npt.NDArray], npt.NDArray[np.bool_]]
+Story = dict[int, list[tuple[Any, ...]]]  # by seed, all that happened in the match
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One promise, and whether it was kept; `message` says what was found instead."""
+
+    name: str
+    passed: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConformanceReport:
+    """All checks of one game."""
+
+    env_id: str
+    checks: tuple[CheckResult, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(c.passed for c in self.checks)
+
+
+class _Broken(Exception):
+    """A promise was broken; the message says how."""
+
+
+class _Endless(_Broken):
+    """A match does not end, so that nothing that plays matches to their end can be checked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One step of a game that is being watched."""
+
+    game: BatchedGame
+    seeds: npt.NDArray[np.int64]  # [num_slots], of the match in each slot
+    active: npt.NDArray[np.bool_]  # [num_slots], before the step
+    steps: npt.NDArray[np.int64]  # [num_slots], decisions of these matches, this step included
+    blocks: list[Decisions]
+    actions: list[npt.NDArray[np.int64]]
+    transition: Transition
+    returns: npt.NDArray[np.float64]  # [num_slots, num_seats], this step included
+
+
+def check(
+    env_id: str, options: Mapping[str, Any] | None = None, *, seed: int = 0, num_matches: int = 256
+) -> ConformanceReport:
+    """Check the game `env_id` (a native id or "module:Class") on `num_matches` matches.
+
+    Raises UnknownEnv or BadOption when there is no such game or option; all that goes wrong inside
+    the game is reported as a failed check.
+    """
+    registry.check_options(env_id, options or {})
+
+    def build(num_slots: int, more: Mapping[str, Any]) -> BatchedGame:
+        return registry.make(env_id, num_slots, **{**(options or {}), **more})
+
+    return ConformanceReport(env_id, check_game(build, seed=seed, num_matches=num_matches))
+
+
+def check_game(build: Build, *, seed: int = 0, num_matches: int = 256) -> tuple[CheckResult, ...]:
+    """Check the game that `build(num_slots, more_options)` makes, without stopping at a failure."""
+    seeds = seed + np.arange(num_matches, dtype=np.int64)
+    results: list[CheckResult] = []
+    endless = ""
+    for name, promise in _PROMISES.items():
+        message = endless and f"not checked: {endless}"
+        try:
+            if not message:
+                promise(build, seeds)
+        except _Broken as broken:
+            message = str(broken)
+            endless = message if isinstance(broken, _Endless) else ""
+        except Exception as error:  # whatever a user's game raises is a finding about that game
+            message = f"{type(error).__name__}: {error}"
+        results.append(CheckResult(name, not message, message))
+    return tuple(results)
+
+
+def _expect(kept: bool | np.bool_, message: str) -> None:
+    if not kept:
+        raise _Broken(message)
+
+
+def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None = None) -> Iterator[_Turn]:
+    """Play a match of each seed, random legal actions, every slot refilled as soon as it is free.
+
+    `spoil(seeds, steps, seats)` names the decisions that are answered with an illegal action.
+    """
+    started = min(len(seeds), game.num_slots)
+    playing = np.full(game.num_slots, -1, dtype=np.int64)
+    playing[:started] = seeds[:started]
+    steps = np.zeros(game.num_slots, dtype=np.int64)
+    returns = np.zeros((game.num_slots, game.num_seats))
+    game.reset(np.arange(started), seeds[:started])
+    while game.active.any():
+        active = game.active.copy()
+        blocks = game.due()
+        _expect(any(len(b) for b in blocks), f"{active.sum()} matches are active, but no decision is due")
+        actions = [_choose(b, playing[b.slot], steps[b.slot], spoil) for b in blocks]
+        for block in blocks:
+            np.add.at(steps, block.slot, 1)
+        transition = game.step(actions)
+        returns += transition.rewards
+        yield _Turn(game, playing, active, steps, blocks, actions, transition, returns)
+        if steps.max() > MAX_DECISIONS:
+            raise _Endless(f"a match goes on after {MAX_DECISIONS} decisions; has the game a step_limit?")
+        free = transition.ended[: len(seeds) - started]
+        following = seeds[started : started + len(free)]
+        started += len(free)
+        returns[transition.ended] = 0.0
+        steps[transition.ended] = 0
+        playing[transition.ended] = -1
+        playing[free] = following
+        if len(free):
+            game.reset(free, following)
+
+
+def _choose(
+    block: Decisions, seeds: npt.NDArray, steps: npt.NDArray, spoil: Spoil | None
+) -> npt.NDArray[np.int64]:
+    counter = (steps * 64 + block.seat)[:, None] * 4096 + np.arange(block.mask.shape[1])
+    noise = chance.bits(seeds[:, None], counter) >> np.uint64(1)  # the lowest legal is above all illegal
+    action = np.where(block.mask, noise.astype(np.int64), -1).argmax(axis=1)
+    if spoil is not None:
+        spoilt = spoil(seeds, steps, block.seat)
+        illegal = np.where(block.mask.all(axis=1), block.mask.shape[1], block.mask.argmin(axis=1))
+        action = np.where(spoilt, np.where(steps % 2 == 0, illegal, -1), action)
+    return action
+
+
+def _play(build: Build, seeds: npt.NDArray, num_slots: int, spoil: Spoil | None = None) -> Story:
+    """All that happened in the match of each seed, step by step, in a form to be compared."""
+    story: Story = {int(s): [] for s in seeds}
+    for turn in _turns(build(num_slots, {}), seeds, spoil):
+        for block, actions in zip(turn.blocks, turn.actions, strict=True):
+            for row, slot in enumerate(block.slot):
+                observation, mask = (zlib.crc32(a[row].tobytes()) for a in (block.observation, block.mask))
+                story[int(turn.seeds[slot])].append(
+                    (int(block.seat[row]), observation, mask, int(actions[row]))
+                )
+        for slot in np.flatnonzero(turn.active):
+            story[int(turn.seeds[slot])].append(tuple(turn.transition.rewards[slot].tolist()))
+        ended = turn.transition
+        for slot, cut, reason, forfeited in zip(
+            ended.ended, ended.truncated, ended.reason, ended.forfeited, strict=True
+        ):
+            end = (bool(cut), EndReason(reason).name, *np.flatnonzero(forfeited).tolist())
+            story[int(turn.seeds[slot])].append(end)
+    return story
+
+
+def _expect_same(one: Story, other: Story, where: str) -> None:
+    for seed, events in one.items():
+        if events != other[seed]:
+            pairs = zip(events, other[seed], strict=False)
+            at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(events), len(other[seed])))
+            raise _Broken(f"the match of seed {seed} differs from event {at} on when it is played {where}")
+
+
+def _declarations(build: Build, seeds: npt.NDArray) -> None:
+    game = build(3, {})
+    _expect(isinstance(getattr(game, "id", None), str), "the class has no id")
+    _expect(game.num_slots == 3, f"num_slots is {game.num_slots} after it was asked for 3")
+    for name, kind in (("observation_spaces", Box), ("action_spaces", Discrete)):
+        spaces = getattr(game, name, None)
+        if not isinstance(spaces, tuple):
+            raise _Broken(f"{name} is {spaces!r}, expected a tuple")
+        _expect(len(spaces) == game.num_seats, f"{len(spaces)} {name} for {game.num_seats} seats")
+        _expect(all(isinstance(s, kind) for s in spaces), f"{name} are {spaces}, expected {kind.__name__}")
+    _expect(all(s.start == 0 for s in game.action_spaces), "an action space does not start at 0")
+    _expect(np.isfinite(game.loss_reward), f"loss_reward is {game.loss_reward}")
+    _expect(not game.active.any(), "matches are active before any was started")
+
+
+def _endings(build: Build, seeds: npt.NDArray) -> None:
+    num_ended = 0
+    for turn in _turns(build(16, {}), seeds):
+        game, end = turn.game, turn.transition
+        _expect((np.diff(end.ended) > 0).all(), "ended slots are not in order, each once")
+        _expect(turn.active[end.ended].all(), "a slot without a match is said to have ended")
+        still = turn.active.copy()
+        still[end.ended] = False
+        _expect((game.active == still).all(), "`active` is not what was active, less what ended")
+        counted = game.env_steps[turn.active], turn.steps[turn.active]
+        _expect((counted[0] == counted[1]).all(), f"env_steps {counted[0]} after {counted[1]} decisions")
+        limited = end.reason == EndReason.STEP_LIMIT
+        _expect((limited == end.truncated).all(), "truncated and the reason STEP_LIMIT do not go together")
+        _expect((limited | (end.reason == EndReason.FINISHED)).all(), "legal play ended for another reason")
+        _expect(not end.forfeited.any(), "a seat that played legally forfeited")
+        num_ended += len(end.ended)
+    _expect(num_ended == len(seeds), f"{len(seeds)} matches started, {num_ended} ended")
+
+
+def _decisions(build: Build, seeds: npt.NDArray) -> None:
+    for turn in _turns(build(16, {}), seeds):
+        for block in turn.blocks:
+            place = block.slot * turn.game.num_seats + block.seat
+            inside = (block.seat >= 0) & (block.seat < turn.game.num_seats)
+            _expect(inside.all(), "a decision is due of a seat that does not exist")
+            _expect(turn.active[block.slot].all(), "a decision is due in a slot without a match")
+            _expect((np.diff(place) > 0).all(), "decisions are not ordered by slot and seat, each once")
+        due = np.unique(np.concatenate([b.slot for b in turn.blocks]))
+        _expect(len(due) == turn.active.sum(), "a match is active, but none of its seats must act")
+
+
+def _observations(build: Build, seeds: npt.NDArray) -> None:
+    for turn in _turns(build(16, {}), seeds):
+        for block in turn.blocks:
+            _expect_inside(turn.game, block.seat, block.observation)
+
+
+def _expect_inside(game: BatchedGame, seat: npt.NDArray, observation: npt.NDArray) -> None:
+    space = game.observation_spaces[int(seat[0])]
+    shape = (len(seat), *space.shape)
+    _expect(observation.shape == shape, f"observations are shaped {observation.shape}, expected {shape}")
+    _expect(observation.dtype == space.dtype, f"observations are {observation.dtype}, expected {space.dtype}")
+    inside = (observation >= space.low) & (observation <= space.high)
+    _expect(inside.all(), f"an observation holds {observation[~inside][:1]}, outside of its space")
+
+
+def _masks(build: Build, seeds: npt.NDArray) -> None:
+    for turn in _turns(build(16, {}), seeds):
+        for block in turn.blocks:
+            shape = (len(block), int(turn.game.action_spaces[int(block.seat[0])].n))
+            _expect(block.mask.dtype == np.bool_, f"masks are {block.mask.dtype}, expected bool")
+            _expect(block.mask.shape == shape, f"masks are shaped {block.mask.shape}, expected {shape}")
+            _expect(block.mask.any(axis=1).all(), "a decision is due that has no legal action")
+
+
+def _rewards(build: Build, seeds: npt.NDArray) -> None:
+    """Finite, where they belong, within what the game declares; and for those, too, who wait."""
+    first = build(16, {})
+    waited, paid = np.zeros((2, first.num_seats), dtype=np.int64)  # of decided matches, by seat
+    for turn in _turns(first, seeds):
+        game, rewards = turn.game, turn.transition.rewards
+        shape = (game.num_slots, game.num_seats)
+        _expect(rewards.shape == shape, f"rewards are shaped {rewards.shape}, expected {shape}")
+        _expect(np.isfinite(rewards).all(), "a reward is not finite")
+        _expect(not rewards[~turn.active].any(), "a slot without a match got a reward")
+        finished = turn.transition.ended[~turn.transition.truncated]
+        returns = turn.returns[finished]
+        lowest = returns.min(initial=np.inf)
+        low_enough = lowest >= game.loss_reward - SMALLEST_DIFFERENCE
+        _expect(low_enough, f"a return is {lowest:g}, below the loss_reward {game.loss_reward:g}")
+        if game.num_seats > 1 and not game.draw_possible:
+            drawn = np.ptp(returns, axis=1) < SMALLEST_DIFFERENCE
+            _expect(not drawn.any(), "a match was drawn, but draw_possible is False")
+        acted = np.zeros(shape, dtype=np.bool_)
+        for block in turn.blocks:
+            acted[block.slot, block.seat] = True
+        waiting = ~acted[finished] & returns.any(axis=1, keepdims=True)
+        waited += waiting.sum(axis=0)
+        paid += (waiting & (returns != 0)).sum(axis=0)
+    if first.loss_reward < 0:  # else a return of 0 may be what a loser gets
+        for seat in np.flatnonzero((waited >= MIN_EVIDENCE) & (paid == 0)):
+            raise _Broken(
+                f"seat {seat} got nothing in {waited[seat]} decided matches that another seat ended"
+            )
+
+
+def _repeatable(build: Build, seeds: npt.NDArray) -> None:
+    _expect_same(_play(build, seeds, 16), _play(build, seeds, 16), "a second time")
+
+
+def _independent(build: Build, seeds: npt.NDArray) -> None:
+    together = _play(build, seeds, len(seeds))
+    _expect_same(together, _play(build, seeds[::-1], len(seeds)), "in another slot")
+    half = seeds[::2]
+    _expect_same({int(s): together[int(s)] for s in half}, _play(build, half, len(half)), "in other company")
+
+
+def _refill(build: Build, seeds: npt.NDArray) -> None:
+    fresh = _play(build, seeds, len(seeds))
+    _expect_same(fresh, _play(build, seeds, 5), "in a slot that was used before, while others go on")
+
+
+def _forfeits(build: Build, seeds: npt.NDArray) -> None:
+    """In every third match one seat answers illegally, sooner or later."""
+    num_seats = build(1, {}).num_seats
+
+    def spoil(seeds: npt.NDArray, steps: npt.NDArray, seats: npt.NDArray) -> npt.NDArray[np.bool_]:
+        return (seeds % 3 == 0) & (steps >= seeds // 3 % 4) & (seats == seeds // 12 % num_seats)
+
+    for turn in _turns(build(16, {}), seeds, spoil):
+        end, game = turn.transition, turn.game
+        offended = np.zeros((game.num_slots, num_seats), dtype=np.bool_)
+        for block, actions in zip(turn.blocks, turn.actions, strict=True):
+            inside = (actions >= 0) & (actions < block.mask.shape[1])
+            legal = inside & block.mask[np.arange(len(block)), np.where(inside, actions, 0)]
+            offended[block.slot, block.seat] = ~legal
+        slots = np.flatnonzero(offended.any(axis=1))
+        _expect(np.isin(slots, end.ended).all(), "a match went on after an illegal action")
+        _expect((end.forfeited == offended[end.ended]).all(), "`forfeited` names not the seats that offended")
+        illegal = end.reason == EndReason.ILLEGAL_ACTION
+        _expect((illegal == offended[end.ended].any(axis=1)).all(), "ILLEGAL_ACTION is not the reason given")
+        cost = turn.returns[offended]
+        fair = np.abs(cost - game.loss_reward) < SMALLEST_DIFFERENCE
+        _expect(fair.all(), f"a forfeit's return is {cost[~fair][:1]}, expected {game.loss_reward:g}")
+    honest = seeds[seeds % 3 != 0]
+    spoilt = _play(build, seeds, 16, spoil)
+    _expect_same(_play(build, honest, 16), spoilt, "beside matches that are forfeited")
+
+
+def _step_limit(build: Build, seeds: npt.NDArray) -> None:
+    longest = max(int(turn.steps.max()) for turn in _turns(build(16, {}), seeds))
+    limit = max(1, longest // 2)
+    num_cut = 0
+    for turn in _turns(build(16, {"step_limit": limit}), seeds):
+        game, end = turn.game, turn.transition
+        most = limit + game.num_seats - 1  # seats that act at once may pass the limit together
+        steps = turn.steps[end.ended]
+        _expect(turn.steps.max() <= most, f"a match had {turn.steps.max()} decisions, step_limit is {limit}")
+        _expect(
+            (end.truncated == (end.reason == EndReason.STEP_LIMIT)).all(),
+            "STEP_LIMIT is not the reason given",
+        )
+        _expect((steps[end.truncated] >= limit).all(), "a match was truncated before the limit")
+        cut = end.ended[end.truncated]
+        num_cut += len(cut)
+        for seat in range(game.num_seats) if len(cut) else ():
+            seats = np.full(len(cut), seat)
+            _expect_inside(game, seats, game.observe(cut, seats))
+        on = game.env_steps[game.active]
+        _expect(
+            (on < limit).all(), f"a match goes on after {on.max(initial=0)} decisions, step_limit is {limit}"
+        )
+    enough = num_cut > 0 or longest <= most
+    _expect(enough, f"no match was truncated, though they last up to {longest} decisions")
+
+    def limited(num_slots: int, more: Mapping[str, Any]) -> BatchedGame:
+        return build(num_slots, {**more, "step_limit": limit})
+
+    _refill(limited, seeds)
+
+
+_PROMISES: dict[str, Promise] = {
+    "declarations": _declarations,
+    "endings": _endings,
+    "decisions": _decisions,
+    "observations": _observations,
+    "masks": _masks,
+    "rewards": _rewards,
+    "repeatable": _repeatable,
+    "independent of slot and batch": _independent,
+    "refill": _refill,
+    "forfeits": _forfeits,
+    "step limit": _step_limit,
+}

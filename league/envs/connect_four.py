@@ -1,0 +1,111 @@
+"""Connect Four on 7 columns of 6 rows: four of one's own in a line win, a full board is a draw.
+
+A seat's stones are one uint64: column c, row r (0 at the bottom) is bit 6c + r. The 42 bits are,
+as they lie, a plane of the observation (`np.unpackbits`). There is no room for a guard bit between
+columns, so lines that would run out of a column are cut off by where they may start instead.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs.base import BatchedGame
+
+COLUMNS, ROWS = 7, 6
+CELLS = COLUMNS * ROWS
+
+
+def _rows(first: int, last: int) -> int:
+    """All cells of the rows first..last, as bits."""
+    return sum(1 << (ROWS * c + r) for c in range(COLUMNS) for r in range(first, last + 1))
+
+
+_EVERYWHERE = (1 << CELLS) - 1
+# Shift from a stone to the next of its line, and the cells from which a line of four has room. A
+# line that leaves the last column needs no cutting: no stone lies above bit 41.
+_LINES = (
+    (1, _rows(0, ROWS - 4)),  # up
+    (ROWS, _EVERYWHERE),  # along the row
+    (ROWS + 1, _rows(0, ROWS - 4)),  # up to the right
+    (ROWS - 1, _rows(3, ROWS - 1)),  # down to the right
+)
+_SHIFTS = tuple((np.uint64(s), np.uint64(2 * s), np.uint64(room)) for s, room in _LINES)
+_ONE = np.uint64(1)
+_SEAT_ORDER = np.array([[0, 1], [1, 0]])
+
+
+def has_four(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Whether each bitboard, of any shape, holds four in a line."""
+    found = np.zeros_like(stones)
+    for shift, double, room in _SHIFTS:
+        pairs = stones & (stones >> shift)
+        found |= pairs & (pairs >> double) & room
+    return found != 0
+
+
+def planes(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
+    """Bitboards [n, k] -> their cells [n, 42 k], 0 or 1, column by column from the bottom."""
+    octets = np.ascontiguousarray(stones if sys.byteorder == "little" else stones.byteswap()).view(np.uint8)
+    cells = np.unpackbits(octets.reshape(-1, 8), axis=1, count=CELLS, bitorder="little")
+    return cells.view(np.int8).reshape(len(stones), -1)
+
+
+def bitboards(cells: npt.NDArray) -> npt.NDArray[np.uint64]:
+    """The inverse of `planes`: [n, 42 k] -> [n, k]."""
+    octets = np.packbits(cells.reshape(-1, CELLS) != 0, axis=1, bitorder="little")
+    padded = np.zeros((len(octets), 8), dtype=np.uint8)
+    padded[:, : octets.shape[1]] = octets
+    return padded.view("<u8").astype(np.uint64).reshape(len(cells), -1)
+
+
+class ConnectFour(BatchedGame):
+    """Action: the column. Observation: own stones, then the opponent's, 42 cells each, int8.
+
+    The winner gets +1, the loser -1; a draw is 0 for both.
+    """
+
+    id: ClassVar[str] = "connect_four"
+    num_seats = 2
+    observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
+    action_spaces = (Discrete(COLUMNS),) * 2
+
+    def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
+        super().__init__(num_slots, step_limit=step_limit)
+        self._stones = np.zeros((num_slots, 2), dtype=np.uint64)  # by seat
+        self._height = np.zeros((num_slots, COLUMNS), dtype=np.uint8)
+        self._mover = np.zeros(num_slots, dtype=np.int64)
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._stones[slots] = 0
+        self._height[slots] = 0
+        self._mover[slots] = 0
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot = np.flatnonzero(self.active)
+        return slot, self._mover[slot]
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        return planes(self._stones[slot[:, None], _SEAT_ORDER[seat]])
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return self._height[slot] < ROWS
+
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        row = self._height[slot, action]
+        self._height[slot, action] = row + 1
+        mine = self._stones[slot, seat] | (_ONE << (action * ROWS + row).astype(np.uint64))
+        self._stones[slot, seat] = mine
+        self._mover[slot] = 1 - seat
+        won = np.flatnonzero(has_four(mine))
+        winners = slot[won]
+        self._rewards[winners, seat[won]] = 1.0
+        self._rewards[winners, 1 - seat[won]] = -1.0
+        self._over[winners] = True
+        self._over[slot[self.env_steps[slot] == CELLS]] = True

@@ -1,0 +1,77 @@
+"""Kuhn poker (H. W. Kuhn: A simplified two-person poker, 1950): three cards, one bet of one chip.
+
+Both ante a chip and get a card of jack, queen, king. The first seat passes or bets; a bet is
+passed (folded) or met (called); a pass may be bet upon. At the showdown the higher card wins.
+The game's value is -1/18 of a chip for the first seat.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs import chance
+from league.envs.base import BatchedGame
+
+PASS, BET = 0, 1
+NUM_CARDS, MAX_ACTIONS = 3, 3
+_CARD = np.eye(NUM_CARDS, dtype=np.int8)
+_SEAT = np.eye(2, dtype=np.int8)
+_ACTION = np.vstack([np.eye(2), np.zeros(2)]).astype(np.int8)  # row -1: not taken yet
+
+
+class KuhnPoker(BatchedGame):
+    """Action: pass 0, bet 1. Rewards in chips, -2 to 2, when the match ends.
+
+    Observation, int8: own seat (2), own card (3), the actions so far one-hot (3 x 2): all that
+    the seat knows, in the order of OpenSpiel's information state.
+    """
+
+    id: ClassVar[str] = "kuhn_poker"
+    num_seats = 2
+    observation_spaces = (Box(0, 1, (2 + NUM_CARDS + 2 * MAX_ACTIONS,), np.int8),) * 2
+    action_spaces = (Discrete(2),) * 2
+    loss_reward = -2.0
+    draw_possible = False
+
+    def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
+        super().__init__(num_slots, step_limit=step_limit)
+        self._card = np.zeros((num_slots, 2), dtype=np.int64)  # by seat
+        self._action = np.full((num_slots, MAX_ACTIONS), -1, dtype=np.int64)
+        self._taken = np.zeros(num_slots, dtype=np.int64)  # actions so far
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._card[slots] = chance.deal(seeds, NUM_CARDS, 2)
+        self._action[slots] = -1
+        self._taken[slots] = 0
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot = np.flatnonzero(self.active)
+        return slot, self._taken[slot] % 2
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        actions = _ACTION[self._action[slot]].reshape(len(slot), -1)
+        return np.concatenate([_SEAT[seat], _CARD[self._card[slot, seat]], actions], axis=1)
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return np.ones((len(slot), 2), dtype=np.bool_)
+
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        taken = self._taken[slot]
+        before = np.where(taken > 0, self._action[slot, taken - 1], -1)
+        self._action[slot, taken] = action
+        self._taken[slot] = taken + 1
+        over = (before == BET) | ((before == PASS) & (action == PASS))
+        folded = (before == BET) & (action == PASS)
+        stake = np.where((before == BET) & (action == BET), 2, 1)
+        higher = self._card[slot, 0] > self._card[slot, 1]
+        first_wins = np.where(folded, seat == 1, higher)
+        gain = np.where(over, np.where(first_wins, stake, -stake), 0)
+        self._rewards[slot, 0] = gain
+        self._rewards[slot, 1] = -gain
+        self._over[slot] = over

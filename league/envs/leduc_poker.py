@@ -1,0 +1,107 @@
+"""Leduc poker (Southey et al.: Bayes' bluff, UAI 2005): six cards, two rounds of betting.
+
+The deck has two each of jack, queen, king. Both seats ante a chip and get a card; after the
+first round of betting a public card is turned up, then comes the second. Raises are 2 chips in
+the first round, 4 in the second, at most two a round; the first seat opens both rounds. At the
+showdown a pair with the public card wins, else the higher card; equal cards share the pot.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs import chance
+from league.envs.base import BatchedGame
+
+FOLD, CALL, RAISE = 0, 1, 2
+NUM_RANKS, MAX_RAISES = 3, 2
+MAX_ACTIONS = MAX_RAISES + 2  # of one round: check, raise, raise, call
+PAIR_BONUS = NUM_RANKS  # a pair is worth more than any rank
+_RAISE_SIZE = np.array([2, 4])  # by round
+_RANK = np.vstack([np.eye(NUM_RANKS), np.zeros(NUM_RANKS)]).astype(np.int8)  # row -1: not seen yet
+_SEAT = np.eye(2, dtype=np.int8)
+_ACTION = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.int8)  # none yet, call, raise: a fold ends all
+
+
+class LeducPoker(BatchedGame):
+    """Action: fold 0 (only when there is something to call), call or check 1, raise 2. Rewards in
+    chips, -13 to 13, when the match ends.
+
+    Observation, int8: own seat (2), own rank (3), public rank (3, zeros in the first round), the
+    actions of both rounds (2 x 4 x 2: call, raise): all that the seat knows. Suits do not matter,
+    and are not shown.
+    """
+
+    id: ClassVar[str] = "leduc_poker"
+    num_seats = 2
+    observation_spaces = (Box(0, 1, (2 + 2 * NUM_RANKS + 2 * MAX_ACTIONS * 2,), np.int8),) * 2
+    action_spaces = (Discrete(3),) * 2
+    loss_reward = -13.0
+
+    def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
+        super().__init__(num_slots, step_limit=step_limit)
+        self._rank = np.zeros((num_slots, 3), dtype=np.int64)  # of seat 0, seat 1, the public card
+        self._paid = np.ones((num_slots, 2), dtype=np.int64)  # chips, by seat
+        self._round = np.zeros(num_slots, dtype=np.int64)
+        self._raises = np.zeros(num_slots, dtype=np.int64)  # in this round
+        self._taken = np.zeros(num_slots, dtype=np.int64)  # actions in this round
+        self._action = np.zeros((num_slots, 2, MAX_ACTIONS), dtype=np.int64)  # indices into _ACTION
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._rank[slots] = chance.deal(seeds, 2 * NUM_RANKS, 3) // 2
+        self._paid[slots] = 1
+        self._action[slots] = 0
+        for counter in (self._round, self._raises, self._taken):
+            counter[slots] = 0
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot = np.flatnonzero(self.active)
+        return slot, self._taken[slot] % 2
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        public = np.where(self._round[slot] == 1, self._rank[slot, 2], -1)
+        actions = _ACTION[self._action[slot]].reshape(len(slot), -1)
+        return np.concatenate([_SEAT[seat], _RANK[self._rank[slot, seat]], _RANK[public], actions], axis=1)
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        mask = np.ones((len(slot), 3), dtype=np.bool_)
+        mask[:, FOLD] = self._paid[slot, seat] < self._paid[slot, 1 - seat]
+        mask[:, RAISE] = self._raises[slot] < MAX_RAISES
+        return mask
+
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        betting_round, taken = self._round[slot], self._taken[slot]
+        folded, called, raised = action == FOLD, action == CALL, action == RAISE
+        opponent_paid = self._paid[slot, 1 - seat]
+        to_pay = np.where(raised, opponent_paid + _RAISE_SIZE[betting_round], opponent_paid)
+        self._paid[slot, seat] = np.where(folded, self._paid[slot, seat], to_pay)
+        self._raises[slot] += raised
+        self._action[slot, betting_round, taken] = np.where(folded, 0, action)
+        self._taken[slot] = taken + 1
+        closed = called & (taken > 0)  # a call of the first action is a check, and the round goes on
+        next_round = slot[closed & (betting_round == 0)]
+        self._round[next_round] = 1
+        self._raises[next_round] = 0
+        self._taken[next_round] = 0
+        showdown = closed & (betting_round == 1)
+        self._finish(slot[folded], np.where(seat[folded] == 1, 1, -1))
+        self._finish(slot[showdown], self._compare(slot[showdown]))
+
+    def _compare(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """1 where seat 0 holds the better hand, -1 where seat 1 does, 0 where they are equal."""
+        own, public = self._rank[slot, :2], self._rank[slot, 2:]
+        strength = own + PAIR_BONUS * (own == public)
+        return np.sign(strength[:, 0] - strength[:, 1])
+
+    def _finish(self, slot: npt.NDArray[np.int64], winner: npt.NDArray[np.int64]) -> None:
+        """End these matches; seat 0 gains what seat 1 paid (winner 1), or loses what it paid (-1)."""
+        gain = np.where(winner > 0, self._paid[slot, 1], -self._paid[slot, 0]) * (winner != 0)
+        self._rewards[slot, 0] = gain
+        self._rewards[slot, 1] = -gain
+        self._over[slot] = True

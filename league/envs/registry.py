@@ -1,0 +1,90 @@
+"""Games by id: `make("connect_four", 1024)`, or a user's own class as "module:Class".
+
+The single place that knows all native games; each is imported only when it is asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from league.envs.base import BatchedGame
+from storage.errors import Mistake
+
+_NATIVE = {
+    "connect_four": "league.envs.connect_four:ConnectFour",
+    "kuhn_poker": "league.envs.kuhn_poker:KuhnPoker",
+    "leduc_poker": "league.envs.leduc_poker:LeducPoker",
+    "rock_paper_scissors": "league.envs.rock_paper_scissors:RockPaperScissors",
+    "tic_tac_toe": "league.envs.tic_tac_toe:TicTacToe",
+}
+
+
+class UnknownEnv(Mistake, ValueError):
+    """No game goes by that id or import path."""
+
+
+class BadOption(Mistake, ValueError):
+    """The game has no such option, or does not take that value."""
+
+
+def ids() -> list[str]:
+    """The ids of all native games, in order."""
+    return sorted(_NATIVE)
+
+
+def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
+    """`num_slots` matches of the game `env_id` (a native id or "module:Class"), none of them started.
+
+    Raises UnknownEnv, or BadOption for an option that the game does not have or refuses.
+    """
+    check_options(env_id, options)
+    try:
+        return game_class(env_id)(num_slots, **options)
+    except ValueError as error:
+        raise BadOption(f"env {error}") from error
+
+
+def check_options(env_id: str, options: Mapping[str, Any]) -> None:
+    """Raise UnknownEnv, or BadOption for the first of `options` that the game does not have."""
+    parameters = inspect.signature(game_class(env_id)).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+        return
+    accepted = [name for name in parameters if name != "num_slots"]
+    for option in options:
+        if option not in accepted:
+            raise BadOption(f"env '{env_id}' has no option '{option}'; its options: {', '.join(accepted)}")
+
+
+def game_class(env_id: str) -> type[BatchedGame]:
+    """The class behind a native id or "module:Class". Raises UnknownEnv."""
+    if env_id not in _NATIVE and ":" not in env_id:
+        near = difflib.get_close_matches(env_id, _NATIVE, n=3, cutoff=0.5)
+        remedy = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(ids())}"
+        raise UnknownEnv(f"no env '{env_id}': {remedy} (or 'module:Class' for your own)")
+    try:
+        game = import_path(_NATIVE.get(env_id, env_id))
+    except ValueError as error:
+        raise UnknownEnv(f"env {error}") from error
+    if not (isinstance(game, type) and issubclass(game, BatchedGame)):
+        raise UnknownEnv(f"env '{env_id}' is {game!r}, expected a subclass of league.envs.base.BatchedGame")
+    return game
+
+
+def import_path(path: str) -> Any:
+    """What "module:Name" names. Raises ValueError, naming the part that was not found."""
+    module_name, _, name = path.partition(":")
+    if not module_name or not name:
+        raise ValueError(f"'{path}': expected 'module:Name'")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {error}") from error
+    if not hasattr(module, name):
+        near = difflib.get_close_matches(name, dir(module), n=1)
+        remedy = f"; did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{remedy}")
+    return getattr(module, name)

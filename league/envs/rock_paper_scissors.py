@@ -1,0 +1,68 @@
+"""Rock-paper-scissors, once or repeated: both seats act at once.
+
+The game in which a scalar rating cannot see who beats whom.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs.base import BatchedGame
+
+ROCK, PAPER, SCISSORS = 0, 1, 2
+_ONE_HOT = np.vstack([np.eye(3), np.zeros(3)]).astype(np.float32)  # row -1: nothing was played yet
+_GAIN = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], dtype=np.float32)  # [own action, the opponent's]
+
+
+class RockPaperScissors(BatchedGame):
+    """Action: rock 0, paper 1, scissors 2. A round won or lost gives +1 or -1, divided by `rounds`,
+    at once, so that a match's return lies in [-1, 1] however many rounds it has.
+
+    Observation, float32: the opponent's previous action one-hot (3), the own one (3), and the
+    share of the rounds that were played. Actions before the previous round are forgotten.
+    """
+
+    id: ClassVar[str] = "rock_paper_scissors"
+    num_seats = 2
+    observation_spaces = (Box(0.0, 1.0, (7,), np.float32),) * 2
+    action_spaces = (Discrete(3),) * 2
+
+    def __init__(self, num_slots: int, *, rounds: int = 1, step_limit: int | None = None) -> None:
+        super().__init__(num_slots, step_limit=step_limit)
+        if not isinstance(rounds, int) or rounds < 1:
+            raise ValueError(f"{self.id}: rounds is {rounds!r}, expected a whole number, at least 1")
+        self.rounds = rounds
+        self._previous = np.full((num_slots, 2), -1, dtype=np.int64)  # by seat
+        self._played = np.zeros(num_slots, dtype=np.int64)  # rounds
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._previous[slots] = -1
+        self._played[slots] = 0
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot = np.flatnonzero(self.active)
+        return np.repeat(slot, 2), np.tile([0, 1], len(slot))
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        theirs = _ONE_HOT[self._previous[slot, 1 - seat]]
+        own = _ONE_HOT[self._previous[slot, seat]]
+        share = (self._played[slot] / self.rounds).astype(np.float32)
+        return np.concatenate([theirs, own, share[:, None]], axis=1)
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return np.ones((len(slot), 3), dtype=np.bool_)
+
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        self._previous[slot, seat] = action
+        slot = slot[::2]  # both seats of each slot have acted
+        first, second = self._previous[slot].T
+        gains = np.stack([_GAIN[first, second], _GAIN[second, first]], axis=1)
+        self._rewards[slot] = gains / np.float32(self.rounds)
+        self._played[slot] += 1
+        self._over[slot] = self._played[slot] == self.rounds

@@ -1,0 +1,66 @@
+"""Tic-tac-toe: three of one's own in a line win, a full board is a draw.
+
+A seat's stones are nine bits, cell 3 * row + column; what a board means is looked up in tables.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs.base import BatchedGame
+
+CELLS = 9
+FULL = (1 << CELLS) - 1
+LINES = (0o7, 0o70, 0o700, 0o111, 0o222, 0o444, 0o421, 0o124)  # an octal digit is a row
+_BOARDS = np.arange(FULL + 1)
+BITS = ((_BOARDS[:, None] >> np.arange(CELLS)) & 1).astype(np.int8)  # [512, 9]: the cells of a board
+WINS = np.any([(_BOARDS & line) == line for line in LINES], axis=0)  # [512]: holds three in a line
+_SEAT_ORDER = np.array([[0, 1], [1, 0]])
+
+
+class TicTacToe(BatchedGame):
+    """Action: the cell. Observation: own stones, then the opponent's, 9 cells each, int8.
+
+    The winner gets +1, the loser -1; a draw is 0 for both.
+    """
+
+    id: ClassVar[str] = "tic_tac_toe"
+    num_seats = 2
+    observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
+    action_spaces = (Discrete(CELLS),) * 2
+
+    def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
+        super().__init__(num_slots, step_limit=step_limit)
+        self._stones = np.zeros((num_slots, 2), dtype=np.int64)  # by seat
+        self._mover = np.zeros(num_slots, dtype=np.int64)
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._stones[slots] = 0
+        self._mover[slots] = 0
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot = np.flatnonzero(self.active)
+        return slot, self._mover[slot]
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        return BITS[self._stones[slot[:, None], _SEAT_ORDER[seat]]].reshape(len(slot), -1)
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return BITS[self._stones[slot].sum(axis=1)] == 0
+
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        mine = self._stones[slot, seat] | (1 << action)
+        self._stones[slot, seat] = mine
+        self._mover[slot] = 1 - seat
+        won = np.flatnonzero(WINS[mine])
+        winners = slot[won]
+        self._rewards[winners, seat[won]] = 1.0
+        self._rewards[winners, 1 - seat[won]] = -1.0
+        self._over[winners] = True
+        self._over[slot[self.env_steps[slot] == CELLS]] = True

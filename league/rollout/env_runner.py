@@ -1,0 +1,255 @@
+"""EnvRunner: plays a batch of matches at once, against as many opponents as are seated.
+
+Everything it needs comes with the request: who sits where, where each snapshot's blob lies, the
+live players' weights. It keeps nothing between requests but caches of immutable things. Inside,
+matches, decisions and steps are rows of arrays; one Python step serves a thousand matches.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from league.envs import registry
+from league.episode import Episodes
+from league.models.policy import Actor, Policy, PolicySpec
+from league.models.scripted import make_bot
+from league.rollout.recorder import Recorder
+from storage.blobs import map_tensors
+from storage.policy_map import PolicyMap, PolicyMapInfo
+from storage.records import EndReason, MatchBatch, Outcome, ResultBatch
+
+
+class RolloutSettings(BaseModel):
+    """How matches are played."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    slots: int = Field(1024, ge=1, description="Matches that one runner plays at the same time")
+    matches_per_request: int = Field(1024, ge=1, description="Matches asked of a runner at once")
+    requests_in_flight: int = Field(2, ge=1, description="Requests that wait at or play on one runner")
+    step_limit: int | None = Field(None, ge=1, description="Decisions after which a match is truncated")
+    policy_map_capacity: int = Field(64, ge=1, description="Snapshots that one runner keeps mapped")
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSource:
+    """Where a snapshot's policy comes from."""
+
+    snapshot_id: str
+    blob_hash: str
+    path: str
+    spec: PolicySpec
+    greedy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LiveSource:
+    """A player as it plays now; its weights come beside the request, under its name."""
+
+    player: str
+    version: int
+    spec: PolicySpec
+
+
+@dataclass(frozen=True, slots=True)
+class BotSource:
+    """A scripted competitor."""
+
+    name: str
+
+
+Source = SnapshotSource | LiveSource | BotSource
+
+
+@dataclass(frozen=True, slots=True)
+class PlayRequest:
+    """Matches to play, and where each of `matches.competitors` comes from, in the same order."""
+
+    matches: MatchBatch
+    sources: tuple[Source, ...]
+    learner: str | None  # the player whose learning seats leave as episodes
+    seed: int  # of the actions that are sampled
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutInfo:
+    """What the playing of one request cost."""
+
+    env_steps: int
+    trained_steps: int
+    seconds: float
+    policy_map: PolicyMapInfo
+
+
+class EnvRunner:
+    """Plays matches of one game."""
+
+    def __init__(
+        self, env_id: str, env_options: Mapping[str, Any], settings: RolloutSettings, threads: int = 1
+    ) -> None:
+        torch.set_num_threads(threads)
+        self._env_id = env_id
+        self._game = registry.make(
+            env_id, settings.slots, step_limit=settings.step_limit, **dict(env_options)
+        )
+        self._snapshots: PolicyMap[SnapshotSource, Policy] = PolicyMap(
+            settings.policy_map_capacity, _load_snapshot
+        )
+        self._bots: dict[str, Actor] = {}
+
+    def play(
+        self, request: PlayRequest, live_weights: Mapping[str, Mapping[str, np.ndarray]]
+    ) -> tuple[ResultBatch, RolloutInfo, Episodes | None]:
+        """Play every match of the request to its end."""
+        began = time.perf_counter()
+        game, matches = self._game, request.matches
+        actors = [self._actor(source, live_weights) for source in request.sources]
+        greedy = [isinstance(source, SnapshotSource) and source.greedy for source in request.sources]
+        rng = np.random.default_rng(request.seed)
+        results = _Results(matches)
+        recorder = Recorder(game, request.learner, _version(request)) if request.learner is not None else None
+        score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)
+        match_of = np.zeros(game.num_slots, dtype=np.int64)
+        learns = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
+        seated = np.zeros((game.num_slots, game.num_seats), dtype=np.int16)  # 16 bits: sorts in linear time
+        free = np.arange(min(game.num_slots, len(matches)))
+        begun = 0
+        while True:
+            if len(free) and begun < len(matches):
+                free = free[: len(matches) - begun]
+                fresh = np.arange(begun, begun + len(free))
+                begun += len(free)
+                match_of[free], seated[free], learns[free] = (
+                    fresh,
+                    matches.seat[fresh],
+                    matches.learning[fresh],
+                )
+                score[free] = 0.0
+                results.started_at[fresh] = time.time()
+                game.reset(free, matches.seed[fresh])
+            blocks = game.due()
+            if not blocks:
+                break
+            actions = []
+            for block in blocks:
+                action, log_prob = _act(
+                    actors, greedy, seated[block.slot, block.seat], block.observation, block.mask, rng
+                )
+                actions.append(action)
+                if recorder is not None:
+                    chosen = np.flatnonzero(learns[block.slot, block.seat])
+                    recorder.decided(block, chosen, match_of, action, log_prob)
+            transition = game.step(actions)
+            score += transition.rewards
+            if recorder is not None:
+                recorder.rewarded(transition.rewards)
+            free = transition.ended
+            if len(free):
+                if recorder is not None:
+                    recorder.ended(transition, match_of, learns)
+                results.fill(match_of[free], score[free], game.env_steps[free], transition)
+        batch = results.batch()
+        episodes = recorder.episodes(matches) if recorder is not None else None
+        info = RolloutInfo(
+            env_steps=int(batch.env_steps.sum()),
+            trained_steps=0 if episodes is None else episodes.num_steps,
+            seconds=time.perf_counter() - began,
+            policy_map=self._snapshots.info(),
+        )
+        return batch, info, episodes
+
+    def _actor(self, source: Source, live_weights: Mapping[str, Mapping[str, np.ndarray]]) -> Actor:
+        if isinstance(source, SnapshotSource):
+            return self._snapshots[source]
+        if isinstance(source, BotSource):
+            if source.name not in self._bots:
+                self._bots[source.name] = make_bot(source.name, self._env_id)
+            return self._bots[source.name]
+        # copied: arrays that came through an object store are read-only, which torch cannot express
+        tensors = {name: torch.tensor(array) for name, array in live_weights[source.player].items()}
+        return Policy(source.spec, tensors, source.player)
+
+
+def _act(
+    actors: list[Actor],
+    greedy: list[bool],
+    competitor: npt.NDArray[np.int16],
+    observation: npt.NDArray,
+    mask: npt.NDArray[np.bool_],
+    rng: np.random.Generator,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Choose all actions of one block, one call per competitor that has a decision in it."""
+    order = np.argsort(competitor, kind="stable")
+    grouped = competitor[order]
+    bounds = np.flatnonzero(np.diff(grouped, prepend=np.int16(-1), append=np.int16(-1)))
+    observation, mask = observation[order], mask[order]
+    action = np.empty(len(order), dtype=np.int64)
+    log_prob = np.empty(len(order), dtype=np.float32)
+    for start, end in itertools.pairwise(bounds):
+        who = grouped[start]
+        chosen, likelihood = actors[who].act(observation[start:end], mask[start:end], rng, greedy[who])
+        action[order[start:end]] = chosen
+        log_prob[order[start:end]] = likelihood
+    return action, log_prob
+
+
+def _version(request: PlayRequest) -> int:
+    """The weights version of the player that learns."""
+    for source in request.sources:
+        if isinstance(source, LiveSource) and source.player == request.learner:
+            return source.version
+    raise ValueError(f"request: learner '{request.learner}' is not among its live competitors")
+
+
+def _load_snapshot(source: SnapshotSource) -> Policy:
+    tensors = map_tensors(Path(source.path), verify=False)  # hashed when it was published or imported
+    return Policy(source.spec, tensors, f"snapshot {source.snapshot_id}")
+
+
+class _Results:
+    """The results of a batch of matches, while they come in."""
+
+    def __init__(self, matches: MatchBatch) -> None:
+        m, s = matches.seat.shape
+        self.matches = matches
+        self.score = np.zeros((m, s), dtype=np.float32)
+        self.forfeited = np.zeros((m, s), dtype=np.bool_)
+        self.env_steps = np.zeros(m, dtype=np.int32)
+        self.reason = np.full(m, EndReason.CRASH, dtype=np.int8)
+        self.started_at = np.zeros(m, dtype=np.float64)
+        self.ended_at = np.zeros(m, dtype=np.float64)
+
+    def fill(
+        self, rows: npt.NDArray[np.int64], score: npt.NDArray, env_steps: npt.NDArray, transition: Any
+    ) -> None:
+        self.score[rows] = score
+        self.env_steps[rows] = env_steps
+        self.reason[rows] = transition.reason
+        self.forfeited[rows] = transition.forfeited
+        self.ended_at[rows] = time.time()
+
+    def batch(self) -> ResultBatch:
+        rank = (self.score[:, None, :] > self.score[:, :, None]).sum(axis=2).astype(np.int8)
+        first = rank == 0
+        tied = first.sum(axis=1, keepdims=True) > 1
+        outcome = np.where(first, np.where(tied, Outcome.DRAW, Outcome.WIN), Outcome.LOSS)
+        outcome = np.where(self.forfeited, Outcome.FORFEIT, outcome).astype(np.int8)
+        return ResultBatch(
+            matches=self.matches,
+            outcome=outcome,
+            score=self.score,
+            rank=rank,
+            env_steps=self.env_steps,
+            reason=self.reason,
+            started_at=self.started_at,
+            seconds=(self.ended_at - self.started_at).astype(np.float32),
+        )

@@ -1,0 +1,112 @@
+"""Recorder: gathers the decisions of learning seats while matches are played, as columns.
+
+Each step appends one block of rows to every column; at the end one sort by (match, seat) turns
+the rows, which lie in order of time, into whole episodes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.base import BatchedGame, Decisions, Transition
+from league.episode import Episodes
+from storage.records import MatchBatch
+
+NO_ROW = -1
+
+
+class Recorder:
+    """Records for one player, whose weights had one version during all of it."""
+
+    def __init__(self, game: BatchedGame, player: str, version: int) -> None:
+        self._game = game
+        self._player = player
+        self._version = version
+        self._blocks: list[tuple[npt.NDArray, ...]] = []  # key, observation, mask, action, log_prob
+        self._reward = np.zeros(1024, dtype=np.float32)
+        self._rows = 0
+        self._last_row = np.full((game.num_slots, game.num_seats), NO_ROW, dtype=np.int64)
+        self._cut: list[tuple[npt.NDArray, npt.NDArray]] = []  # key, observation at truncation
+
+    def decided(
+        self,
+        block: Decisions,
+        chosen: npt.NDArray[np.int64],
+        match_of: npt.NDArray[np.int64],
+        action: npt.NDArray[np.int64],
+        log_prob: npt.NDArray[np.float32],
+    ) -> None:
+        """Append the `chosen` decisions of a block."""
+        slot, seat = block.slot[chosen], block.seat[chosen]
+        self._last_row[slot, seat] = self._rows + np.arange(len(chosen))
+        self._rows += len(chosen)
+        while self._rows > len(self._reward):
+            self._reward = np.concatenate([self._reward, np.zeros_like(self._reward)])
+        key = match_of[slot] * self._game.num_seats + seat
+        self._blocks.append(
+            (key, block.observation[chosen], block.mask[chosen], action[chosen], log_prob[chosen])
+        )
+
+    def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
+        """Add each seat's reward to its latest decision, also if another seat moved since."""
+        slot, seat = np.nonzero(rewards)
+        row = self._last_row[slot, seat]
+        seen = row != NO_ROW
+        self._reward[row[seen]] += rewards[slot[seen], seat[seen]]
+
+    def ended(
+        self, transition: Transition, match_of: npt.NDArray[np.int64], learns: npt.NDArray[np.bool_]
+    ) -> None:
+        """Close the matches that ended; remember what learning seats of truncated ones saw last."""
+        for seat in range(self._game.num_seats) if transition.truncated.any() else ():
+            slot = transition.ended[transition.truncated]
+            slot = slot[learns[slot, seat] & (self._last_row[slot, seat] != NO_ROW)]
+            if len(slot):
+                seats = np.full(len(slot), seat, dtype=np.int64)
+                self._cut.append(
+                    (match_of[slot] * self._game.num_seats + seat, self._game.observe(slot, seats))
+                )
+        self._last_row[transition.ended] = NO_ROW
+
+    def episodes(self, matches: MatchBatch) -> Episodes:
+        """Everything recorded, episode by episode, in the order of the matches."""
+        seats = self._game.num_seats
+        space, actions = self._game.observation_spaces[0], self._game.action_spaces[0]
+        nothing = (
+            np.zeros(0, np.int64),
+            np.zeros((0, *space.shape), space.dtype),
+            np.zeros((0, int(actions.n)), np.bool_),
+            np.zeros(0, np.int64),
+            np.zeros(0, np.float32),
+        )
+        columns = [np.concatenate(column) for column in zip(*(self._blocks or [nothing]), strict=True)]
+        key, observation, mask, action, log_prob = columns
+        order = np.argsort(key, kind="stable")
+        key = key[order]
+        offset = (
+            np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]]) if len(key) else np.zeros(1)
+        )
+        offset = offset.astype(np.int64)
+        episode_key = key[offset[:-1]]
+        terminated = np.ones(len(episode_key), dtype=np.bool_)
+        bootstrap = nothing[1]
+        if self._cut:
+            cut_key = np.concatenate([k for k, _ in self._cut])
+            by_key = np.argsort(cut_key)
+            bootstrap = np.concatenate([o for _, o in self._cut])[by_key]
+            terminated[np.searchsorted(episode_key, cut_key)] = False
+        return Episodes(
+            player=self._player,
+            offset=offset,
+            match_id=matches.match_id[episode_key // seats],
+            seat=(episode_key % seats).astype(np.int8),
+            version=np.full(len(episode_key), self._version, dtype=np.int64),
+            terminated=terminated,
+            observation=observation[order],
+            mask=mask[order],
+            action=action[order],
+            log_prob=log_prob[order],
+            reward=self._reward[: self._rows][order],
+            bootstrap=bootstrap,
+        )

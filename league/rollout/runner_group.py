@@ -1,0 +1,154 @@
+"""RunnerGroup: requests out, rollouts back, with a bounded number in flight.
+
+With `runners: 0` the driver plays by itself, in order, repeatable to the bit. With more, each
+runner is a Ray actor; results come back to the driver, episodes stay where they were made and
+travel on as references.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from league.episode import Episodes
+from league.rollout.env_runner import EnvRunner, PlayRequest, RolloutInfo, RolloutSettings
+from storage.records import ResultBatch
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One request, played. `episodes` are the episodes themselves or a reference to them."""
+
+    request_id: int
+    results: ResultBatch
+    info: RolloutInfo
+    episodes: Any
+
+
+class RunnerGroup(Protocol):
+    """What the loop asks of its runners."""
+
+    def room(self) -> int:
+        """Requests that may be submitted now."""
+
+    def in_flight(self) -> int: ...
+
+    def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
+        """Queue a request with the weights, or references to them, of its live players."""
+
+    def ready(self, timeout_seconds: float) -> list[Rollout]:
+        """Rollouts that are finished, at once if there are any."""
+
+    def lost(self) -> list[int]:
+        """Ids of requests that died with their runner since the last call; their matches never were."""
+
+    def close(self) -> None: ...
+
+
+class LocalRunnerGroup:
+    """The driver plays: one request at a time."""
+
+    def __init__(
+        self, env_id: str, env_options: Mapping[str, Any], settings: RolloutSettings, threads: int = 1
+    ) -> None:
+        self._runner = EnvRunner(env_id, env_options, settings, threads)
+        self._queue: deque[tuple[int, PlayRequest, Mapping[str, Any]]] = deque()
+
+    def room(self) -> int:
+        return 1 - len(self._queue)
+
+    def in_flight(self) -> int:
+        return len(self._queue)
+
+    def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
+        self._queue.append((request_id, request, live_weights))
+
+    def ready(self, timeout_seconds: float) -> list[Rollout]:
+        if not self._queue:
+            return []
+        request_id, request, live_weights = self._queue.popleft()
+        return [Rollout(request_id, *self._runner.play(request, live_weights))]
+
+    def lost(self) -> list[int]:
+        return []
+
+    def close(self) -> None:
+        self._queue.clear()
+
+
+class RemoteRunner(EnvRunner):
+    """An EnvRunner as a Ray actor: weights arrive as arguments of their own, so that Ray resolves them."""
+
+    def play_remotely(
+        self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray]
+    ) -> tuple[tuple[ResultBatch, RolloutInfo], Episodes | None]:
+        results, info, episodes = self.play(request, dict(zip(players, weights, strict=True)))
+        return (results, info), episodes
+
+
+class RayRunnerGroup:
+    """Runners as Ray actors. A runner that dies is started again; what it played is lost as a whole."""
+
+    def __init__(
+        self,
+        num_runners: int,
+        env_id: str,
+        env_options: Mapping[str, Any],
+        settings: RolloutSettings,
+        threads: int = 1,
+    ) -> None:
+        import ray
+
+        self._ray = ray
+        remote = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
+        self._actors = [
+            remote.remote(env_id, dict(env_options), settings, threads) for _ in range(num_runners)
+        ]
+        self._limit = settings.requests_in_flight
+        self._load = [0] * num_runners
+        self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
+        self._lost: list[int] = []
+
+    def room(self) -> int:
+        return self._limit * len(self._actors) - len(self._pending)
+
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
+        runner = min(range(len(self._actors)), key=self._load.__getitem__)
+        play = self._actors[runner].play_remotely.options(num_returns=2)
+        results, episodes = play.remote(request, list(live_weights), *live_weights.values())
+        self._pending[results] = request_id, runner, episodes
+        self._load[runner] += 1
+
+    def ready(self, timeout_seconds: float) -> list[Rollout]:
+        if not self._pending:
+            return []
+        done, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout_seconds)
+        if done:  # one came: take whatever else is there
+            done, _ = self._ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
+        rollouts = []
+        for reference in done:
+            request_id, runner, episodes = self._pending.pop(reference)
+            self._load[runner] -= 1
+            try:
+                results, info = self._ray.get(reference)
+            except (self._ray.exceptions.ActorDiedError, self._ray.exceptions.ActorUnavailableError):
+                self._lost.append(request_id)
+                continue
+            rollouts.append(Rollout(request_id, results, info, episodes))
+        return rollouts
+
+    def lost(self) -> list[int]:
+        lost, self._lost = self._lost, []
+        return lost
+
+    def close(self) -> None:
+        for actor in self._actors:
+            self._ray.kill(actor)
+        self._pending.clear()

@@ -1,0 +1,131 @@
+"""The pairwise record: who won, drew and lost against whom, fading with every further game."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from league.rules.roster import Indices
+from storage.records import Outcome, ResultBatch
+
+Floats = npt.NDArray[np.float64]
+
+_VOID = -1  # both seats lost (each forfeited): says nothing of either
+
+
+class Payoff:
+    """Wins, draws and losses by pair of indices. A pair's counts are multiplied by `decay` before
+    each of its games is added, so `games` tends to 1 / (1 - decay). Beside them the plain counts:
+    games by pair (`recorded`), and per competitor games, wins and draws (`totals`).
+    """
+
+    def __init__(self, *, decay: float = 0.99, capacity: int = 64) -> None:
+        if not 0.0 < decay <= 1.0:
+            raise ValueError(f"payoff: decay is {decay}, expected above 0 and at most 1")
+        self.decay = decay
+        capacity = max(capacity, 1)
+        # A loss is the mirrored win, so two matrices hold all three counts.
+        self._wins = np.zeros((capacity, capacity), dtype=np.float64)
+        self._draws = np.zeros((capacity, capacity), dtype=np.float64)
+        self._recorded = np.zeros((capacity, capacity), dtype=np.int64)
+        self._totals = np.zeros((capacity, 3), dtype=np.int64)  # games, wins, draws
+
+    def reserve(self, size: int) -> None:
+        """Make room for indices below `size`."""
+        capacity = len(self._totals)
+        if size <= capacity:
+            return
+        wider = max(size, 2 * capacity) - capacity
+        square = ((0, wider), (0, wider))
+        self._wins = np.pad(self._wins, square)
+        self._draws = np.pad(self._draws, square)
+        self._recorded = np.pad(self._recorded, square)
+        self._totals = np.pad(self._totals, ((0, wider), (0, 0)))
+
+    def record(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> None:
+        """Add G games in order: indices [G], [G] and home's Outcome [G] (a forfeit is a loss).
+
+        Equal to recording them one after the other; games of a competitor with itself are left out.
+        """
+        other = home != away
+        home, away, outcome = home[other], away[other], outcome[other]
+        if not len(home):
+            return
+        self.reserve(int(max(home.max(), away.max())) + 1)
+        won, drawn = outcome == Outcome.WIN, outcome == Outcome.DRAW
+        swapped = home > away
+        low, high = np.where(swapped, away, home), np.where(swapped, home, away)
+        low_won = np.where(swapped, ~won & ~drawn, won)
+        order = np.lexsort((high, low))  # stable: within a pair, the order of play
+        low, high, low_won = low[order], high[order], low_won[order]
+        first = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
+        games = np.diff(np.r_[first, len(low)])
+        games_after = np.repeat(first + games, games) - np.arange(len(low)) - 1
+        weight = self.decay ** games_after.astype(np.float64)
+        i, j = low[first], high[first]
+        faded = self.decay ** games.astype(np.float64)
+        drawn_low = drawn[order]
+        low_lost = ~low_won & ~drawn_low
+        self._wins[i, j] = self._wins[i, j] * faded + np.add.reduceat(weight * low_won, first)
+        self._wins[j, i] = self._wins[j, i] * faded + np.add.reduceat(weight * low_lost, first)
+        draws = self._draws[i, j] * faded + np.add.reduceat(weight * drawn_low, first)
+        self._draws[i, j] = self._draws[j, i] = draws
+        self._recorded[i, j] += games
+        self._recorded[j, i] = self._recorded[i, j]
+        size = len(self._totals)
+        everyone = np.concatenate([home, away])
+        self._totals[:, 0] += np.bincount(everyone, minlength=size)
+        self._totals[:, 1] += np.bincount(np.where(won, home, away)[~drawn], minlength=size)
+        self._totals[:, 2] += np.bincount(everyone[np.r_[drawn, drawn]], minlength=size)
+
+    def wins(self, home: int, away: Indices) -> Floats:
+        """Faded count of home's wins against each of `away` [n]."""
+        return self._wins[home, away]
+
+    def draws(self, home: int, away: Indices) -> Floats:
+        return self._draws[home, away]
+
+    def losses(self, home: int, away: Indices) -> Floats:
+        return self._wins[away, home]
+
+    def games(self, home: int, away: Indices) -> Floats:
+        """Faded count of games with each of `away` [n]."""
+        return self._wins[home, away] + self._draws[home, away] + self._wins[away, home]
+
+    def recorded(self, home: int, away: Indices) -> npt.NDArray[np.int64]:
+        """Games with each of `away` [n] since the later `clear` of either, unfaded."""
+        return self._recorded[home, away]
+
+    def totals(self, index: int) -> tuple[int, int, int]:
+        """(games, wins, draws) since the competitor's last `clear`, unfaded."""
+        games, wins, draws = self._totals[index].tolist()
+        return games, wins, draws
+
+    def clear(self, index: int) -> None:
+        """Forget all games of a competitor that was reset. Its opponents keep their totals."""
+        for counts in (self._wins, self._draws, self._recorded):
+            counts[index, :] = 0
+            counts[:, index] = 0
+        self._totals[index] = 0
+
+
+def pairs_of(results: ResultBatch, seated: Indices) -> tuple[Indices, Indices, npt.NDArray[np.int8]]:
+    """The games of M matches, pair by pair in order of play: home [G], away [G], home's Outcome [G].
+
+    `seated` [M, S] holds the index of who sat where. Two seats are compared by outcome, more by
+    rank. Left out: seats of the same competitor, and pairs that both lost (both forfeited), which
+    is neither a draw nor anyone's win.
+    """
+    outcome, rank = results.outcome, results.rank
+    first, second = np.triu_indices(seated.shape[1], k=1)
+    home, away = seated[:, first], seated[:, second]
+    if seated.shape[1] == 2:
+        draws = (outcome[:, first] == Outcome.DRAW) & (outcome[:, second] == Outcome.DRAW)
+        home_won, away_won = outcome[:, first] == Outcome.WIN, outcome[:, second] == Outcome.WIN
+    else:
+        both_forfeit = (outcome[:, first] == Outcome.FORFEIT) & (outcome[:, second] == Outcome.FORFEIT)
+        draws = (rank[:, first] == rank[:, second]) & ~both_forfeit
+        home_won, away_won = rank[:, first] < rank[:, second], rank[:, first] > rank[:, second]
+    result = np.select([home_won, away_won, draws], [Outcome.WIN, Outcome.LOSS, Outcome.DRAW], _VOID)
+    counts = (result != _VOID) & (home != away)
+    return home[counts], away[counts], result[counts].astype(np.int8)

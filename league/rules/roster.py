@@ -1,0 +1,134 @@
+"""Who is in the league now. Every competitor gets an index at admission, never reused, so that
+payoffs and ratings are arrays, and what is asked for often is an array kept ready."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.records import MAIN, Bot, Competitor, LivePlayer, Role, Snapshot
+
+Indices = npt.NDArray[np.int64]
+
+_NOBODY: Indices = np.zeros(0, dtype=np.int64)
+
+
+class Roster:
+    """Players, snapshots and bots, in order of admission.
+
+    Arrays returned are indices in order of admission; they are shared, so they must not be written to.
+    """
+
+    def __init__(self, competitors: Iterable[Competitor] = ()) -> None:
+        self._members: list[Competitor] = []
+        self._index: dict[str, int] = {}
+        self._retired: set[int] = set()
+        self._seated: Indices = _NOBODY
+        self._seated_of_role: dict[Role, Indices] = {}
+        self._of_player: dict[str, Indices] = {}
+        self._live_of_role: dict[Role, Indices] = {}
+        self._players: list[LivePlayer] = []
+        self._bots: list[Bot] = []
+        for competitor in competitors:
+            self.admit(competitor)
+
+    def __len__(self) -> int:
+        """How many were ever admitted: one more than the highest index."""
+        return len(self._members)
+
+    def __contains__(self, competitor: object) -> bool:
+        return competitor in self._index
+
+    def __getitem__(self, competitor: str) -> Competitor:
+        """Raises KeyError for an id that was never admitted."""
+        return self._members[self.index(competitor)]
+
+    def at(self, index: int) -> Competitor:
+        return self._members[index]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The id of every competitor, by index."""
+        return tuple(self._index)
+
+    def id(self, index: int) -> str:
+        return self._members[index].competitor
+
+    def index(self, competitor: str) -> int:
+        """The index of an id. Raises KeyError with the nearest known id."""
+        try:
+            return self._index[competitor]
+        except KeyError:
+            near = difflib.get_close_matches(competitor, self._index, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else "; admit it first"
+            raise KeyError(f"roster: no competitor '{competitor}' among {len(self)}{hint}") from None
+
+    def indices(self, competitors: Iterable[str]) -> Indices:
+        """`index` of each id: [n]."""
+        return np.array([self.index(c) for c in competitors], dtype=np.int64)
+
+    def admit(self, competitor: Competitor) -> int:
+        """Take in a newcomer; returns its index. Raises ValueError for an id that is taken."""
+        name = competitor.competitor
+        if name in self._index:
+            raise ValueError(f"roster: '{name}' is already admitted; ids are never used twice")
+        index = len(self._members)
+        self._members.append(competitor)
+        self._index[name] = index
+        match competitor:
+            case Snapshot():
+                self._seated = _with(self._seated, index)
+                self._seated_of_role[competitor.role] = _with(self.snapshots(competitor.role), index)
+                self._of_player[competitor.player] = _with(self.snapshots_of(competitor.player), index)
+            case LivePlayer():
+                self._players.append(competitor)
+                self._live_of_role[competitor.role] = _with(self.players_of(competitor.role), index)
+            case Bot():
+                self._bots.append(competitor)
+        return index
+
+    def retire(self, snapshot_id: str) -> None:
+        """Seat this snapshot no more; it keeps its index. Raises ValueError for anything else."""
+        index = self.index(snapshot_id)
+        snapshot = self._members[index]
+        if not isinstance(snapshot, Snapshot) or index in self._retired:
+            found = "already retired" if isinstance(snapshot, Snapshot) else "not a snapshot"
+            raise ValueError(f"roster: '{snapshot_id}' is {found}; only a seated snapshot can retire")
+        self._retired.add(index)
+        self._seated = self._seated[self._seated != index]
+        of_role = self._seated_of_role[snapshot.role]
+        self._seated_of_role[snapshot.role] = of_role[of_role != index]
+
+    def is_retired(self, competitor: str) -> bool:
+        return self.index(competitor) in self._retired
+
+    @property
+    def players(self) -> tuple[LivePlayer, ...]:
+        return tuple(self._players)
+
+    @property
+    def bots(self) -> tuple[Bot, ...]:
+        return tuple(self._bots)
+
+    def players_of(self, role: Role) -> Indices:
+        """Live players of a role: [n]."""
+        return self._live_of_role.get(role, _NOBODY)
+
+    def mains(self) -> Indices:
+        """Live main players: [n]."""
+        return self.players_of(MAIN)
+
+    def snapshots(self, role: Role | None = None) -> Indices:
+        """Seated snapshots, of players of one role or of all: [n]."""
+        return self._seated if role is None else self._seated_of_role.get(role, _NOBODY)
+
+    def snapshots_of(self, player: str) -> Indices:
+        """Every snapshot of a player, retired ones too (its first is its initial one): [n]."""
+        return self._of_player.get(player, _NOBODY)
+
+
+def _with(indices: Indices, index: int) -> Indices:
+    return np.append(indices, np.int64(index))

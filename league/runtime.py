@@ -1,0 +1,59 @@
+"""Start and stop Ray; what this machine has. Ray is imported only by runs that have runners."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+
+import psutil
+from pydantic import BaseModel, ConfigDict, Field
+
+OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
+
+
+class ResourceSettings(BaseModel):
+    """What the run may use."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    gpus: int = Field(0, ge=0, description="GPUs for learners")
+    threads: int = Field(
+        1, ge=1, description="Torch threads of each process; more than 1 spins on busy cores"
+    )
+    address: str | None = Field(
+        None, description="A running Ray cluster to join; none: a cluster of this machine alone"
+    )
+
+
+def available_cpus() -> int:
+    """Cores this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextlib.contextmanager
+def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
+    """A Ray session with room for `num_actors` one-CPU actors, shut down at the end.
+
+    On a cluster of our own the CPUs are counted as actors want them: a runner and a learner may
+    well share a core. A cluster that is joined keeps its own count.
+    """
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its warning of a coming default
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    if settings.address is not None:
+        ray.init(address=settings.address, logging_level=logging.ERROR, log_to_driver=False)
+    else:
+        ray.init(
+            num_cpus=max(available_cpus(), num_actors),
+            num_gpus=settings.gpus,
+            include_dashboard=False,
+            object_store_memory=min(OBJECT_STORE_BYTES, psutil.virtual_memory().available // 4),
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+    try:
+        yield
+    finally:
+        ray.shutdown()

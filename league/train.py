@@ -1,0 +1,144 @@
+"""THE LOOP: how a league trains.
+
+    ask       the matchmaker draws whole matches for the player that is furthest behind its share;
+              a runner plays them with the players' newest weights
+    take      results go to the ledger, then into the standings; episodes go from the runner
+              straight to the player's learner
+    learn     learners report updates; their new weights play from the next request on
+    decide    the league builder looks at roster, standings and clocks; it freezes and resets
+    save      optimizer states reach the disk now and then; a kill costs at most that much learning
+
+Words: a *player* learns and has a *role*; it freezes *snapshots* of its policy, which never
+change; players, snapshots and scripted bots are *competitors*; those now in the league are the
+*roster*; ratings and payoffs are the *standings*, a fold of all recorded results. `env_steps`
+are decisions taken in the environment, `updates` optimizer steps. The README has them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from league.learning.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
+from league.learning.shards import plan_shards
+from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
+from league.runtime import ray_session
+from storage.archive import Archive
+
+if TYPE_CHECKING:  # config knows train, not the other way round
+    from league.config import Settings
+    from league.view import View
+
+
+class StopSettings(BaseModel):
+    """When training ends; whichever comes first. Neither: at Ctrl-C."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    minutes: float | None = Field(None, gt=0, description="Minutes of training, resumed ones included")
+    env_steps: int | None = Field(None, gt=0, description="Decisions taken in the environment, by all seats")
+
+
+class StorageSettings(BaseModel):
+    """How the run is remembered."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    save_seconds: float = Field(
+        60.0, gt=0, description="Time between saves of learner states: what a kill may cost of learning"
+    )
+
+
+class LogSettings(BaseModel):
+    """What is shown while training."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    seconds: float = Field(10.0, gt=0, description="Time between two plain lines, or two rows of updates")
+
+
+def train(
+    settings: Settings, run: Path, *, resume: bool = False, make_view: Callable[[], View] | None = None
+) -> Path:
+    """Train the league of `settings` into the folder `run`, which is returned.
+
+    `resume` goes on with what the folder holds; without it the folder must not exist yet. Ctrl-C
+    once stops cleanly with everything saved. Raises StorageError for a folder that cannot be
+    used, ResumeRefused for settings that do not fit what it holds; nothing is written then.
+    """
+    from league.session import Session, open_archive
+
+    with (
+        open_archive(settings, run, resume) as archive,
+        _engine(settings) as (runners, learners),
+        _interrupts() as interrupted,
+    ):
+        session = Session(settings, archive, runners, learners)
+        session.begin()
+        view = make_view() if make_view is not None else None
+        while not (session.finished() or interrupted.is_set()):
+            session.ask()
+            session.take()
+            session.learn()
+            session.decide()
+            session.save()
+            if view is not None:
+                view.show(session)
+        session.end()
+        if view is not None:
+            view.close(session)
+    return run
+
+
+@contextlib.contextmanager
+def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
+    """Runners and learners: in this process, or on Ray."""
+    players = [name for names in settings.league.player_names().values() for name in names]
+    gpus = settings.resources.gpus
+    shards = plan_shards(gpus, players)
+    threads = settings.resources.threads
+    learning = (
+        shards,
+        settings.policy_spec(),
+        dict.fromkeys(players, settings.learner),
+        {player: settings.seed * 1_000_003 + i for i, player in enumerate(players)},
+    )
+    placed: dict[str, Any] = {"device": "cuda" if gpus else "cpu", "threads": threads}
+    playing = (settings.env.id, settings.env.options, settings.rollout, threads)
+    with contextlib.ExitStack() as stack:
+        runners: RunnerGroup
+        learners: LearnerGroup
+        if settings.runners == 0:
+            runners = LocalRunnerGroup(*playing)
+            learners = LocalLearnerGroup(*learning, **placed)
+        else:
+            stack.enter_context(ray_session(settings.resources, settings.runners + len(shards)))
+            runners = RayRunnerGroup(settings.runners, *playing)
+            learners = RayLearnerGroup(*learning, **placed)
+        stack.callback(runners.close)
+        stack.callback(learners.close)
+        yield runners, learners
+
+
+@contextlib.contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """Set by the first Ctrl-C or SIGTERM; the second Ctrl-C interrupts at once."""
+    interrupted = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
+
+    def stop(signum: int, frame: Any) -> None:
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+        interrupted.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield interrupted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

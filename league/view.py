@@ -1,0 +1,162 @@
+"""What a person sees of a run: a live page on a terminal, else one plain line per interval."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+
+from league.session import Session
+
+REFRESH_SECONDS = 0.5
+WINDOW_SECONDS = 15.0  # rates are means over this long
+
+
+class View(Protocol):
+    """Looks at a session; never changes it."""
+
+    def show(self, session: Session) -> None: ...
+
+    def close(self, session: Session) -> None: ...
+
+
+class Rates:
+    """Decisions and matches per second over the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, int, int]] = deque()
+
+    def update(self, session: Session) -> tuple[float, float, float]:
+        """env steps/s, trained steps/s, matches/s."""
+        trained = sum(member.env_steps for member in session.members.values())
+        self._seen.append((time.monotonic(), session.totals.env_steps, trained, session.totals.matches))
+        while len(self._seen) > 2 and self._seen[-1][0] - self._seen[0][0] > WINDOW_SECONDS:
+            self._seen.popleft()
+        first, last = self._seen[0], self._seen[-1]
+        seconds = max(last[0] - first[0], 1e-9)
+        env_steps, trained_steps, matches = (
+            (b - a) / seconds for a, b in zip(first[1:], last[1:], strict=True)
+        )
+        return env_steps, trained_steps, matches
+
+
+class PlainView:
+    """One line per interval, for logs and pipes."""
+
+    def __init__(self, console: Console, every_seconds: float) -> None:
+        self._console = console
+        self._every = every_seconds
+        self._rates = Rates()
+        self._shown = -float("inf")
+
+    def show(self, session: Session) -> None:
+        now = time.monotonic()
+        if now - self._shown >= self._every:
+            self._shown = now
+            self._print(session)
+
+    def close(self, session: Session) -> None:
+        self._print(session)
+
+    def _print(self, session: Session) -> None:
+        env_steps, trained, matches = self._rates.update(session)
+        best = session.standings.leaderboard()[:1]
+        lag = max((record.lag for record in session.last_metrics.values()), default=0.0)
+        self._console.print(
+            f"{session.seconds():7.0f} s  {session.totals.env_steps:>12,} env steps  {env_steps:>9,.0f} /s  "
+            f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
+            f"{len(session.roster.snapshots())} snapshots"
+            + "".join(f"  best {row.competitor} {row.exposure:.1f}" for row in best),
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+class LiveView:
+    """A page that redraws itself."""
+
+    def __init__(self, console: Console) -> None:
+        self._rates = Rates()
+        self._drawn = -float("inf")
+        self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
+        self._live.start()
+
+    def show(self, session: Session) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= REFRESH_SECONDS:
+            self._drawn = now
+            self._live.update(self._page(session), refresh=True)
+
+    def close(self, session: Session) -> None:
+        self._live.update(self._page(session), refresh=True)
+        self._live.stop()
+
+    def _page(self, session: Session) -> RenderableType:
+        env_steps, trained, matches = self._rates.update(session)
+        totals = session.totals
+        head = Table.grid(padding=(0, 3))
+        head.add_row(
+            f"{session.settings.name}: {session.settings.env.id}",
+            f"{session.seconds():,.0f} s",
+            f"{totals.env_steps:,} env steps",
+            f"[bold]{env_steps:,.0f}[/] env steps/s",
+            f"{trained:,.0f} trained/s",
+            f"{matches:,.0f} matches/s",
+            f"{totals.dropped_matches:,} dropped",
+        )
+        return Group(Panel(head), _side_by_side(_leaderboard(session), _learners(session), _mix(session)))
+
+
+def _side_by_side(*tables: Table) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(*tables)
+    return grid
+
+
+def _leaderboard(session: Session) -> Table:
+    table = Table("competitor", "role", "mu", "sigma", "games", "win rate", title="Leaderboard")
+    for row in session.standings.leaderboard()[:12]:
+        table.add_row(
+            row.competitor,
+            row.role or "",
+            f"{row.mu:.1f}",
+            f"{row.sigma:.1f}",
+            f"{row.games:,}",
+            "" if row.win_rate is None else f"{row.win_rate:.2f}",
+        )
+    return table
+
+
+def _learners(session: Session) -> Table:
+    table = Table("player", "updates", "lag", "entropy", "value loss", title="Learners")
+    for name, record in session.last_metrics.items():
+        table.add_row(
+            name,
+            f"{record.updates:,}",
+            f"{record.lag:.1f}",
+            f"{record.metrics['entropy']:.3f}",
+            f"{record.metrics['value_loss']:.3f}",
+        )
+    table.add_section()
+    for snapshot in session.newest:
+        table.add_row(snapshot.snapshot_id, "new", "", "", snapshot.reason[:24])
+    return table
+
+
+def _mix(session: Session) -> Table:
+    table = Table("match type", "share", title="Match mix")
+    total = max(sum(session.match_mix.values()), 1)
+    for match_type, count in session.match_mix.most_common():
+        table.add_row(match_type, f"{count / total:.1%}")
+    if session.last_rollout is not None:
+        info = session.last_rollout.policy_map
+        looked = max(info.hits + info.misses, 1)
+        table.add_section()
+        table.add_row("policy map hits", f"{info.hits / looked:.1%}")
+        table.add_row("snapshots mapped", f"{info.resident}")
+    return table

@@ -1,0 +1,161 @@
+"""What is the same for all games: forfeits, step limits, steps that do not answer what is due."""
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+
+from league.envs.base import BatchedGame
+from league.envs.conformance import check_game
+from league.envs.connect_four import ConnectFour
+from league.envs.kuhn_poker import KuhnPoker
+from league.envs.rock_paper_scissors import PAPER, ROCK, RockPaperScissors
+from league.envs.tic_tac_toe import TicTacToe
+from storage.records import EndReason
+
+
+class Uneven(BatchedGame):
+    """Three seats act at once for three rounds; the last one has other spaces and writes down the order."""
+
+    id = "uneven"
+    num_seats = 3
+    observation_spaces = (Box(0, 9, (1,), np.int8),) * 2 + (Box(0, 9, (2,), np.int8),)
+    action_spaces = (Discrete(2), Discrete(2), Discrete(4))
+
+    def __init__(self, num_slots, *, step_limit=None):
+        super().__init__(num_slots, step_limit=step_limit)
+        self.played = []
+
+    def observe(self, slot, seat):
+        return np.zeros((len(slot), *self.observation_spaces[seat[0]].shape), np.int8)
+
+    def legal(self, slot, seat):
+        return np.ones((len(slot), self.action_spaces[seat[0]].n), np.bool_)
+
+    def _reset(self, slots, seeds):
+        pass
+
+    def _turn(self):
+        slot = np.flatnonzero(self.active)
+        return np.repeat(slot, 3), np.tile(np.arange(3), len(slot))
+
+    def _play(self, slot, seat, action):
+        self.played.append(np.stack([slot, seat, action], axis=1).tolist())
+        self._over[slot] = self.env_steps[slot] >= 9
+
+
+def start(game):
+    game.reset(np.arange(game.num_slots), np.arange(game.num_slots))
+    return game.due()
+
+
+@pytest.mark.parametrize("illegal", [-1, 7, 99, 2])
+def test_an_illegal_action_ends_only_its_own_match(illegal):
+    game = ConnectFour(3)
+    start(game)
+    for _ in range(5):
+        game.step([np.full(3, 2)])
+        game.due()
+    game.step([np.array([0, 2, 0])])  # column 2 of slot 1 is full now
+    game.due()
+    transition = game.step([np.array([3, illegal, 3])])
+    assert transition.ended.tolist() == [1]
+    assert transition.reason.tolist() == [EndReason.ILLEGAL_ACTION]
+    assert transition.truncated.tolist() == [False]
+    assert transition.forfeited.tolist() == [[True, False]]
+    assert transition.rewards.tolist() == [[0, 0], [-1, 1], [0, 0]]
+    (block,) = game.due()
+    assert block.slot.tolist() == [0, 2]
+
+
+def test_a_forfeit_costs_the_loss_reward_whatever_was_won_before():
+    game = RockPaperScissors(1, rounds=4)
+    start(game)
+    returns = game.step([np.array([PAPER, ROCK])]).rewards.copy()
+    game.due()
+    returns += game.step([np.array([5, ROCK])]).rewards
+    assert returns.tolist() == [[-1.0, 1.0]]
+
+
+def test_a_forfeit_after_a_refill_knows_nothing_of_the_match_before():
+    game = RockPaperScissors(1, rounds=1)
+    start(game)
+    game.step([np.array([PAPER, ROCK])])
+    start(game)
+    assert game.step([np.array([5, ROCK])]).rewards.tolist() == [[-1.0, 1.0]]
+
+
+def test_a_forfeit_in_kuhn_poker_costs_two_chips():
+    game = KuhnPoker(1)
+    start(game)
+    assert game.step([np.array([2])]).rewards.tolist() == [[-2.0, 2.0]]
+
+
+def test_two_opponents_share_what_a_third_forfeits():
+    game = Uneven(1)
+    start(game)
+    transition = game.step([np.array([0]), np.array([0]), np.array([4])])
+    assert transition.rewards.tolist() == [[0.5, 0.5, -1.0]]
+    assert game.played == []
+
+
+def test_seats_with_spaces_of_their_own_are_asked_in_blocks_and_played_in_order():
+    game = Uneven(2)
+    blocks = start(game)
+    assert [b.seat.tolist() for b in blocks] == [[0, 0], [1, 1], [2, 2]]
+    game.step([np.array([0, 1]), np.array([1, 0]), np.array([3, 2])])
+    assert game.played == [[[0, 0, 0], [0, 1, 1], [0, 2, 3], [1, 0, 1], [1, 1, 0], [1, 2, 2]]]
+    assert game.env_steps.tolist() == [3, 3]
+
+
+def test_a_game_whose_seats_differ_in_their_spaces_keeps_every_promise():
+    results = check_game(lambda n, more: Uneven(n, **more), num_matches=40)
+    assert [r for r in results if not r.passed] == []
+
+
+def test_a_match_is_truncated_at_its_step_limit_and_may_still_be_observed():
+    game = ConnectFour(2, step_limit=3)
+    start(game)
+    for _ in range(2):
+        assert len(game.step([np.array([0, 1])]).ended) == 0
+        game.due()
+    transition = game.step([np.array([0, 1])])
+    assert transition.ended.tolist() == [0, 1]
+    assert transition.truncated.all()
+    assert (transition.reason == EndReason.STEP_LIMIT).all()
+    assert game.observe(np.array([0, 1]), np.array([1, 1])).sum(axis=1).tolist() == [3, 3]
+    assert not game.active.any()
+
+
+def test_a_match_that_ends_at_its_step_limit_is_not_truncated():
+    game = TicTacToe(1, step_limit=5)
+    start(game)
+    for cell in (0, 3, 1, 4, 2):
+        transition = game.step([np.array([cell])])
+        game.due()
+    assert transition.truncated.tolist() == [False]
+    assert transition.reason.tolist() == [EndReason.FINISHED]
+
+
+def test_a_step_without_due_is_refused():
+    game = TicTacToe(1)
+    with pytest.raises(ValueError, match="call due"):
+        game.step([])
+    start(game)
+    game.step([np.array([0])])
+    with pytest.raises(ValueError, match="call due"):
+        game.step([np.array([1])])
+
+
+def test_actions_that_are_not_one_for_each_decision_are_refused():
+    game = TicTacToe(3)
+    start(game)
+    with pytest.raises(ValueError, match=r"\[\(2,\)\], the due decisions \[\(3,\)\]"):
+        game.step([np.array([0, 1])])
+    with pytest.raises(ValueError, match="shaped"):
+        game.step([])
+
+
+@pytest.mark.parametrize("arguments", [{"num_slots": 0}, {"num_slots": 1, "step_limit": 0}])
+def test_no_slots_and_no_steps_are_refused(arguments):
+    with pytest.raises(ValueError, match="expected at least 1"):
+        TicTacToe(**arguments)

@@ -1,0 +1,193 @@
+"""Native games keep every promise; games that break one are caught by the check that is named for it."""
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+
+from league.envs import registry
+from league.envs.conformance import check, check_game
+from league.envs.kuhn_poker import KuhnPoker
+from league.envs.leduc_poker import LeducPoker
+from league.envs.registry import BadOption, UnknownEnv
+from league.envs.rock_paper_scissors import RockPaperScissors
+from league.envs.tic_tac_toe import TicTacToe
+
+
+def failures(game, **options):
+    """Names and messages of the failed checks of a game class."""
+    results = check_game(lambda n, more: game(n, **options, **more), num_matches=120)
+    return {r.name: r.message for r in results if not r.passed}
+
+
+@pytest.mark.parametrize("env_id", registry.ids())
+def test_native_games_keep_every_promise(env_id):
+    report = check(env_id, {})
+    assert [c for c in report.checks if not c.passed] == []
+    assert report.passed
+    assert len(report.checks) == 11
+
+
+def test_options_are_checked_with_the_game():
+    assert check("rock_paper_scissors", {"rounds": 9}, seed=3, num_matches=60).passed
+    assert check("connect_four", {"step_limit": 9}, num_matches=60).passed
+    with pytest.raises(BadOption, match="no option 'rouns'"):
+        check("rock_paper_scissors", {"rouns": 9})
+    with pytest.raises(UnknownEnv):
+        check("tic_tac_two", {})
+
+
+class LeaksBetweenSlots(TicTacToe):
+    def observe(self, slot, seat):
+        observation = super().observe(slot, seat)
+        return np.maximum(observation, super().observe(np.full_like(slot, slot[0]), seat))
+
+
+class KeepsStateOverReset(TicTacToe):
+    def _reset(self, slots, seeds):
+        self._mover[slots] = 0
+        self._stones[slots, 0] = 0  # but those of the other seat stay
+
+
+class SharedDice(KuhnPoker):
+    def __init__(self, num_slots, **options):
+        super().__init__(num_slots, **options)
+        self._dice = np.random.default_rng(0)
+
+    def _reset(self, slots, seeds):
+        super()._reset(slots, self._dice.integers(0, 1000, len(seeds)))
+
+
+class FreshDice(SharedDice):
+    def __init__(self, num_slots, **options):
+        super().__init__(num_slots, **options)
+        self._dice = np.random.default_rng()
+
+
+class PaysOnlyTheMover(TicTacToe):
+    def _play(self, slot, seat, action):
+        super()._play(slot, seat, action)
+        self._rewards[slot, 1 - seat] = 0
+
+
+class EmptyMask(TicTacToe):
+    def legal(self, slot, seat):
+        mask = super().legal(slot, seat)
+        mask[mask.sum(axis=1) == 3] = False
+        return mask
+
+
+class IntegerMask(TicTacToe):
+    def legal(self, slot, seat):
+        return super().legal(slot, seat).astype(np.int8)
+
+
+class OutsideOfItsSpace(LeducPoker):
+    observation_spaces = (Box(0, 1, (30,), np.int8),) * 2
+
+
+class WrongDtype(TicTacToe):
+    def observe(self, slot, seat):
+        return super().observe(slot, seat).astype(np.float64)
+
+
+class TooLarge(TicTacToe):
+    def observe(self, slot, seat):
+        return super().observe(slot, seat) * np.int8(2)
+
+
+class PaysLessThanItSays(LeducPoker):
+    loss_reward = -5.0
+
+
+class PaysNaN(TicTacToe):
+    def _play(self, slot, seat, action):
+        super()._play(slot, seat, action)
+        self._rewards[slot[action == 4]] = np.nan
+
+
+class DrawsInSecret(TicTacToe):
+    draw_possible = False
+
+
+class NeverEnds(RockPaperScissors):
+    def _play(self, slot, seat, action):
+        super()._play(slot, seat, action)
+        self._over[:] = False
+
+
+class ActsOutOfTurn(RockPaperScissors):
+    def _turn(self):
+        slot, seat = super()._turn()
+        return slot[::-1].copy(), seat[::-1].copy()
+
+
+class AsksTheDead(TicTacToe):
+    def _turn(self):
+        slot = np.arange(self.num_slots)
+        return slot, self._mover
+
+
+class Raises(TicTacToe):
+    def _play(self, slot, seat, action):
+        if (action == 8).any():
+            raise KeyError("the corner")
+        super()._play(slot, seat, action)
+
+
+class ForgivesForfeits(TicTacToe):
+    def _forfeit(self, slot, seat):
+        self._over[slot] = True
+
+
+class IgnoresTheLimit(TicTacToe):
+    def __init__(self, num_slots, *, step_limit=None):
+        super().__init__(num_slots)
+
+
+class OneSpaceForTwoSeats(TicTacToe):
+    action_spaces = TicTacToe.action_spaces[:1]
+
+
+@pytest.mark.parametrize(
+    ("game", "check_name", "message"),
+    [
+        (LeaksBetweenSlots, "independent of slot and batch", "the match of seed"),
+        (KeepsStateOverReset, "refill", "in a slot that was used before"),
+        (SharedDice, "independent of slot and batch", "in another slot"),
+        (FreshDice, "repeatable", "a second time"),
+        (PaysOnlyTheMover, "rewards", "got nothing in"),
+        (EmptyMask, "masks", "no legal action"),
+        (IntegerMask, "masks", "masks are int8"),
+        (OutsideOfItsSpace, "observations", "expected"),
+        (WrongDtype, "observations", "observations are float64, expected int8"),
+        (TooLarge, "observations", "outside of its space"),
+        (PaysLessThanItSays, "rewards", "below the loss_reward -5"),
+        (PaysNaN, "rewards", "not finite"),
+        (DrawsInSecret, "rewards", "draw_possible"),
+        (NeverEnds, "endings", "a match goes on after 20000 decisions"),
+        (ActsOutOfTurn, "decisions", "not ordered"),
+        (AsksTheDead, "decisions", "without a match"),
+        (Raises, "decisions", "KeyError: 'the corner'"),
+        (ForgivesForfeits, "forfeits", "forfeit"),
+        (IgnoresTheLimit, "step limit", "step_limit is 4"),
+        (OneSpaceForTwoSeats, "declarations", "1 action_spaces for 2 seats"),
+    ],
+)
+def test_a_broken_promise_is_found_and_said(game, check_name, message):
+    found = failures(game)
+    assert check_name in found, found
+    assert message in found[check_name]
+
+
+def test_one_fault_does_not_fail_the_checks_that_it_does_not_concern():
+    assert set(failures(PaysLessThanItSays)) == {"rewards"}
+    assert set(failures(DrawsInSecret)) == {"rewards"}
+    assert set(failures(IgnoresTheLimit)) == {"step limit"}
+    assert set(failures(FreshDice)).isdisjoint({"observations", "masks", "endings", "rewards"})
+
+
+def test_an_endless_game_is_played_only_once():
+    found = failures(NeverEnds)
+    assert found.pop("endings").startswith("a match goes on")
+    assert len(found) == 9
+    assert all(message.startswith("not checked: a match goes on") for message in found.values())

@@ -1,0 +1,100 @@
+import numpy as np
+import pytest
+
+from league.rules.payoff import Payoff, pairs_of
+from storage.records import Outcome
+
+WIN, DRAW, LOSS, FORFEIT = Outcome
+
+
+def record_one_by_one(home, away, outcome, decay, size):
+    counts = np.zeros((size, size, 3))
+    for h, a, o in zip(home, away, outcome, strict=True):
+        if h == a:
+            continue
+        counts[h, a] *= decay
+        counts[a, h] *= decay
+        counts[h, a, min(o, 2)] += 1
+        counts[a, h, 2 - min(o, 2)] += 1
+    return counts
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.99, 0.5])
+def test_a_batch_decays_as_game_after_game_does(decay):
+    rng = np.random.default_rng(1)
+    payoff, all_games = Payoff(decay=decay, capacity=2), []
+    for _ in range(5):  # on top of what is already there
+        batch = rng.integers(6, size=400), rng.integers(6, size=400), rng.integers(4, size=400)
+        payoff.record(batch[0], batch[1], batch[2].astype(np.int8))
+        all_games.append(batch)
+    expected = record_one_by_one(*(np.concatenate(part) for part in zip(*all_games, strict=True)), decay, 6)
+    everyone = np.arange(6)
+    for i in range(6):
+        np.testing.assert_allclose(payoff.wins(i, everyone), expected[i, :, 0], rtol=1e-12)
+        np.testing.assert_allclose(payoff.draws(i, everyone), expected[i, :, 1], rtol=1e-12)
+        np.testing.assert_allclose(payoff.losses(i, everyone), expected[i, :, 2], rtol=1e-12)
+        np.testing.assert_allclose(payoff.games(i, everyone), expected[i].sum(axis=1), rtol=1e-12)
+
+
+def test_games_of_a_pair_tend_to_the_memory_of_the_decay():
+    payoff = Payoff(decay=0.9)
+    payoff.record(np.zeros(500, int), np.ones(500, int), np.full(500, WIN, np.int8))
+    assert payoff.games(0, np.array([1]))[0] == pytest.approx(10.0)
+    assert payoff.recorded(0, np.array([1]))[0] == 500
+
+
+def test_self_play_is_not_recorded():
+    payoff = Payoff()
+    payoff.record(np.array([3, 3]), np.array([3, 3]), np.array([WIN, DRAW], np.int8))
+    assert payoff.games(3, np.arange(4)).tolist() == [0, 0, 0, 0]
+    assert payoff.totals(3) == (0, 0, 0)
+
+
+def test_totals_count_every_game_once_for_each_side():
+    payoff = Payoff()
+    home, away = np.array([0, 1, 0, 2]), np.array([1, 0, 2, 0])
+    payoff.record(home, away, np.array([WIN, WIN, DRAW, FORFEIT], np.int8))
+    assert payoff.totals(0) == (4, 2, 1)  # games, wins, draws
+    assert payoff.totals(1) == (2, 1, 0)
+    assert payoff.totals(2) == (2, 0, 1)
+
+
+def test_clear_forgets_row_and_column_and_leaves_the_rest():
+    payoff = Payoff()
+    payoff.record(np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([WIN, LOSS, WIN], np.int8))
+    payoff.clear(0)
+    assert payoff.games(0, np.arange(3)).tolist() == [0, 0, 0]
+    assert payoff.games(1, np.arange(3)).tolist() == [0, 0, 1]
+    assert payoff.recorded(2, np.arange(3)).tolist() == [0, 1, 0]
+    assert payoff.totals(0) == (0, 0, 0)
+    assert payoff.totals(2) == (2, 1, 0)
+
+
+def test_growing_keeps_what_was_recorded():
+    payoff = Payoff(capacity=1)
+    payoff.record(np.array([0]), np.array([1]), np.array([WIN], np.int8))
+    payoff.reserve(1000)
+    assert payoff.wins(0, np.array([1, 999])).tolist() == [1, 0]
+    assert payoff.losses(1, np.array([0])).tolist() == [1]
+
+
+def test_two_seats_that_both_forfeit_say_nothing(make):
+    both = make.results(make.seated(("a", "b"), ("a", "b")), np.array([[FORFEIT, FORFEIT], [FORFEIT, WIN]]))
+    home, away, outcome = pairs_of(both, np.array([[0, 1], [0, 1]]))
+    assert (home.tolist(), away.tolist(), outcome.tolist()) == ([0], [1], [LOSS])
+
+
+def test_more_than_two_seats_are_compared_pair_by_pair_by_rank(make):
+    outcome = np.array([[WIN, DRAW, DRAW, FORFEIT]])
+    rank = np.array([[0, 1, 1, 3]])
+    home, away, pairwise = pairs_of(
+        make.results(make.seated(("a", "b", "c", "a")), outcome, rank), np.array([[0, 1, 2, 0]])
+    )
+    found = list(zip(home.tolist(), away.tolist(), pairwise.tolist(), strict=True))
+    assert found == [(0, 1, WIN), (0, 2, WIN), (1, 2, DRAW), (1, 0, WIN), (2, 0, WIN)]
+
+
+@pytest.mark.parametrize("decay", [0.0, 1.5, float("nan")])
+def test_an_impossible_decay_is_refused(decay):
+    with pytest.raises(ValueError, match="decay"):
+        Payoff(decay=decay)

@@ -1,0 +1,179 @@
+import numpy as np
+import pytest
+
+from league.rules.rating import RatingSettings
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from storage.records import MAIN, MAIN_EXPLOITER, Bot, LivePlayer, Outcome, RatingChange
+
+WIN, DRAW, LOSS, FORFEIT = Outcome
+
+
+@pytest.fixture
+def roster(make):
+    return Roster(
+        [
+            LivePlayer("main-0", MAIN),
+            LivePlayer("x-0", MAIN_EXPLOITER),
+            Bot("random"),
+            make.snapshot("main-0@0"),
+            make.snapshot("x-0@0", player="x-0", role="main_exploiter"),
+        ]
+    )
+
+
+def bits(standings: Standings) -> bytes:
+    everyone = np.arange(len(standings.ratings))
+    payoff = [standings.payoff.wins(i, everyone) for i in everyone]
+    payoff += [standings.payoff.draws(i, everyone) for i in everyone]
+    book = standings.ratings
+    return b"".join(a.tobytes() for a in [*payoff, book.mu, book.variance, book.games, book.fixed])
+
+
+def test_replaying_the_same_batches_gives_the_same_bits(roster, make):
+    rng = np.random.default_rng(3)
+    batches = [make.random_games(roster, 300, rng) for _ in range(4)]
+    first, again, other = Standings(roster), Standings(roster), Standings(roster)
+    for batch in batches:
+        assert first.record(batch) == again.record(batch)
+    for batch in reversed(batches):
+        other.record(batch)
+    assert bits(first) == bits(again)
+    assert bits(first) != bits(other)
+
+
+def test_a_batch_reports_the_last_rating_of_everyone_who_played(roster, make):
+    standings = Standings(roster)
+    changes = standings.record(make.games(("main-0", "x-0", WIN), ("x-0", "main-0", LOSS)))
+    assert [c.competitor for c in changes] == ["main-0", "x-0"]
+    assert changes[0] == RatingChange("main-0", standings.ratings.mu[0], standings.ratings.sigma[0], 2)
+    assert changes[0].mu > 25.0 > changes[1].mu
+
+
+def test_self_play_changes_nothing(roster, make):
+    standings = Standings(roster)
+    before = bits(standings)
+    assert standings.record(make.games(("main-0", "main-0", WIN))) == []
+    assert bits(standings) == before
+
+
+def test_an_unknown_competitor_or_an_impossible_draw_records_nothing(roster, make):
+    standings = Standings(roster, RatingSettings(draw_probability=0.0))
+    before = bits(standings)
+    with pytest.raises(KeyError, match="stranger"):
+        standings.record(make.games(("main-0", "x-0", WIN), ("main-0", "stranger", WIN)))
+    with pytest.raises(ValueError, match="draw_probability"):
+        standings.record(make.games(("main-0", "x-0", WIN), ("main-0", "x-0", DRAW)))
+    assert bits(standings) == before
+
+
+def test_a_forfeit_is_a_loss(roster, make):
+    lost, forfeited = Standings(roster), Standings(roster)
+    lost.record(make.games(("main-0", "x-0", LOSS)))
+    forfeited.record(make.games(("main-0", "x-0", FORFEIT)))
+    assert bits(lost) == bits(forfeited)
+
+
+def test_win_rate_shrinks_the_record_to_the_prediction(roster, make):
+    standings = Standings(roster, decay=1.0)
+    standings.record(make.games(*[("main-0", "x-0", WIN)] * 3, ("main-0", "x-0", DRAW)))
+    prior = standings.ratings.win_probability(0, np.array([1]))[0]
+    opponents = np.array([1, 3])
+    assert standings.win_rate(0, opponents, 0.0)[0] == 3.5 / 4
+    assert standings.win_rate(0, opponents, 6.0)[0] == pytest.approx((3.5 + 6 * prior) / 10)
+    assert standings.win_rate(1, np.array([0]), 6.0)[0] == pytest.approx(1 - (3.5 + 6 * prior) / 10)
+
+
+def test_without_games_and_prior_the_win_rate_is_the_prediction(roster):
+    standings = Standings(roster)
+    standings.ratings.mu[1] = 30.0
+    opponents = np.array([1, 2])
+    expected = standings.ratings.win_probability(0, opponents)
+    np.testing.assert_array_equal(standings.win_rate(0, opponents, 0.0), expected)
+    assert standings.win_rate(0, np.zeros(0, dtype=np.int64), 0.0).shape == (0,)
+
+
+def test_a_new_snapshot_inherits_mu_with_fresh_sigma_and_no_games(roster, make):
+    standings = Standings(roster)
+    standings.record(make.games(*[("main-0", "x-0", WIN)] * 40))
+    newcomer = make.snapshot("main-0@1")
+    index = roster.admit(newcomer)
+    standings.on_admit(newcomer, parent="main-0")
+    assert standings.ratings.mu[index] == standings.ratings.mu[0] > 25.0
+    assert standings.ratings.sigma[index] == pytest.approx(25 / 3)
+    assert standings.payoff.games(index, np.arange(index)).sum() == 0
+    assert standings.win_rate(0, np.array([index]), 10.0)[0] == 0.5
+
+
+def test_a_reset_player_starts_over_from_its_target(roster, make):
+    standings = Standings(roster)
+    standings.record(make.games(*[("x-0", "main-0", WIN)] * 10, ("main-0", "random", WIN)))
+    standings.ratings.mu[4] = 11.0
+    standings.on_reset("x-0", "x-0@0")
+    assert standings.ratings.mu[1] == 11.0
+    assert standings.ratings.sigma[1] == pytest.approx(25 / 3)
+    assert standings.ratings.games.tolist() == [11, 0, 1, 0, 0]
+    assert standings.payoff.recorded(0, np.arange(5)).tolist() == [0, 0, 1, 0, 0]
+    with pytest.raises(ValueError, match="'random' does not learn"):
+        standings.on_reset("random", "x-0@0")
+
+
+def test_the_first_that_never_learns_is_the_anchor(roster, make):
+    standings = Standings(roster)
+    assert standings.anchor == "random"
+    standings.record(make.games(*[("main-0", "random", WIN)] * 5))
+    assert standings.ratings.mu[2] == 25.0
+    assert standings.ratings.mu[0] > 25.0
+
+
+def test_a_named_anchor_is_taken_and_must_not_learn(roster):
+    assert Standings(roster, RatingSettings(anchor="main-0@0")).anchor == "main-0@0"
+    with pytest.raises(ValueError, match=r"ratings\.anchor is 'main-0', a player that learns"):
+        Standings(roster, RatingSettings(anchor="main-0"))
+
+
+def test_announcing_out_of_order_is_refused(roster, make):
+    standings = Standings(roster)
+    first, second = make.snapshot("s1"), make.snapshot("s2")
+    roster.admit(first)
+    roster.admit(second)
+    with pytest.raises(ValueError, match="'s2' has index 6, expected 5"):
+        standings.on_admit(second, parent=None)
+
+
+def test_the_leaderboard_is_ordered_by_what_is_nearly_certain(roster, make):
+    standings = Standings(roster)
+    standings.record(make.games(*[("main-0", "x-0", WIN)] * 10, ("main-0", "x-0", DRAW)))
+    roster.retire("x-0@0")
+    rows = standings.leaderboard()
+    assert [r.exposure for r in rows] == sorted((r.exposure for r in rows), reverse=True)
+    by_name = {r.competitor: r for r in rows}
+    assert by_name["main-0"].games == 11
+    assert by_name["main-0"].win_rate == pytest.approx(10.5 / 11)
+    assert by_name["random"].role is None
+    assert by_name["random"].win_rate is None
+    assert by_name["x-0@0"].retired
+
+
+def test_a_pure_cycle_stays_finite_and_only_the_payoff_sees_it(make):
+    roster = Roster([make.snapshot(name) for name in ("rock", "paper", "scissors")])
+    standings = Standings(roster)
+    turn = (("paper", "rock", WIN), ("scissors", "paper", WIN), ("rock", "scissors", WIN))
+    for _ in range(200):
+        standings.record(make.games(*turn))
+    assert np.isfinite(standings.ratings.mu).all()
+    assert np.ptp(standings.ratings.mu) < 5.0
+    rates = standings.win_rate(1, np.array([0, 2]), 10.0)
+    assert rates[0] > 0.9
+    assert rates[1] < 0.1
+
+
+def test_free_for_alls_are_rated_and_recorded_pair_by_pair(roster, make):
+    standings = Standings(roster)
+    outcome = np.array([[WIN, DRAW, LOSS]])
+    batch = make.results(make.seated(("main-0", "x-0", "main-0@0")), outcome, rank=np.array([[0, 1, 2]]))
+    changes = standings.record(batch)
+    assert [c.competitor for c in changes] == ["main-0", "x-0", "main-0@0"]
+    assert changes[0].mu > changes[1].mu > changes[2].mu
+    assert standings.payoff.wins(0, np.array([1, 3])).tolist() == [1.0, 1.0]
+    assert standings.payoff.wins(1, np.array([0, 3])).tolist() == [0.0, 1.0]
