@@ -28,7 +28,7 @@ def train(
     `run` defaults to runs/<name>. Raises league.config.ConfigError and storage.errors.StorageError.
     """
     from league.config import load
-    from league.train import train as train_settings
+    from league.loop import train as train_settings
 
     settings = load(config, overrides)
     return train_settings(settings, Path(run or Path("runs") / settings.name), resume=resume)

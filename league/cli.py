@@ -62,8 +62,8 @@ def train(
     ] = False,
 ) -> None:
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
-    from league import train as training
     from league.config import load
+    from league.loop import train as run_loop
     from league.view import LiveView, PlainView, View
 
     settings = load(config, set_ or ())
@@ -73,7 +73,7 @@ def train(
     def view() -> View:
         return LiveView(console) if console.is_terminal else PlainView(console, settings.log.seconds)
 
-    training.train(settings, folder, resume=resume, make_view=view)
+    run_loop(settings, folder, resume=resume, make_view=view)
     console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
 
 

@@ -18,13 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.learning.learner import LearnerSettings
+from league.loop import LogSettings, StopSettings, StorageSettings
 from league.models.policy import PolicySettings, PolicySpec
 from league.rollout.env_runner import RolloutSettings
 from league.rules.matchmaker import MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.rating import RatingSettings
 from league.runtime import ResourceSettings
-from league.train import LogSettings, StopSettings, StorageSettings
 from storage.errors import Mistake
 
 
@@ -44,20 +44,24 @@ class Settings(BaseModel):
     """Everything a run is made from. A run folder's config.yaml holds all of it, resolved."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str = Field("league", pattern=r"^[A-Za-z0-9._-]+$", description="Name of the run and its folder")
-    seed: int = Field(0, ge=0, description="Everything random is drawn from it")
+    name: str = Field(
+        default="league", pattern=r"^[A-Za-z0-9._-]+$", description="Name of the run and its folder"
+    )
+    seed: int = Field(default=0, ge=0, description="Everything random is drawn from it")
     env: EnvSettings
-    policy: PolicySettings = Field(default_factory=PolicySettings)
-    league: LeagueSettings = Field(default_factory=LeagueSettings)
-    matchmaking: MatchmakingSettings = Field(default_factory=MatchmakingSettings)
-    ratings: RatingSettings = Field(default_factory=RatingSettings)
-    rollout: RolloutSettings = Field(default_factory=RolloutSettings)
-    learner: LearnerSettings = Field(default_factory=LearnerSettings)
-    runners: int = Field(0, ge=0, description="Ray actors that play; 0: the driver plays, without Ray")
-    resources: ResourceSettings = Field(default_factory=ResourceSettings)
-    storage: StorageSettings = Field(default_factory=StorageSettings)
-    stop: StopSettings = Field(default_factory=StopSettings)
-    log: LogSettings = Field(default_factory=LogSettings)
+    policy: PolicySettings = PolicySettings()
+    league: LeagueSettings = LeagueSettings()
+    matchmaking: MatchmakingSettings = MatchmakingSettings()
+    ratings: RatingSettings = RatingSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    learner: LearnerSettings = LearnerSettings()
+    runners: int = Field(
+        default=0, ge=0, description="Ray actors that play; 0: the driver plays, without Ray"
+    )
+    resources: ResourceSettings = ResourceSettings()
+    storage: StorageSettings = StorageSettings()
+    stop: StopSettings = StopSettings()
+    log: LogSettings = LogSettings()
 
     @field_validator("env")
     @classmethod
@@ -137,7 +141,8 @@ def _check(settings: Settings) -> Settings:
     if settings.learner.batch_steps > 100 * settings.rollout.matches_per_request * game.num_seats:
         raise ValueError(
             f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
-            f"rollout.matches_per_request = {settings.rollout.matches_per_request} matches bring; raise one, lower the other"
+            f"rollout.matches_per_request = {settings.rollout.matches_per_request} matches bring; "
+            "raise one, lower the other"
         )
     return settings
 
@@ -149,7 +154,7 @@ def _read(path: Path) -> dict[str, Any]:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(f"{path}: cannot be read ({reason}), expected a YAML file") from None
     try:
-        fields = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+        fields = yaml.load(text, _Loader)  # a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
@@ -166,7 +171,7 @@ def _apply(fields: dict[str, Any], override: str) -> None:
     if not equals or not key:
         raise ConfigError(f"--set {override}: expected key=value, such as learner.lr=1e-3")
     try:
-        value = yaml.load(text, _Loader)  # noqa: S506  # a SafeLoader
+        value = yaml.load(text, _Loader)  # a SafeLoader
     except yaml.YAMLError:
         raise ConfigError(f"--set {override}: the value is not YAML") from None
     *parents, last = key.split(".")

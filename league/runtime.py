@@ -17,12 +17,12 @@ class ResourceSettings(BaseModel):
     """What the run may use."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    gpus: int = Field(0, ge=0, description="GPUs for learners")
+    gpus: int = Field(default=0, ge=0, description="GPUs for learners")
     threads: int = Field(
-        1, ge=1, description="Torch threads of each process; more than 1 spins on busy cores"
+        default=1, ge=1, description="Torch threads of each process; more than 1 spins on busy cores"
     )
     address: str | None = Field(
-        None, description="A running Ray cluster to join; none: a cluster of this machine alone"
+        default=None, description="A running Ray cluster to join; none: a cluster of this machine alone"
     )
 
 

@@ -24,7 +24,10 @@ TABLES = (
 )  # fmt: skip
 MAX_ROWS = 100_000  # of one insert: larger ones bypass DuckDB's write-ahead log
 FLUSH_SECONDS = 1.0
-CONFIG = {"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
+CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
 
 
 class Database:

@@ -66,6 +66,7 @@ class Ledger:
         self._folder = folder
         self._segment_bytes = segment_bytes
         self._broken: str | None = None
+        self._file: BinaryIO
         self._lock = _lock(folder)
         self._seen: dict[bytes, int] = {}
         self.sequence = 0
@@ -137,7 +138,7 @@ class Ledger:
 
     def _open_segment(self) -> None:
         self._number += 1
-        self._file: BinaryIO = (self._folder / f"{self._number:08d}.journal").open("ab")
+        self._file = (self._folder / f"{self._number:08d}.journal").open("ab")
         sync_folder(self._folder)
 
 

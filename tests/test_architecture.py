@@ -100,12 +100,12 @@ def test_rules_are_pure():
 def test_nothing_below_the_loop_holds_an_archive_or_imports_upwards():
     for part in (*PARTS, "episode"):
         for path in files_of(f"league.{part}"):
-            for name in ("storage.archive", "league.train", "league.session", "league.config", "league.cli"):
+            for name in ("storage.archive", "league.loop", "league.session", "league.config", "league.cli"):
                 assert not uses(path, name), f"{path.name} imports {name}"
 
 
-def test_train_and_tournament_do_not_import_the_config_or_the_command_line():
-    for name in ("train", "session", "tournament"):
+def test_the_loop_and_the_tournament_do_not_import_the_config_or_the_command_line():
+    for name in ("loop", "session", "tournament"):
         (path,) = files_of(f"league.{name}")
         assert not uses(path, "league.config")
         assert not uses(path, "league.cli")

@@ -23,20 +23,22 @@ class LearnerSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     loss: Literal["impala", "appo"] = Field(
-        "appo", description="V-trace policy gradient, or PPO's clipped surrogate on V-trace errors"
+        default="appo", description="V-trace policy gradient, or PPO's clipped surrogate on V-trace errors"
     )
-    lr: float = Field(5e-4, gt=0, description="Adam's step size")
-    batch_steps: int = Field(4096, ge=1, description="Steps in one update (whole sequences: about)")
-    sequence_length: int = Field(128, ge=1, description="Longer episodes are cut and bootstrapped here")
-    epochs: int = Field(1, ge=1, description="Passes over the same experience")
-    discount: float = Field(1.0, ge=0, le=1, description="Gamma, per own decision")
-    vtrace_lambda: float = Field(0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
-    clip: float = Field(0.2, gt=0, lt=1, description="appo: how far the ratio may move")
-    entropy: float = Field(0.01, ge=0, description="Weight of the entropy bonus")
-    value: float = Field(0.5, ge=0, description="Weight of the value loss")
-    gradient_norm: float = Field(1.0, gt=0, description="Gradients are clipped to this norm")
+    lr: float = Field(default=5e-4, gt=0, description="Adam's step size")
+    batch_steps: int = Field(default=4096, ge=1, description="Steps in one update (whole sequences: about)")
+    sequence_length: int = Field(
+        default=128, ge=1, description="Longer episodes are cut and bootstrapped here"
+    )
+    epochs: int = Field(default=1, ge=1, description="Passes over the same experience")
+    discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
+    vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
+    clip: float = Field(default=0.2, gt=0, lt=1, description="appo: how far the ratio may move")
+    entropy: float = Field(default=0.01, ge=0, description="Weight of the entropy bonus")
+    value: float = Field(default=0.5, ge=0, description="Weight of the value loss")
+    gradient_norm: float = Field(default=1.0, gt=0, description="Gradients are clipped to this norm")
     max_backlog: int = Field(
-        4, ge=1, description="Rollouts of one player that may wait for its learner before play pauses"
+        default=4, ge=1, description="Rollouts of one player that may wait for its learner before play pauses"
     )
 
 

@@ -171,9 +171,9 @@ class RayLearnerGroup:
     ) -> None:
         import ray
 
-        self._ray = ray
-        remote = ray.remote(ShardLearners)
-        self._actors = [
+        self._ray: Any = ray
+        remote: Any = ray.remote(ShardLearners)
+        self._actors: list[Any] = [
             remote.options(num_cpus=0 if shard.num_gpus else 1, num_gpus=shard.num_gpus).remote(
                 shard, spec, dict(settings), dict(seeds), device, threads
             )

@@ -29,9 +29,11 @@ class PolicySettings(BaseModel):
     """The network of every player."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    architecture: Literal["mlp"] = Field("mlp", description="Kind of network")
-    hidden: tuple[int, ...] = Field((256, 256), description="Widths of the hidden layers", min_length=1)
-    activation: Literal["relu", "tanh"] = Field("relu", description="Nonlinearity between layers")
+    architecture: Literal["mlp"] = Field(default="mlp", description="Kind of network")
+    hidden: tuple[int, ...] = Field(
+        default=(256, 256), description="Widths of the hidden layers", min_length=1
+    )
+    activation: Literal["relu", "tanh"] = Field(default="relu", description="Nonlinearity between layers")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,15 @@ class RolloutSettings(BaseModel):
     """How matches are played."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    slots: int = Field(1024, ge=1, description="Matches that one runner plays at the same time")
-    matches_per_request: int = Field(1024, ge=1, description="Matches asked of a runner at once")
-    requests_in_flight: int = Field(2, ge=1, description="Requests that wait at or play on one runner")
-    step_limit: int | None = Field(None, ge=1, description="Decisions after which a match is truncated")
-    policy_map_capacity: int = Field(64, ge=1, description="Snapshots that one runner keeps mapped")
+    slots: int = Field(default=1024, ge=1, description="Matches that one runner plays at the same time")
+    matches_per_request: int = Field(default=1024, ge=1, description="Matches asked of a runner at once")
+    requests_in_flight: int = Field(
+        default=2, ge=1, description="Requests that wait at or play on one runner"
+    )
+    step_limit: int | None = Field(
+        default=None, ge=1, description="Decisions after which a match is truncated"
+    )
+    policy_map_capacity: int = Field(default=64, ge=1, description="Snapshots that one runner keeps mapped")
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,10 +84,8 @@ class Recorder:
         key, observation, mask, action, log_prob = columns
         order = np.argsort(key, kind="stable")
         key = key[order]
-        offset = (
-            np.concatenate([[0], np.flatnonzero(np.diff(key)) + 1, [len(key)]]) if len(key) else np.zeros(1)
-        )
-        offset = offset.astype(np.int64)
+        starts = np.flatnonzero(np.diff(key, prepend=-1))  # keys are not negative
+        offset = np.append(starts, len(key)) if len(key) else np.zeros(1, dtype=np.int64)
         episode_key = key[offset[:-1]]
         terminated = np.ones(len(episode_key), dtype=np.bool_)
         bootstrap = nothing[1]

@@ -103,9 +103,9 @@ class RayRunnerGroup:
     ) -> None:
         import ray
 
-        self._ray = ray
-        remote = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
-        self._actors = [
+        self._ray: Any = ray
+        remote: Any = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
+        self._actors: list[Any] = [
             remote.remote(env_id, dict(env_options), settings, threads) for _ in range(num_runners)
         ]
         self._limit = settings.requests_in_flight

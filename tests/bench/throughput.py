@@ -21,9 +21,9 @@ from torch import nn
 
 from league.config import Settings, load
 from league.envs import registry
-from league.models.policy import PolicySpec, initial_weights
+from league.loop import train
+from league.models.policy import initial_weights
 from league.session import Session
-from league.train import train
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer
 

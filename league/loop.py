@@ -29,7 +29,6 @@ from league.learning.learner_group import LearnerGroup, LocalLearnerGroup, RayLe
 from league.learning.shards import plan_shards
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
-from storage.archive import Archive
 
 if TYPE_CHECKING:  # config knows train, not the other way round
     from league.config import Settings
@@ -40,8 +39,12 @@ class StopSettings(BaseModel):
     """When training ends; whichever comes first. Neither: at Ctrl-C."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    minutes: float | None = Field(None, gt=0, description="Minutes of training, resumed ones included")
-    env_steps: int | None = Field(None, gt=0, description="Decisions taken in the environment, by all seats")
+    minutes: float | None = Field(
+        default=None, gt=0, description="Minutes of training, resumed ones included"
+    )
+    env_steps: int | None = Field(
+        default=None, gt=0, description="Decisions taken in the environment, by all seats"
+    )
 
 
 class StorageSettings(BaseModel):
@@ -49,7 +52,9 @@ class StorageSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     save_seconds: float = Field(
-        60.0, gt=0, description="Time between saves of learner states: what a kill may cost of learning"
+        default=60.0,
+        gt=0,
+        description="Time between saves of learner states: what a kill may cost of learning",
     )
 
 
@@ -57,7 +62,9 @@ class LogSettings(BaseModel):
     """What is shown while training."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    seconds: float = Field(10.0, gt=0, description="Time between two plain lines, or two rows of updates")
+    seconds: float = Field(
+        default=10.0, gt=0, description="Time between two plain lines, or two rows of updates"
+    )
 
 
 def train(
