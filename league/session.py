@@ -205,13 +205,15 @@ class Session:
     # ------------------------------------------------------------------ the turns of the loop
 
     def ask(self) -> None:
-        """Submit requests while runners have room, each for the player furthest behind its share."""
+        """Submit requests while runners have room, each for the player furthest behind its share.
+
+        If that player's learner has enough to do, everybody waits: shares are what is played.
+        """
         while self.runners.room() > 0:
-            limit = self.settings.learner.max_backlog
-            able = [m for m in self.members.values() if self.learners.backlog(m.player.player) < limit]
-            if not able:
+            behind = min(self.members.values(), key=lambda member: member.matches_asked / member.share)
+            if self.learners.backlog(behind.player.player) >= self.settings.learner.max_backlog:
                 return
-            self._request(min(able, key=lambda member: member.matches_asked / member.share))
+            self._request(behind)
 
     def _request(self, member: Member) -> None:
         count = self.settings.rollout.matches_per_request
@@ -328,6 +330,7 @@ class Session:
             decisions=decisions,
         )
         self._seat(snapshot)
+        self.archive.append_ratings([self.standings.rating(snapshot.snapshot_id)])
         for decision in decisions:
             self._replay(decision)
             if isinstance(decision, Reset):

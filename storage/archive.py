@@ -239,6 +239,10 @@ class Archive(ArchiveReader):
             rows.results_to_tables(results, changes, self._next_seq, self._ledger.sequence + 1)
         )
 
+    def append_ratings(self, changes: Sequence[RatingChange]) -> None:
+        """Record ratings that follow from no result: those of newcomers."""
+        self._append({"ratings": rows.ratings_to_table(changes, self._next_seq - 1)})
+
     def append_decisions(self, decisions: Sequence[Decision]) -> None:
         self._append({"decisions": rows.decisions_to_table(decisions, self._next_seq, time.time(), None)})
 

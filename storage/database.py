@@ -110,8 +110,8 @@ def query(run: str | Path, sql: str, *, timeout_seconds: float = 60.0) -> pa.Tab
     timer = threading.Timer(timeout_seconds, connection.interrupt)
     timer.start()
     try:
-        answer = connection.execute(sql)
-        return answer.to_arrow_table() if answer.description else pa.table({})
+        answer = connection.sql(sql)
+        return pa.table({}) if answer is None else answer.to_arrow_table()
     except duckdb.InterruptException as error:
         raise BadQuery(
             f"sql: took longer than {timeout_seconds:g} s and was stopped; ask for less"

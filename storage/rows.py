@@ -61,17 +61,10 @@ def results_to_tables(
         "score": results.score.ravel(),
         "rank": results.rank.ravel(),
     }
-    rating_rows = {
-        "seq": np.full(len(changes), first_seq + count - 1),
-        "competitor": pa.array([change.competitor for change in changes], pa.string()),
-        "mu": np.array([change.mu for change in changes], np.float64),
-        "sigma": np.array([change.sigma for change in changes], np.float64),
-        "games": np.array([change.games for change in changes], np.int64),
-    }
     return {
         "matches": pa.table(match_rows),
         "seats": pa.table(seat_rows),
-        "ratings": pa.table(rating_rows),
+        "ratings": ratings_to_table(changes, first_seq + count - 1),
     }
 
 
@@ -108,6 +101,19 @@ def results_from_tables(tables: Mapping[str, pa.Table]) -> ResultBatch:
         reason=reason_codes[reason],
         started_at=_numbers(matches["started_at"].cast(pa.int64())) / 1e6,
         seconds=_numbers(matches["seconds"]),
+    )
+
+
+def ratings_to_table(changes: Sequence[RatingChange], seq: int) -> pa.Table:
+    """Ratings as they stand after `seq`."""
+    return pa.table(
+        {
+            "seq": np.full(len(changes), seq),
+            "competitor": pa.array([change.competitor for change in changes], pa.string()),
+            "mu": np.array([change.mu for change in changes], np.float64),
+            "sigma": np.array([change.sigma for change in changes], np.float64),
+            "games": np.array([change.games for change in changes], np.int64),
+        }
     )
 
 

@@ -38,7 +38,7 @@ class LearnerSettings(BaseModel):
     value: float = Field(default=0.5, ge=0, description="Weight of the value loss")
     gradient_norm: float = Field(default=1.0, gt=0, description="Gradients are clipped to this norm")
     max_backlog: int = Field(
-        default=4, ge=1, description="Rollouts of one player that may wait for its learner before play pauses"
+        default=2, ge=1, description="Rollouts of one player that may wait for its learner before play pauses"
     )
 
 

@@ -108,6 +108,14 @@ class Standings:
             for i, m, s, g in zip(played.tolist(), mu, sigma, games, strict=True)
         ]
 
+    def rating(self, competitor: str) -> RatingChange:
+        """A competitor's rating as it stands."""
+        index = self._roster.index(competitor)
+        ratings = self.ratings
+        return RatingChange(
+            competitor, float(ratings.mu[index]), float(ratings.sigma[index]), int(ratings.games[index])
+        )
+
     def win_rate(self, home: int, away: Indices, prior_strength: float) -> Floats:
         """p = (wins + draws/2 + k p_trueskill) / (games + k) of `home` against each of `away`: [n].
 
