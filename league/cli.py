@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
@@ -142,6 +143,8 @@ def sql(
     from storage import query
     from storage.errors import Mistake
 
+    if not statement.strip(" \t\r\n;"):
+        raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
     rows = query(run, statement)
     if format_ is Format.TABLE:
         _print_rows(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()], as_json=False)
@@ -196,7 +199,11 @@ def snapshots(
         "blob_hash",
         "reason",
     )
-    _print_rows(header, [tuple(getattr(each, name) for name in header) for each in stored], as_json)
+    rows = [tuple(getattr(each, name) for name in header) for each in stored]
+    if not as_json:  # a row must fit a line: the hash is cut to what tells blobs apart
+        place = header.index("blob_hash")
+        rows = [(*row[:place], row[place][:12], *row[place + 1 :]) for row in rows]
+    _print_rows(header, rows, as_json)
 
 
 @config_app.command()
@@ -265,8 +272,15 @@ def main() -> None:
     """Entry point: every mistake of a user becomes one message on stderr and exit code 2."""
     from storage.errors import Mistake, StorageError
 
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # so that module:Class finds a user's games, as it does with python -m
     try:
         app()
     except (Mistake, StorageError, ArithmeticError) as error:
-        print(f"league: {error}", file=sys.stderr)
+        cause = getattr(error, "cause", error)  # Ray's errors are their cause's kind, but print its traceback
+        print(f"league: {' '.join(str(cause).split())}", file=sys.stderr)
         sys.exit(2 if isinstance(error, Mistake) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -6,9 +6,10 @@ Each part owns its settings class; this file puts them together, and turns every
 
 from __future__ import annotations
 
+import copy
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from league.rules.presets import LeagueSettings
 from league.rules.rating import RatingSettings
 from league.runtime import ResourceSettings
 from storage.errors import Mistake
+from storage.records import MAIN
 
 
 class ConfigError(Mistake, ValueError):
@@ -66,6 +68,11 @@ class Settings(BaseModel):
     @field_validator("env")
     @classmethod
     def _env_exists(cls, env: EnvSettings) -> EnvSettings:
+        if "step_limit" in env.options:
+            raise ValueError(
+                f"options.step_limit: found {env.options['step_limit']!r}, but the limit belongs to the run, "
+                "not to the game; set rollout.step_limit"
+            )
         registry.make(env.id, 1, **env.options)
         return env
 
@@ -86,10 +93,11 @@ class _Loader(yaml.SafeLoader):
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            line = key_node.start_mark.line + 1
+            if not isinstance(key, Hashable):
+                raise ConfigError(f"line {line}: found {key!r} as a key, expected a word")
             if key in seen:
-                raise ConfigError(
-                    f"line {key_node.start_mark.line + 1}: key '{key}' is given twice, expected once"
-                )
+                raise ConfigError(f"line {line}: key '{key}' is given twice, expected once")
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -111,7 +119,7 @@ def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
     if isinstance(source, Mapping):
-        where, fields = "config", dict(source)
+        where, fields = "config", copy.deepcopy(dict(source))  # overrides must not reach the caller's
     else:
         where, fields = str(source), _read(Path(source))
         fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
@@ -129,15 +137,22 @@ def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[
 
 def _check(settings: Settings) -> Settings:
     """What no part can see alone."""
+    if min(settings.policy.hidden) < 1:
+        raise ValueError(f"policy.hidden: found {list(settings.policy.hidden)}, expected widths of 1 or more")
     settings.policy_spec()
     game = settings.make_game()
-    names = [name for names in settings.league.player_names().values() for name in names]
     if settings.runners == 0 and settings.resources.address is not None:
         raise ValueError(
             "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"
         )
-    if game.num_seats < 2 and len(names) > 1:
+    if game.num_seats < 2:
         raise ValueError(f"env.id: '{settings.env.id}' has one seat, expected two or more for a league")
+    _check_seats(settings.league, game.num_seats)
+    if game.draw_possible and settings.ratings.draw_probability == 0.0:
+        raise ValueError(
+            f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
+        )
+    _check_anchor(settings)
     if settings.learner.batch_steps > 100 * settings.rollout.matches_per_request * game.num_seats:
         raise ValueError(
             f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
@@ -145,6 +160,34 @@ def _check(settings: Settings) -> Settings:
             "raise one, lower the other"
         )
     return settings
+
+
+def _check_anchor(settings: Settings) -> None:
+    anchor = settings.ratings.anchor
+    players = [name for names in settings.league.player_names().values() for name in names]
+    if anchor is None:
+        return
+    player, at, step = anchor.partition("@")
+    if player not in players or not at or not step.isdigit():
+        near = difflib.get_close_matches(player, players, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"ratings.anchor: found '{anchor}', expected a snapshot of this league, which never changes; "
+            f"did you mean '{near}@0'?"
+        )
+
+
+def _check_seats(league: LeagueSettings, num_seats: int) -> None:
+    """Live mains must fill all seats but one wherever they are asked to. Snapshots may sit twice: they
+    multiply; a player that plays itself fills all seats."""
+    for role, rules in league.resolve().items():
+        branch = rules.opponents.branches.get("current_main")
+        others = league.players[MAIN] - (role == MAIN)
+        if branch is not None and branch.share > 0 and others < num_seats - 1:
+            raise ValueError(
+                f"league.players: the game has {num_seats} seats, more than players can fill: branch "
+                f"'current_main' of roles.{role} needs {num_seats - 1} other mains, found {others}; "
+                f"set main: {num_seats - 1 + (role == MAIN)} or give that share to another branch"
+            )
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -159,7 +202,7 @@ def _read(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         raise ConfigError(f"{path}: {line}not YAML ({getattr(error, 'problem', error)})") from None
-    except ConfigError as error:
+    except ValueError as error:  # ConfigError too; or a date that is none
         raise ConfigError(f"{path}: {error}") from None
     if not isinstance(fields, dict):
         raise ConfigError(f"{path}: found {type(fields).__name__}, expected a mapping of settings")
@@ -168,13 +211,15 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _apply(fields: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
-    if not equals or not key:
+    *parents, last = key.strip().split(".")
+    if not equals or not all((*parents, last)):
         raise ConfigError(f"--set {override}: expected key=value, such as learner.lr=1e-3")
     try:
         value = yaml.load(text, _Loader)  # a SafeLoader
     except yaml.YAMLError:
         raise ConfigError(f"--set {override}: the value is not YAML") from None
-    *parents, last = key.split(".")
+    except ValueError as error:
+        raise ConfigError(f"--set {override}: {error}") from None
     inner = fields
     for parent in parents:
         inner = inner.setdefault(parent, {})
@@ -184,22 +229,27 @@ def _apply(fields: dict[str, Any], override: str) -> None:
 
 
 def _explain(error: ValidationError) -> str:
-    """Every mistake in one line each: where, found, expected."""
-    lines = []
+    """All mistakes, on one line: where, found, expected."""
+    problems = []
     for item in error.errors():
         path = ".".join(str(part) for part in item["loc"])
         if item["type"] == "extra_forbidden":
             keys = _keys_at(item["loc"][:-1])
             near = difflib.get_close_matches(str(item["loc"][-1]), keys, n=1)
             remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
-            lines.append(f"unknown key '{path}'; {remedy}")
+            problems.append(f"unknown key '{path}'; {remedy}")
         elif item["type"] == "value_error":
-            lines.append(f"{path}: {item['ctx']['error']}" if path else str(item["ctx"]["error"]))
+            message = str(item["ctx"]["error"])
+            inside = re.split(r"[.:]", message, maxsplit=1)[0] in _keys_at(item["loc"])
+            problems.append(f"{path}.{message}" if inside else f"{path}: {message}" if path else message)
         elif item["type"] == "missing":
-            lines.append(f"{path}: missing, expected a value")
+            problems.append(f"{path}: missing, expected a value")
+        elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
+            problems.append(f"{path}: found {item['input']!r}, expected a group of settings")
         else:
-            lines.append(f"{path}: found {item['input']!r}; {item['msg'][0].lower()}{item['msg'][1:]}")
-    return "; ".join(lines)
+            message = item["msg"]
+            problems.append(f"{path}: found {item['input']!r}; {message[0].lower()}{message[1:]}")
+    return "; ".join(" ".join(problem.split()) for problem in problems)
 
 
 def _keys_at(location: tuple[Any, ...]) -> list[str]:

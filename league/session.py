@@ -386,10 +386,9 @@ def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
     Raises StorageError when the folder cannot be used, ResumeRefused when the settings ask for
     another game, network or set of players than the run was begun with.
     """
+    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
     if not resume:
-        return Archive.create(
-            run, settings.to_yaml(), {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
-        )
+        return Archive.create(run, settings.to_yaml(), row)
     archive = Archive.open(run)
     try:
         before = archive.config()
@@ -405,6 +404,7 @@ def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
                 f"{run}: league.players is {now['league']['players']}, the run was begun with "
                 f"{before.get('league', {}).get('players')}; a run keeps its players"
             )
+        archive.begin_session(row, settings.to_yaml())
     except BaseException:
         archive.close()
         raise

@@ -19,7 +19,7 @@ from league.models.policy import Actor, Policy, PolicySpec
 from league.models.scripted import bots_for, make_bot
 from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings, SnapshotSource
 from storage.archive import ArchiveReader, open_reader
-from storage.blobs import map_tensors
+from storage.blobs import map_tensors, verify
 from storage.errors import Mistake, UnknownSnapshot
 from storage.records import MatchBatch, Outcome, Purpose, ResultBatch, Snapshot
 
@@ -55,10 +55,12 @@ class Comparison:
 def compare(run: Path, a: str, b: str, *, pairs: int, seed: int = 0) -> Comparison:
     """Play `pairs` pairs of `a` against `b`, as the run's snapshots, players and bots name them.
 
-    Raises UnknownCompetitor when a name fits nothing, Mistake for a game without two seats.
+    Raises UnknownCompetitor when a name fits nothing, CorruptBlob when its weights are damaged,
+    Mistake for a game without two seats.
     """
     reader = open_reader(run)
-    env: Mapping[str, Any] = reader.config()["env"]
+    config = reader.config()
+    env: Mapping[str, Any] = config["env"]
     game = registry.make(env["id"], 1, **env["options"])
     if game.num_seats != 2:
         raise Mistake(f"compare: '{env['id']}' has {game.num_seats} seats, expected 2")
@@ -77,7 +79,10 @@ def compare(run: Path, a: str, b: str, *, pairs: int, seed: int = 0) -> Comparis
         seat=np.where(games[:, None] % 2 == 0, [[0, 1]], [[1, 0]]).astype(np.int32),
         learning=np.zeros((len(games), 2), dtype=np.bool_),
     )
-    settings = RolloutSettings(slots=min(len(games), 1024))
+    for source in sources:
+        if isinstance(source, SnapshotSource):
+            verify(Path(source.path))
+    settings = RolloutSettings(slots=min(len(games), 1024), step_limit=config["rollout"]["step_limit"])
     runner = EnvRunner(env["id"], env["options"], settings)
     request = PlayRequest(batch, sources, learner=None, seed=int(rng.integers(2**63)))
     results, _, _ = runner.play(request, {})
@@ -112,7 +117,12 @@ def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | B
 
 
 def load_actor(run: Path, name: str) -> Actor:
-    """The policy or bot that `name` stands for in `run`, its blob verified."""
+    """The policy or bot that `name` stands for in `run`, its blob verified.
+
+    Raises UnknownCompetitor, also for a name with a mode: that is chosen at each call of `act`.
+    """
+    if ":" in name:
+        raise UnknownCompetitor(f"'{name}': found a mode, expected a name alone; call act(..., greedy=True)")
     reader = open_reader(run)
     env_id = reader.config()["env"]["id"]
     source = resolve(reader, name, env_id)

@@ -1,4 +1,8 @@
-"""What is remembered: files, rows, tensors. Knows nothing of games, networks or training."""
+"""What is remembered of a run. Readers need two names:
+
+storage.connect(run)          a DuckDB connection with the run's tables, also while it trains
+storage.query(run, sql)       one question, one Arrow table
+"""
 
 from storage.database import connect, query
 

@@ -1,39 +1,55 @@
-"""The archive: a run's durable memory, and the one door through which anything is written to it.
+"""The archive: a run's durable memory, and its only write door.
 
-    objects/    blobs            manifests/   one JSON per snapshot      learners/   states for resume
-    ledger/     the journal      league.duckdb   its index               config.yaml, FORMAT
+    archive.add_snapshot(...)            blob, then manifest, then ledger: a row never lacks its file
+    archive.append_results(...)          returns when the facts are on disk
+    archive.history()                    everything again, in order, for who resumes by replaying
 
-Order is what makes it safe. A snapshot's blob is on the disk before its manifest, the manifest
-before its ledger row: a row never lacks its file. Results are acknowledged by the ledger before
-the index hears of them. A learner's state is one unit: its JSON names the hash of its tensors.
+Readers that may come while a run trains take `open_reader`, which needs no lock.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import os
+import re
+import secrets
 import shutil
-import tempfile
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 import yaml
 
-from storage import rows
-from storage.blobs import Tensor, blob_path, map_tensors, publish, write_atomically
+from storage import blobs, columns
+from storage.blobs import Tensors
 from storage.database import Database
-from storage.errors import NotARun, RunExists, StorageError, UnknownSnapshot
-from storage.ledger import Frame, Ledger, read_frames, sync_folder
+from storage.errors import CorruptBlob, NotARun, RunExists, StorageError, UnknownSnapshot
+from storage.layout import (
+    CONFIG,
+    FORMAT,
+    INDEX,
+    LEARNERS,
+    LEDGER,
+    MANIFESTS,
+    OBJECTS,
+    VERSION,
+    blob_path,
+    require_run,
+    sync_folder,
+    write_json,
+    write_whole,
+)
+from storage.ledger import Frame, Ledger, read_frames
 from storage.records import (
     Bot,
     Competitor,
     Decision,
+    Freeze,
     LivePlayer,
     RatingChange,
     ResultBatch,
@@ -42,242 +58,250 @@ from storage.records import (
     UpdateRecord,
 )
 
-FORMAT = {"version": 1}
-FOLDERS = ("objects", "manifests", "ledger", "learners")
+_SEATED = ("players", "competitors", "snapshots")
+_NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's counter `seq`
+
+
+def open_reader(run: str | Path) -> ArchiveReader:
+    """The run's snapshots as they are now, whether or not it trains. Raises NotARun."""
+    run = Path(run)
+    require_run(run)
+    found: list[Competitor] = []
+    for frame in read_frames(run / LEDGER, tables=_SEATED):
+        found += columns.competitors_of(frame.tables)
+    return ArchiveReader(run, found)
 
 
 class ArchiveReader:
-    """What a run remembers, read without its lock: also while another process writes it."""
+    """A run's competitors and where their policies lie."""
 
-    def __init__(self, run: Path) -> None:
+    def __init__(self, run: Path, competitors: list[Competitor]) -> None:
         self.run = run
-        _check_format(run)
+        self._competitors = {competitor.competitor: competitor for competitor in competitors}
 
     def config(self) -> dict[str, Any]:
         """The resolved settings the run was begun with."""
-        return yaml.safe_load((self.run / "config.yaml").read_text())
+        return yaml.safe_load((self.run / CONFIG).read_text())
 
     def snapshots(self) -> list[Snapshot]:
-        """All snapshots, in order of freezing."""
-        return [
-            snapshot
-            for frame in read_frames(self.run / "ledger")
-            if "snapshots" in frame.tables
-            for snapshot in rows.snapshots_from_table(frame.tables["snapshots"])
-        ]
+        """In the order of freezing."""
+        return [c for c in self._competitors.values() if isinstance(c, Snapshot)]
+
+    def players(self) -> list[LivePlayer]:
+        """In the order of joining."""
+        return [c for c in self._competitors.values() if isinstance(c, LivePlayer)]
+
+    def bots(self) -> list[Bot]:
+        """In the order of joining."""
+        return [c for c in self._competitors.values() if isinstance(c, Bot)]
 
     def resolve(self, prefix: str) -> Snapshot:
-        """The snapshot of an id or a unique prefix of one. Raises UnknownSnapshot, naming the nearest."""
-        snapshots = self.snapshots()
-        fitting = [s for s in snapshots if s.snapshot_id == prefix] or [
-            s for s in snapshots if s.snapshot_id.startswith(prefix)
-        ]
+        """The snapshot of that id, or the only one whose id begins so. Raises UnknownSnapshot."""
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in self.snapshots()}
+        if prefix in by_id:
+            return by_id[prefix]
+        fitting = [snapshot_id for snapshot_id in by_id if snapshot_id.startswith(prefix)]
         if len(fitting) == 1:
-            return fitting[0]
-        ids = [snapshot.snapshot_id for snapshot in fitting or snapshots]
-        near = ids[:5] if fitting else difflib.get_close_matches(prefix, ids, n=3, cutoff=0.3)
-        found = "fits several snapshots" if fitting else "is no snapshot of this run"
-        raise UnknownSnapshot(f"{self.run}: '{prefix}' {found}; nearest: {', '.join(near) or 'none'}")
+            return by_id[fitting[0]]
+        if fitting:
+            some = ", ".join(fitting[:8]) + (", ..." if len(fitting) > 8 else "")
+            raise UnknownSnapshot(f"{self.run}: '{prefix}' fits {len(fitting)} snapshots: {some}")
+        near = ", ".join(difflib.get_close_matches(prefix, by_id, n=3, cutoff=0.3)) or "none"
+        raise UnknownSnapshot(f"{self.run}: no snapshot '{prefix}'; nearest: {near}")
+
+    def blob_path(self, snapshot: Snapshot) -> Path:
+        """The file with its weights."""
+        return blob_path(self.run / OBJECTS, snapshot.blob_hash)
 
     def manifest(self, snapshot_id: str) -> dict[str, Any]:
-        """Spec, parents, hashes and tensor table of a snapshot."""
+        """What is needed to use the snapshot: spec, tensors, hashes, parents. Raises StorageError."""
         path = self._manifest_path(snapshot_id)
         try:
             return json.loads(path.read_text())
         except (OSError, ValueError) as error:
-            raise StorageError(f"{path}: the manifest cannot be read: {error}; put back a copy") from error
-
-    def blob_path(self, snapshot: Snapshot) -> Path:
-        return blob_path(self.run / "objects", snapshot.blob_hash)
+            raise StorageError(f"{path}: the manifest of '{snapshot_id}' cannot be read: {error}") from None
 
     def _manifest_path(self, snapshot_id: str) -> Path:
-        return self.run / "manifests" / f"{snapshot_id}.json"
-
-
-def open_reader(run: str | Path) -> ArchiveReader:
-    """Read a run. Raises NotARun for a folder that holds none."""
-    return ArchiveReader(Path(run))
+        return self.run / MANIFESTS / f"{_file_name(snapshot_id)}.json"
 
 
 class Archive(ArchiveReader):
-    """The writing side, held by one process at a time."""
+    """The one writer of a run; made by `create` or `open`, closed by `close` or `with`."""
 
-    def __init__(self, run: Path) -> None:
-        super().__init__(run)
-        self._ledger = Ledger(run / "ledger")
-        try:
-            self._next_seq, self._last_match_id = 1, -1
-            self._ids: set[str] = set()
-            for frame in self._ledger.frames():
-                self._note(frame.tables)
-            self._database = Database(run / "league.duckdb", run / "ledger")
-        except BaseException:
-            self._ledger.close()
-            raise
+    def __init__(self, run: Path, ledger: Ledger) -> None:
+        seated: list[Competitor] = []
+        for frame in ledger.frames(tables=_SEATED):
+            seated += columns.competitors_of(frame.tables)
+        super().__init__(run, seated)
+        self._ledger = ledger
+        numbered = ledger.last_with(_NUMBERED)
+        last_seq = 0
+        if numbered is not None:
+            last_seq = max(table["seq"][-1].as_py() for table in numbered.tables.values())
+        self._next_seq = last_seq + 1
+        self._database = Database.open(run / INDEX, ledger)
+        (last,) = self._database.connection.execute("SELECT max(match_id) FROM matches").fetchall()
+        self._last_match_id = -1 if last[0] is None else int(last[0])
 
     @classmethod
-    def create(cls, run: Path, config_yaml: str, run_row: Mapping[str, Any]) -> Archive:
-        """Begin a run in a folder that does not exist yet, or is empty. Raises RunExists otherwise.
-
-        `run_row` has name, env and seed. The folder appears whole: a crash leaves none, or a run.
-        """
+    def create(cls, run: str | Path, config_yaml: str, run_row: Mapping[str, Any]) -> Archive:
+        """A new run at `run`: absent or an empty folder until now, else RunExists. It appears there
+        whole, or not at all. `run_row`: name, env and seed."""
+        run = Path(run)
         if run.exists() and (not run.is_dir() or any(run.iterdir())):
-            raise RunExists(
-                f"{run}: something is here already, expected a new folder; "
-                "add --resume to go on with it, or choose another --run"
-            )
+            remedy = "give --resume to go on with it, or" if (run / FORMAT).exists() else "it is no run:"
+            raise RunExists(f"{run} exists; {remedy} choose another folder")
+        first = {"runs": columns.run_table(run_row, config_yaml, 1, time.time())}
+        run.parent.mkdir(parents=True, exist_ok=True)
+        fresh = run.with_name(f".{run.name}.{secrets.token_hex(4)}.creating")
         try:
-            run.parent.mkdir(parents=True, exist_ok=True)
-            building = Path(tempfile.mkdtemp(dir=run.parent, prefix=f".{run.name}."))
-        except OSError as error:
-            raise NotARun(f"{run}: the folder cannot be made: {error.strerror}") from error
-        try:
-            building.chmod(0o755)
-            for name in FOLDERS:
-                (building / name).mkdir()
-            write_atomically(building / "config.yaml", config_yaml.encode())
-            write_atomically(building / "FORMAT", json.dumps(FORMAT).encode())
-            building.rename(run)
-            sync_folder(run.parent)
+            for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
+                (fresh / folder).mkdir(parents=True)
+            write_whole(fresh / CONFIG, [config_yaml.encode()])
+            with Ledger(fresh / LEDGER, _owner()) as ledger:
+                ledger.append(first)
+            write_json(fresh / FORMAT, {"version": VERSION})
+            try:
+                os.rename(fresh, run)
+            except OSError as error:
+                raise RunExists(f"{run} cannot be made: {error.strerror}") from None
         except BaseException:
-            shutil.rmtree(building, ignore_errors=True)
+            shutil.rmtree(fresh, ignore_errors=True)
             raise
-        archive = cls(run)
-        archive.begin_session(run_row, config_yaml)
-        return archive
+        sync_folder(run.parent)
+        return cls.open(run)
 
     @classmethod
-    def open(cls, run: Path) -> Archive:
-        """Go on with a run. Raises NotARun, RunLocked, or CorruptLedger."""
-        return cls(run)
-
-    def begin_session(self, run_row: Mapping[str, Any], config_yaml: str) -> None:
-        """Note that a session starts, and with which settings."""
+    def open(cls, run: str | Path) -> Archive:
+        """The run at `run`, to go on writing. Raises NotARun, RunLocked, CorruptLedger."""
+        run = Path(run)
+        require_run(run)
+        if not (run / LEDGER).is_dir():
+            raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
+        ledger = Ledger(run / LEDGER, _owner())
         try:
-            installed = version("checkpoint-league")
-        except PackageNotFoundError:  # run from a source tree that was never installed
-            installed = "unknown"
-        row = {
-            "seq": self._next_seq,
-            "name": run_row["name"],
-            "env": run_row["env"],
-            "seed": run_row["seed"],
-            "config": config_yaml,
-            "version": installed,
-            "started_at": time.time(),
-        }
-        self._append({"runs": rows.rows_to_table([row], timestamps=("started_at",))})
+            return cls(run, ledger)
+        except BaseException:
+            ledger.close()
+            raise
 
     # ------------------------------------------------------------------ writing
 
-    def add_player(self, player: LivePlayer) -> None:
-        now = time.time()
-        row = {"seq": self._next_seq, "player": player.player, "role": player.role, "added_at": now}
-        competitor = self._competitor(player.player, "player", player.role, player.player)
-        self._append(
-            {"players": rows.rows_to_table([row], timestamps=("added_at",)), "competitors": competitor}
-        )
+    @property
+    def next_seq(self) -> int:
+        """The number that the next match, decision or update gets; the first is 1."""
+        return self._next_seq
 
-    def add_bot(self, bot: Bot) -> None:
-        self._append({"competitors": self._competitor(bot.name, "bot", None, None)})
+    def begin_session(self, run_row: Mapping[str, Any], config_yaml: str) -> int:
+        """Note that the run goes on, and with which settings; `create` does so for the first session."""
+        table = columns.run_table(run_row, config_yaml, self._next_seq, time.time())
+        return self._append({"runs": table}, numbers=0)
+
+    def add_player(self, player: LivePlayer) -> int:
+        """Remember a new player. Raises StorageError when the name is taken."""
+        return self._seat(player)
+
+    def add_bot(self, bot: Bot) -> int:
+        """Remember a new bot. Raises StorageError when the name is taken."""
+        return self._seat(bot)
 
     def add_snapshot(
         self,
-        *,
         player: str,
         role: Role,
         env_steps: int,
         updates: int,
         parent_id: str | None,
-        tensors: Mapping[str, Tensor],
+        tensors: Tensors,
         spec: Mapping[str, Any],
         architecture: str,
         reason: str,
+        evidence: Mapping[str, float] | None = None,
         decisions: Sequence[Decision] = (),
     ) -> Snapshot:
-        """Store a policy for good, and the decisions that led to it in the same frame.
+        """Store `tensors` (copied) as the snapshot `<player>@<env_steps>`, durable on return.
 
-        Raises StorageError if the player already has a snapshot of that step: ids are used once.
+        `spec` (JSON) is what a policy is built from; `evidence` goes into the manifest (None: that of
+        the Freeze in `decisions`). `decisions`, the Freeze that led here and what follows from it, are
+        recorded in one frame with the snapshot: after a crash all of them, or none.
+        Raises StorageError when the id is taken or the parent unknown; nothing is recorded then.
         """
         snapshot_id = f"{player}@{env_steps}"
-        if snapshot_id in self._ids:
-            raise StorageError(f"{self.run}: snapshot '{snapshot_id}' is there already; ids are used once")
-        blob_hash, size = publish(self.run / "objects", tensors)
-        now = time.time()
+        self._require_free(snapshot_id)
+        if parent_id is not None and not isinstance(self._competitors.get(parent_id), Snapshot):
+            raise StorageError(f"{self.run}: parent '{parent_id}' of '{snapshot_id}' is no snapshot here")
+        blob_hash, size = blobs.publish(self.run / OBJECTS, tensors)
+        created_at = time.time()
         snapshot = Snapshot(
-            snapshot_id,
-            player,
-            role,
-            env_steps,
-            updates,
-            parent_id,
-            blob_hash,
-            size,
-            architecture,
-            now,
-            reason,
+            snapshot_id=snapshot_id,
+            player=player,
+            role=role,
+            env_steps=env_steps,
+            updates=updates,
+            parent_id=parent_id,
+            blob_hash=blob_hash,
+            bytes=size,
+            architecture=architecture,
+            created_at=created_at,
+            reason=reason,
         )
-        table = {
-            n: {"shape": list(t.shape), "dtype": str(t.dtype).split(".")[-1]} for n, t in tensors.items()
+        if evidence is None:
+            evidence = next((d.evidence for d in decisions if isinstance(d, Freeze)), {})
+        manifest = {name: getattr(snapshot, name) for name in Snapshot.__slots__} | {
+            "evidence": json.loads(columns.numbers_to_json(evidence)),
+            "spec": dict(spec),
+            "tensors": blobs.describe(tensors),
         }
-        manifest = {name: getattr(snapshot, name) for name in Snapshot.__slots__}
-        manifest |= {"format": FORMAT["version"], "spec": dict(spec), "tensors": table}
-        # a manifest without a row is what a kill leaves behind: it may be written over
-        write_atomically(self._manifest_path(snapshot_id), json.dumps(manifest, indent=2).encode())
-        tables = {
-            "snapshots": rows.snapshot_to_table(snapshot, self._next_seq),
-            "competitors": self._competitor(snapshot_id, "snapshot", role, player),
-        }
+        write_json(self._manifest_path(snapshot_id), manifest)
+        tables = columns.competitor_tables(snapshot, created_at)
         if decisions:
-            tables["decisions"] = rows.decisions_to_table(decisions, self._next_seq + 1, now, snapshot_id)
-        self._append(tables)
+            tables["decisions"] = columns.decision_table(decisions, self._next_seq, created_at, snapshot_id)
+        self._append(tables, numbers=len(decisions))
+        self._competitors[snapshot_id] = snapshot
         return snapshot
 
     def append_results(self, results: ResultBatch, changes: Sequence[RatingChange]) -> int:
-        """Record results and the ratings that follow from them, in one frame; returns its sequence."""
-        return self._append(
-            rows.results_to_tables(results, changes, self._next_seq, self._ledger.sequence + 1)
-        )
+        """Record M results and the ratings after them as one batch; durable on return. An empty batch
+        is no fact: nothing is written. Returns the ledger's sequence. Raises IndexError for a competitor,
+        match type, outcome or reason without a name; nothing is written then."""
+        if not len(results):
+            return self._ledger.last_sequence
+        batch = self._ledger.last_sequence + 1
+        tables = columns.result_tables(results, changes, self._next_seq, batch)
+        sequence = self._append(tables, numbers=len(results))
+        self._last_match_id = max(self._last_match_id, int(results.matches.match_id.max()))
+        return sequence
 
-    def append_ratings(self, changes: Sequence[RatingChange]) -> None:
+    def append_ratings(self, changes: Sequence[RatingChange]) -> int:
         """Record ratings that follow from no result: those of newcomers."""
-        self._append({"ratings": rows.ratings_to_table(changes, self._next_seq - 1)})
+        if not changes:
+            return self._ledger.last_sequence
+        return self._append({"ratings": columns.rating_table(changes, self._next_seq - 1)}, numbers=0)
 
-    def append_decisions(self, decisions: Sequence[Decision]) -> None:
-        self._append({"decisions": rows.decisions_to_table(decisions, self._next_seq, time.time(), None)})
+    def append_decisions(self, decisions: Sequence[Decision]) -> int:
+        """Record decisions that make no snapshot; those that do go with it, by `add_snapshot`."""
+        if not decisions:
+            return self._ledger.last_sequence
+        table = columns.decision_table(decisions, self._next_seq, time.time())
+        return self._append({"decisions": table}, numbers=len(decisions))
 
-    def append_updates(self, records: Sequence[UpdateRecord]) -> None:
-        self._append({"updates": rows.updates_to_table(records, self._next_seq, time.time())})
-
-    def save_learner(self, player: str, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
-        """Replace a learner's state. A crash leaves the old state or the new one, whole."""
-        folder = self.run / "learners"
-        before = self._learner_entry(player)
-        try:
-            blob_hash, _ = publish(folder, tensors)
-            entry = {"blob": blob_hash, "meta": dict(meta)}
-            write_atomically(folder / f"{player}.json", json.dumps(entry).encode())
-        except OSError as error:
-            raise StorageError(
-                f"{folder}: {player}'s state cannot be saved: {error.strerror}; make room"
-            ) from error
-        if before is not None and before["blob"] != blob_hash:
-            self._drop_state(before["blob"])
-
-    def load_learner(self, player: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The state saved last, its bytes verified; None if none ever was."""
-        entry = self._learner_entry(player)
-        if entry is None:
-            return None
-        return map_tensors(blob_path(self.run / "learners", entry["blob"]), verify=True), entry["meta"]
+    def append_updates(self, records: Sequence[UpdateRecord]) -> int:
+        """Record what learners reported."""
+        if not records:
+            return self._ledger.last_sequence
+        table = columns.update_table(records, self._next_seq, time.time())
+        return self._append({"updates": table}, numbers=len(records))
 
     def flush(self) -> None:
-        """Bring the index up to date with the ledger."""
+        """Bring the index up to date. Facts need no flush."""
         self._database.flush()
 
     def close(self) -> None:
-        self._database.close()
-        self._ledger.close()
+        """Let go of the run."""
+        try:
+            self._database.close()
+        finally:
+            self._ledger.close()
 
     def __enter__(self) -> Archive:
         return self
@@ -285,79 +309,89 @@ class Archive(ArchiveReader):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # ------------------------------------------------------------------ for resume
-
-    def last_match_id(self) -> int:
-        """Highest match id recorded, -1 if none was."""
-        return self._last_match_id
-
-    def history(self) -> Iterator[Competitor | Decision | ResultBatch]:
-        """Everything the standings are made of, in the order in which it happened, batch by batch."""
-        for frame in self._ledger.frames():
-            yield from _events(frame)
-
-    # ------------------------------------------------------------------ inside
-
-    def _append(self, tables: Mapping[str, pa.Table]) -> int:
-        sequence = self._ledger.append(tables)
-        self._note(tables)
-        self._database.ingest(sequence, tables)
+    def _seat(self, competitor: LivePlayer | Bot) -> int:
+        self._require_free(competitor.competitor)
+        sequence = self._append(columns.competitor_tables(competitor, time.time()), numbers=0)
+        self._competitors[competitor.competitor] = competitor
         return sequence
 
-    def _note(self, tables: Mapping[str, pa.Table]) -> None:
-        """Keep count of what has been used up: seqs, match ids, snapshot ids."""
-        for table in tables.values():
-            if table.num_rows:
-                self._next_seq = max(self._next_seq, pa.compute.max(table["seq"]).as_py() + 1)
-        if "matches" in tables:
-            self._last_match_id = max(
-                self._last_match_id, int(np.max(tables["matches"]["match_id"].to_numpy()))
-            )
-        if "snapshots" in tables:
-            self._ids.update(tables["snapshots"]["snapshot_id"].to_pylist())
+    def _require_free(self, name: str) -> None:
+        if name in self._competitors:
+            kind = type(self._competitors[name]).__name__
+            raise StorageError(f"{self.run}: '{name}' is there already ({kind}), expected a new name")
 
-    def _competitor(self, name: str, kind: str, role: str | None, player: str | None) -> pa.Table:
-        row = {"seq": self._next_seq, "competitor": name, "kind": kind, "role": role, "player": player}
-        return rows.rows_to_table([row])
+    def _append(self, tables: dict[str, pa.Table], numbers: int) -> int:
+        batch_id = secrets.token_bytes(16)
+        sequence = self._ledger.append(tables, batch_id)
+        self._next_seq += numbers
+        self._database.ingest(Frame(sequence, batch_id, tables))
+        return sequence
 
-    def _learner_entry(self, player: str) -> dict[str, Any] | None:
-        path = self.run / "learners" / f"{player}.json"
-        return json.loads(path.read_text()) if path.exists() else None
+    # ------------------------------------------------------------------ remembering
 
-    def _drop_state(self, blob_hash: str) -> None:
-        """Remove a learner state that no entry names any more (two players may share equal ones)."""
-        folder = self.run / "learners"
-        named = {json.loads(path.read_text())["blob"] for path in folder.glob("*.json")}
-        if blob_hash not in named:
-            blob_path(folder, blob_hash).unlink(missing_ok=True)
+    def history(self) -> Iterator[Competitor | Decision | ResultBatch]:
+        """Every fact that a league is a fold of, in the order of recording; a snapshot comes before the
+        decisions recorded with it, so that a Reset finds its target."""
+        for frame in self._ledger.frames(tables=(*_SEATED, "decisions", "matches", "seats")):
+            yield from columns.competitors_of(frame.tables)
+            if "decisions" in frame.tables:
+                yield from (decision for _, decision in columns.decisions_of(frame.tables["decisions"]))
+            if "matches" in frame.tables:
+                yield columns.results_of(frame.tables)
+
+    def results(self, after_batch: int = 0) -> Iterator[ResultBatch]:
+        """The batches of results behind the ledger's sequence `after_batch`, exactly as appended."""
+        for frame in self._ledger.frames(after_batch, tables=("matches", "seats")):
+            yield columns.results_of(frame.tables)
+
+    def decisions(self, after_seq: int = 0) -> list[tuple[int, Decision]]:
+        """(seq, decision) of all decisions behind `after_seq`, in order."""
+        return [
+            (seq, decision)
+            for frame in self._ledger.frames(tables=("decisions",))
+            for seq, decision in columns.decisions_of(frame.tables["decisions"])
+            if seq > after_seq
+        ]
+
+    def last_match_id(self) -> int:
+        """The highest match id recorded; -1 when there is none."""
+        return self._last_match_id
+
+    # ------------------------------------------------------------------ learners
+
+    def save_learner(self, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
+        """Remember a learner's state: `tensors` and `meta` (JSON) as one; a crash leaves the old or the new
+        pair."""
+        name = _file_name(player)
+        head = self.run / LEARNERS / f"{name}.json"
+        data = blobs.encode(tensors)
+        mine = re.compile(re.escape(name) + r"\.(\d+)\.safetensors")
+        stale = [(path, m) for path in head.parent.iterdir() if (m := mine.fullmatch(path.name))]
+        number = 1 + max((int(m[1]) for _, m in stale), default=0)
+        path = head.with_name(f"{name}.{number}.safetensors")
+        write_whole(path, [data])
+        write_json(head, {"file": path.name, "hash": blobs.hash_of(data), "meta": dict(meta)})
+        for old, _ in stale:
+            old.unlink()
+
+    def load_learner(self, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """(tensors, meta) as saved last, verified; None before the first save. Raises CorruptBlob."""
+        head = self.run / LEARNERS / f"{_file_name(player)}.json"
+        try:
+            saved = json.loads(head.read_text())
+            path = head.with_name(saved["file"])
+            return blobs.map_tensors(path, verify=True, blob_hash=saved["hash"]), saved["meta"]
+        except FileNotFoundError:
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptBlob(f"{head}: the state of '{player}' cannot be read: {error}") from None
 
 
-def _events(frame: Frame) -> Iterator[Competitor | Decision | ResultBatch]:
-    tables = frame.tables
-    if "players" in tables:
-        for row in tables["players"].to_pylist():
-            yield LivePlayer(row["player"], Role(row["role"]))
-    elif "snapshots" in tables:
-        yield from rows.snapshots_from_table(tables["snapshots"])
-    elif "competitors" in tables:
-        for row in tables["competitors"].to_pylist():
-            yield Bot(row["competitor"])
-    if "decisions" in tables:
-        yield from rows.decisions_from_table(tables["decisions"])
-    if "matches" in tables:
-        yield rows.results_from_tables(tables)
+def _file_name(name: str) -> str:
+    """A file name for any competitor's id, different ids giving different names."""
+    return quote(name, safe="@").replace(".", "%2E")
 
 
-def _check_format(run: Path) -> None:
-    path = run / "FORMAT"
-    if not path.is_file():
-        raise NotARun(f"{run}: no run is here (there is no FORMAT file), expected a run folder")
-    try:
-        found = json.loads(path.read_text())["version"]
-    except (ValueError, KeyError, TypeError):
-        raise NotARun(f"{path}: cannot be read, expected {json.dumps(FORMAT)}") from None
-    if found != FORMAT["version"]:
-        raise NotARun(f"{path}: version {found}, expected {FORMAT['version']}; use the release that wrote it")
-    missing = [name for name in (*FOLDERS, "config.yaml") if not (run / name).exists()]
-    if missing:
-        raise NotARun(f"{run}: {', '.join(missing)} missing, expected a whole run folder; put back a copy")
+def _owner() -> str:
+    """Who writes, as others are told."""
+    return " ".join([Path(argument).name for argument in sys.argv[:1]] + sys.argv[1:3]) or "python"

@@ -1,8 +1,7 @@
-"""Blobs: safetensors files named by the hash of their bytes, written once, mapped ever after.
+"""Blobs: tensors in safetensors files, named by the blake3 hash of their bytes, never changed.
 
-The mapping is private and copy-on-write: the page cache holds one copy of a blob for all
-processes of a node, and nobody can change what another sees. Bytes are deterministic (sorted
-names, no metadata), so equal weights are one file. Nothing read from a blob is ever executed.
+A blob is mapped into memory, not read: all processes of a node share one copy of it in the page
+cache. The mapping is private copy-on-write: whoever writes to a tensor changes a copy of its own.
 """
 
 from __future__ import annotations
@@ -10,23 +9,21 @@ from __future__ import annotations
 import json
 import math
 import mmap
-import os
-import tempfile
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import safetensors.torch
 import torch
 from blake3 import blake3
-from safetensors.torch import save
-from torch import Tensor
 
-from storage.errors import CorruptBlob, StorageError
-from storage.ledger import sync_folder
+from storage.errors import CorruptBlob
+from storage.layout import blob_path, sync_folder, write_whole
 
-MAX_HEADER = 16 * 2**20
-DTYPES = {
+MAX_HEADER_BYTES = 16 * 2**20
+_DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
     "F16": torch.float16,
@@ -39,110 +36,127 @@ DTYPES = {
     "BOOL": torch.bool,
 }
 
-
-def encode(tensors: Mapping[str, Tensor | np.ndarray]) -> bytes:
-    """Safetensors bytes of copies of `tensors`; equal tensors give equal bytes."""
-    copies = {name: torch.as_tensor(tensors[name]).detach().cpu().contiguous() for name in sorted(tensors)}
-    return save({name: tensor.clone() for name, tensor in copies.items()})
+Tensors = Mapping[str, torch.Tensor | np.ndarray]
 
 
-def blob_path(objects: Path, blob_hash: str) -> Path:
-    return objects / blob_hash[:2] / f"{blob_hash}.safetensors"
+def publish(objects: Path, tensors: Tensors) -> tuple[str, int]:
+    """Store `tensors` as a blob under `objects`, durably; returns its hash and bytes.
 
-
-def publish(objects: Path, tensors: Mapping[str, Tensor | np.ndarray]) -> tuple[str, int]:
-    """Store tensors as an immutable file; returns its blake3 hash, in hex, and its size in bytes.
-
-    When this returns the blob is on the disk, whole. Raises StorageError if it cannot be written.
+    The same tensors give the same blob, whatever their order in the mapping. The stored bytes are
+    copies: later changes of `tensors` do not reach them. A blob that is there already is kept,
+    unless it is damaged: then it is replaced, under new maps only.
     """
     data = encode(tensors)
-    blob_hash = blake3(data).hexdigest()
+    blob_hash = hash_of(data)
     path = blob_path(objects, blob_hash)
-    if not path.exists():
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, data, mode=0o444)
-            sync_folder(objects)
-        except OSError as error:
-            raise StorageError(
-                f"{path}: the blob could not be written: {error.strerror}; make room"
-            ) from error
+    if not path.parent.is_dir():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        sync_folder(objects)
+    try:
+        verify(path)
+        sync_folder(path.parent)  # another writer may have renamed it an instant ago
+    except CorruptBlob:
+        write_whole(path, [data], mode=0o444)
     return blob_hash, len(data)
 
 
-def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Put `data` at `path`, synced: after a crash the old file is there, or the new one, whole."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(handle, mode)
-            os.fsync(handle)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
+def encode(tensors: Tensors) -> bytes:
+    """The safetensors bytes of `tensors`, by name, without metadata: equal tensors, equal bytes."""
+    copies = {}
+    for name in sorted(tensors):
+        value = tensors[name]
+        tensor = torch.tensor(value) if isinstance(value, np.ndarray) else value.detach().cpu()
+        if tensor.dtype not in _DTYPES.values():
+            raise ValueError(f"tensor '{name}' is {tensor.dtype}, which blobs do not hold")
+        copies[name] = tensor.clone(memory_format=torch.contiguous_format)
+    return safetensors.torch.save(copies)
 
 
-def verify(path: Path) -> None:
-    """Raise CorruptBlob unless the file's bytes hash to its name."""
+def hash_of(data: bytes) -> str:
+    """The name that a blob of these bytes has."""
+    return blake3(data).hexdigest()
+
+
+def describe(tensors: Tensors) -> dict[str, dict[str, Any]]:
+    """name -> {"dtype", "shape"}, as a manifest lists them."""
+    return {
+        name: {"dtype": str(value.dtype).removeprefix("torch."), "shape": list(value.shape)}
+        for name, value in sorted(tensors.items())
+    }
+
+
+def verify(path: Path, blob_hash: str | None = None) -> None:
+    """Raise CorruptBlob unless the file's bytes hash to `blob_hash` (None: to the file's name)."""
     try:
-        found = blake3(max_threads=1).update_mmap(path).hexdigest()
+        found = blake3().update_mmap(path).hexdigest()
     except OSError as error:
-        raise CorruptBlob(f"{path}: the blob cannot be read: {error.strerror}; put back a copy") from error
-    if found != path.stem:
-        raise CorruptBlob(f"{path}: its bytes hash to {found[:12]}..., expected its name; put back a copy")
+        raise CorruptBlob(f"{path}: cannot be read: {error.strerror or error}") from None
+    _compare(path, found, blob_hash)
 
 
-def map_tensors(path: Path, *, verify: bool) -> dict[str, Tensor]:
-    """The tensors of a blob, mapped, not read: memory is touched when they are.
+def map_tensors(path: Path, *, verify: bool, blob_hash: str | None = None) -> dict[str, torch.Tensor]:
+    """The tensors of a blob, mapped into memory, by name; valid also after the file is unlinked.
 
-    Tensors are for inference; writing to one copies its page for this process alone. Raises
-    CorruptBlob for a file that is not well-formed, or with `verify` not the one that was stored.
+    `verify` hashes the bytes first, as the function of that name does; the header is checked always.
+    Raises CorruptBlob.
     """
+    try:
+        with open(path, "rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    except (OSError, ValueError) as error:  # ValueError: an empty file cannot be mapped
+        raise CorruptBlob(f"{path}: cannot be mapped: {error}") from None
     if verify:
-        _verify(path)
+        _compare(path, blake3(mapped).hexdigest(), blob_hash)
+    tensors = {}
+    for name, (dtype, shape, start) in _header(path, mapped).items():
+        count = math.prod(shape)
+        flat = torch.frombuffer(mapped, dtype=dtype, count=count, offset=start) if count else torch.empty(0)
+        tensors[name] = flat.to(dtype).reshape(shape)
+    return tensors
+
+
+def _compare(path: Path, found: str, blob_hash: str | None) -> None:
+    expected = path.stem if blob_hash is None else blob_hash
+    if found != expected:
+        raise CorruptBlob(f"{path}: its bytes hash to {found}, expected {expected}; restore it from a copy")
+
+
+def _header(path: Path, data: mmap.mmap) -> dict[str, tuple[torch.dtype, tuple[int, ...], int]]:
+    """name -> (dtype, shape, offset in the file), every range checked against the file's size.
+
+    Format: https://huggingface.co/docs/safetensors, "Format": u64 header size, JSON, then the data,
+    which the tensors cover without holes.
+    """
     try:
-        with path.open("rb") as file:
-            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
-    except (OSError, ValueError) as error:
-        raise CorruptBlob(f"{path}: the blob cannot be mapped: {error}; put back a copy") from error
-    header, start = _header(path, mapping)
-    return {name: _tensor(path, mapping, start, name, entry) for name, entry in header.items()}
+        (header_bytes,) = struct.unpack_from("<Q", data)
+        base = 8 + header_bytes
+        if header_bytes > MAX_HEADER_BYTES or base > len(data):
+            raise ValueError(f"header of {header_bytes} bytes in a file of {len(data)}")
+        fields = json.loads(data[8:base], object_pairs_hook=_unique)
+        fields.pop("__metadata__", None)
+        tensors, ranges = {}, []
+        for name, entry in fields.items():
+            dtype, shape, (begin, end) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
+            if not all(type(n) is int and n >= 0 for n in [*shape, begin, end]):
+                raise ValueError(f"'{name}': shape {shape}, offsets {begin} to {end}")
+            if end - begin != math.prod(shape) * dtype.itemsize or base + end > len(data):
+                raise ValueError(f"'{name}': {shape} of {entry['dtype']} at {begin} to {end}")
+            tensors[name] = (dtype, tuple(shape), base + begin)
+            ranges.append((begin, end))
+        at = 0
+        for begin, end in sorted(ranges):
+            if begin != at:
+                raise ValueError(f"data {at} to {begin} is claimed by no tensor or by two")
+            at = end
+        if base + at != len(data):
+            raise ValueError(f"{len(data) - base - at} bytes behind the last tensor")
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
+        raise CorruptBlob(f"{path}: no safetensors: {type(error).__name__}: {error}") from None
+    return tensors
 
 
-_verify = verify  # `map_tensors` has a parameter of that name
-
-
-def _header(path: Path, mapping: mmap.mmap) -> tuple[dict[str, Any], int]:
-    """The table of tensors, and where their bytes begin."""
-    length = int.from_bytes(mapping[:8], "little")
-    if len(mapping) < 8 or length > min(MAX_HEADER, len(mapping) - 8):
-        raise CorruptBlob(f"{path}: its header of {length} bytes cannot be; put back a copy")
-    try:
-        header = json.loads(mapping[8 : 8 + length])
-    except ValueError as error:
-        raise CorruptBlob(f"{path}: its header is not JSON; put back a copy") from error
-    if not isinstance(header, dict):
-        raise CorruptBlob(f"{path}: its header is no table of tensors; put back a copy")
-    header.pop("__metadata__", None)
-    return header, 8 + length
-
-
-def _tensor(path: Path, mapping: mmap.mmap, start: int, name: str, entry: Any) -> Tensor:
-    try:
-        dtype, shape = DTYPES[entry["dtype"]], [int(n) for n in entry["shape"]]
-        begin, end = (int(n) for n in entry["data_offsets"])
-    except (TypeError, KeyError, ValueError) as error:
-        raise CorruptBlob(f"{path}: tensor '{name}' is described as {entry!r}; put back a copy") from error
-    count = math.prod(shape)
-    fits = 0 <= begin <= end <= len(mapping) - start and end - begin == count * dtype.itemsize
-    if min(shape, default=0) < 0 or not fits:
-        raise CorruptBlob(f"{path}: tensor '{name}' lies outside the file or is misshapen; put back a copy")
-    if count == 0:
-        return torch.empty(shape, dtype=dtype)
-    if (start + begin) % dtype.itemsize:  # legal in the format, not for a view: copied
-        return torch.frombuffer(bytearray(mapping[start + begin : start + end]), dtype=dtype).reshape(shape)
-    return torch.frombuffer(mapping, dtype=dtype, count=count, offset=start + begin).reshape(shape)
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is given twice")
+    return found

@@ -1,26 +1,31 @@
-"""The ledger: an append-only journal of facts. THE TRUTH; everything else can be rebuilt from it.
+"""The ledger: an append-only journal of facts, frame by frame. It is the truth of a run.
 
-A frame is one atomic batch over several tables. It is written, synced to the disk, and only then
-acknowledged. Frames lie in segment files `00000001.journal`, ...; each is
+A frame is one batch over several tables, whole or absent: `append` writes it, syncs it and only
+then returns its sequence. Segments `00000001.journal`, ... hold nothing but frames:
 
-    magic (8 bytes) | payload length (u64) | blake3 (32 bytes) | batch id (16) | sequence (u64) | payload
+    magic 8 | payload bytes u64 | sequence u64 | batch id 16 | blake3 of all else in the frame 32 | payload
 
-with the checksum over everything after it. The payload holds one section per table: its name and
-an Arrow IPC stream. A kill or a power cut can only tear the tail of the last segment, which is cut
-off when the ledger is opened again; damage anywhere else is corruption, and stops with its place.
+and a payload nothing but sections, one per table:
+
+    name bytes u16 | data bytes u64 | name | data: an Arrow IPC stream, its buffers zstd-compressed
+
+A crash can tear the end of the last segment only. There, what follows the last whole frame is cut
+off when a writer opens the ledger (and kept beside it as `<segment>.torn-<offset>`); readers stop
+before it. Damage anywhere else, or with a whole frame behind it, is no crash: CorruptLedger.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import re
+import secrets
 import socket
 import struct
 import time
-import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -29,15 +34,18 @@ import pyarrow as pa
 from blake3 import blake3
 
 from storage.errors import CorruptLedger, RunLocked, StorageError
+from storage.layout import sync_folder
 
-MAGIC = b"LGLEDGR1"
-HEADER = struct.Struct("<8sQ32s16sQ")
-CHECKED_FROM = 8 + 8 + 32  # the checksum covers the header from here on, and the payload
-SECTION = struct.Struct("<HQ")
-MAX_PAYLOAD = 2**32
-SEGMENT_BYTES = 64 * 2**20
-LOCK_NAME = "LOCK"
-IPC_OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
+MAGIC = b"LGFRAME1"
+_HEAD = struct.Struct("<8sQQ16s")
+_DIGEST_BYTES = 32
+_SECTION = struct.Struct("<HQ")
+_HEAD_BYTES = _HEAD.size + _DIGEST_BYTES
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
+_LOCK = "LOCK"
+LOCK_WAIT_SECONDS = 1.0  # a reader that only looks whether a writer is there holds the lock for an instant
+
+_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,250 +54,312 @@ class Frame:
 
     sequence: int
     batch_id: bytes
-    tables: Mapping[str, pa.Table]
+    tables: dict[str, pa.Table]
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A frame's header, read and checked, and where it lies."""
+    """Where a whole frame lies, and which tables it has."""
 
     sequence: int
     batch_id: bytes
-    payload: bytes
-    end: int  # offset of the next frame
+    path: Path
+    offset: int
+    size: int  # bytes, head included
+    names: tuple[str, ...]
 
 
 class Ledger:
-    """The one writer of a run's ledger. Raises RunLocked if there is another."""
+    """The one writer of the ledger in `folder`, which must exist.
 
-    def __init__(self, folder: Path, segment_bytes: int = SEGMENT_BYTES) -> None:
-        self._folder = folder
+    `owner` is told to whoever else tries. Raises RunLocked, CorruptLedger.
+    """
+
+    def __init__(self, folder: Path, owner: str, segment_bytes: int = 64 * 2**20) -> None:
+        self.folder = folder
         self._segment_bytes = segment_bytes
-        self._broken: str | None = None
-        self._file: BinaryIO
-        self._lock = _lock(folder)
-        self._seen: dict[bytes, int] = {}
-        self.sequence = 0
+        self._unlock = _lock(folder, owner)
+        self._file = -1
+        self._failed = False
         try:
-            self._recover()
+            self._places = list(_scan(_segments(folder)))
+            self._by_batch = {place.batch_id: place.sequence for place in self._places}
+            self._open_last()
         except BaseException:
-            self._lock.close()
+            self.close()
             raise
 
+    def _open_last(self) -> None:
+        segments = _segments(self.folder)
+        if not segments:
+            self._start_segment(1)
+            return
+        path = segments[-1]
+        here = [place for place in self._places[-1:] if place.path == path]
+        self._end = here[0].offset + here[0].size if here else 0
+        self._path = path
+        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        if os.fstat(self._file).st_size > self._end:
+            torn = os.pread(self._file, os.fstat(self._file).st_size - self._end, self._end)
+            path.with_name(f"{path.name}.torn-{self._end}").write_bytes(torn)
+            os.ftruncate(self._file, self._end)
+            os.fsync(self._file)
+            sync_folder(self.folder)
+
+    def _start_segment(self, number: int) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._path = self.folder / f"{number:08d}.journal"
+        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._end = 0
+        sync_folder(self.folder)
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the last frame; 0 when there is none."""
+        return self._places[-1].sequence if self._places else 0
+
+    def batch_id(self, sequence: int) -> bytes | None:
+        """The batch id of that frame; None when there is no such frame."""
+        return self._places[sequence - 1].batch_id if 1 <= sequence <= len(self._places) else None
+
     def append(self, tables: Mapping[str, pa.Table], batch_id: bytes | None = None) -> int:
-        """Write one batch; when this returns its sequence, the batch is on the disk.
+        """Write one batch; returns its sequence once it is durable. A batch id that is there already
+        (16 bytes; None: a new one) writes nothing and returns the first one's sequence.
 
-        A batch id that is already there is not written again: its first sequence is returned.
-        Raises StorageError when the disk refuses; nothing is acknowledged after that.
+        After a failed write nobody knows what the disk holds: the ledger then refuses everything
+        until it is opened anew. Raises StorageError.
         """
-        if self._broken is not None:
-            raise StorageError(f"{self._folder}: nothing can be written after a failure: {self._broken}")
-        batch_id = batch_id or uuid.uuid4().bytes
-        if batch_id in self._seen:
-            return self._seen[batch_id]
-        frame = _encode(self.sequence + 1, batch_id, tables)
+        if batch_id is None:
+            batch_id = secrets.token_bytes(16)
+        elif len(batch_id) != 16:
+            raise ValueError(f"batch id has {len(batch_id)} bytes, expected 16")
+        if self._file < 0 or self._failed:
+            state = "failed to write before" if self._failed else "is closed"
+            raise StorageError(f"{self.folder}: the ledger {state}; open the run again to go on")
+        known = self._by_batch.get(batch_id)
+        if known is not None:
+            return known
+        parts: list[bytes] = []
+        for name, table in tables.items():
+            data, label = _encode(table), name.encode()
+            parts += [_SECTION.pack(len(label), len(data)), label, data]
+        sequence, payload = self.last_sequence + 1, b"".join(parts)
+        head = _HEAD.pack(MAGIC, len(payload), sequence, batch_id)
+        frame = b"".join((head, _digest(head, payload), payload))
         try:
-            if self._file.tell() and self._file.tell() + len(frame) > self._segment_bytes:
-                self._next_segment()
-            self._file.write(frame)
-            self._file.flush()
-            os.fdatasync(self._file.fileno())
+            if self._end >= self._segment_bytes:
+                self._start_segment(int(self._path.stem) + 1)
+            written = 0
+            while written < len(frame):
+                written += os.pwrite(self._file, memoryview(frame)[written:], self._end + written)
+            _sync_data(self._file)
         except OSError as error:
-            # what reached the disk is unknown: only reading it again, at the next open, can tell
-            self._broken = f"{error.strerror} ({error.errno})"
-            raise StorageError(
-                f"{self._folder}: a batch could not be written: {self._broken}; "
-                "make room or repair the disk, then resume"
-            ) from error
-        self.sequence += 1
-        self._seen[batch_id] = self.sequence
-        return self.sequence
+            self._failed = True
+            raise StorageError(f"{self._path}: writing frame {sequence} failed: {error}") from error
+        except BaseException:  # an interrupt between write and sync leaves the same doubt
+            self._failed = True
+            raise
+        place = _Place(sequence, batch_id, self._path, self._end, len(frame), tuple(tables))
+        self._end += len(frame)
+        self._places.append(place)
+        self._by_batch[batch_id] = sequence
+        return sequence
 
-    def frames(self, after: int = 0) -> Iterator[Frame]:
-        """Acknowledged batches with a sequence above `after`, in order."""
-        return read_frames(self._folder, after)
+    def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
+        """The frames behind sequence `after`; with `tables`, those that have any of them, and those only."""
+        for place in self._places[after:]:
+            if tables is None or any(name in tables for name in place.names):
+                with open(place.path, "rb") as file:
+                    file.seek(place.offset)
+                    payload = file.read(place.size)[_HEAD_BYTES:]
+                yield _decode(place, payload, tables)
+
+    def last_with(self, tables: Collection[str]) -> Frame | None:
+        """The last frame that has any of `tables`."""
+        for place in reversed(self._places):
+            if any(name in tables for name in place.names):
+                return next(self.frames(place.sequence - 1, tables))
+        return None
 
     def close(self) -> None:
-        self._file.close()
-        self._lock.close()
+        """Let the next writer in. Whatever was acknowledged is on disk already."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        self._unlock.close()
 
-    def _recover(self) -> None:
-        segments = _segments(self._folder)
-        for path in segments:
-            last = path == segments[-1]
-            end = 0
-            for place in _scan(path, self.sequence, tail_may_be_torn=last):
-                self.sequence, end = place.sequence, place.end
-                self._seen[place.batch_id] = place.sequence
-            if last and end < path.stat().st_size:
-                with path.open("r+b") as file:
-                    file.truncate(end)
-                    os.fsync(file.fileno())
-        if segments:
-            self._number = int(segments[-1].stem)
-            self._file = segments[-1].open("ab")
-        else:
-            self._number = 0
-            self._open_segment()
+    def __enter__(self) -> Ledger:
+        return self
 
-    def _next_segment(self) -> None:
-        self._file.close()
-        self._open_segment()
-
-    def _open_segment(self) -> None:
-        self._number += 1
-        self._file = (self._folder / f"{self._number:08d}.journal").open("ab")
-        sync_folder(self._folder)
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
-def read_frames(folder: Path, after: int = 0) -> Iterator[Frame]:
-    """What is acknowledged in a ledger, read beside its writer and without disturbing it.
+def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
+    """What `Ledger.frames` gives, for readers: needs no lock, changes nothing, also beside a writer."""
+    for place, payload in _scan_payloads(_segments(folder)):
+        if place.sequence > after and (tables is None or any(name in tables for name in place.names)):
+            yield _decode(place, payload, tables)
 
-    Stops at the last whole frame: behind it a writer may be at work. Raises CorruptLedger for
-    damage anywhere before.
-    """
-    sequence = 0
+
+def last_frame(folder: Path) -> tuple[int, bytes]:
+    """(sequence, batch id) of the last frame, at the cost of reading one segment; (0, b"") when none."""
     segments = _segments(folder)
-    for path in segments:
-        for place in _scan(path, sequence, tail_may_be_torn=path == segments[-1]):
-            sequence = place.sequence
-            if sequence > after:
-                yield Frame(sequence, place.batch_id, _decode(place.payload, path))
+    while segments:
+        places = list(_scan(segments[-1:]))
+        if places:
+            return places[-1].sequence, places[-1].batch_id
+        segments.pop()
+    return 0, b""
 
 
-def last_sequence(folder: Path) -> int:
-    """Sequence of the last acknowledged batch, 0 if there is none; nothing is decoded."""
-    sequence = 0
-    segments = _segments(folder)
-    for path in segments:
-        for place in _scan(path, sequence, tail_may_be_torn=path == segments[-1]):
-            sequence = place.sequence
-    return sequence
-
-
-def is_locked(folder: Path) -> bool:
+def is_written(folder: Path) -> bool:
     """Whether a writer holds the ledger now."""
-    path = folder / LOCK_NAME
-    if not path.exists():
+    try:
+        handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
         return False
-    with path.open("rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
     return False
 
 
-def sync_folder(folder: Path) -> None:
-    """Make names created or replaced in `folder` survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _lock(folder: Path) -> BinaryIO:
-    file = (folder / LOCK_NAME).open("a+b")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.seek(0)
-        holder = file.read().decode(errors="replace") or "an unknown process"
-        file.close()
-        raise RunLocked(
-            f"{folder.parent}: another process is writing this run: {holder}; wait for it or stop it"
-        ) from None
-    owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+def _lock(folder: Path, owner: str) -> BinaryIO:
+    """The lock file, locked until closed. flock, not lockf: it also keeps out a second writer of this
+    process, and is not dropped when some other handle of the file is closed."""
+    path = folder / _LOCK
+    file = open(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), "r+b", buffering=0)  # noqa: SIM115  # held open: closing unlocks
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                holder = file.read().decode(errors="replace")
+                file.close()
+                raise RunLocked(f"{folder}: another process is writing: {_who(holder)}") from None
+            time.sleep(0.02)
+    started = time.strftime("%Y-%m-%d %H:%M:%S")
+    text = json.dumps({"owner": owner, "pid": os.getpid(), "host": socket.gethostname(), "started": started})
     file.truncate(0)
-    file.write(json.dumps(owner).encode())
-    file.flush()
+    file.write(text.encode())
     return file
 
 
+def _who(text: str) -> str:
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        found = json.loads(text)
+        return f"{found['owner']}, pid {found['pid']} on {found['host']}, since {found['started']}"
+    return "it left no name"
+
+
 def _segments(folder: Path) -> list[Path]:
-    """Segment files in order. Raises CorruptLedger if one between the first and the last is gone."""
-    paths = sorted(path for path in folder.iterdir() if re.fullmatch(r"\d{8}\.journal", path.name))
-    for number, path in enumerate(paths, start=1):
-        if int(path.stem) != number:
-            raise CorruptLedger(f"{folder}: segment {number:08d}.journal is missing before {path.name}")
-    return paths
+    """The segment files in order. Raises CorruptLedger when one in between is missing."""
+    found = sorted(p for p in folder.glob("*.journal") if re.fullmatch(r"\d{8}", p.stem))
+    for expected, path in enumerate(found, start=1):
+        if int(path.stem) != expected:
+            raise CorruptLedger(
+                f"{folder}: found {path.name}, expected {expected:08d}.journal: it is missing"
+            )
+    return found
 
 
-def _scan(path: Path, sequence: int, *, tail_may_be_torn: bool) -> Iterator[_Place]:
-    """Check a segment frame by frame, one in memory at a time, from the frame after `sequence` on."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        offset = 0
-        while offset < size:
-            header = file.read(HEADER.size)
-            problem, payload, batch_id, found = "it is cut short", b"", b"", 0
-            if len(header) == HEADER.size:
-                magic, length, checksum, batch_id, found = HEADER.unpack(header)
-                if magic != MAGIC:
-                    problem = "its magic bytes are wrong"
-                elif length > MAX_PAYLOAD:
-                    problem = f"its length, {length}, is impossible"
-                else:
-                    payload = file.read(length)
-                    if len(payload) == length:
-                        right = blake3(header[CHECKED_FROM:]).update(payload).digest() == checksum
-                        problem = "" if right else "its checksum does not match"
-            if not problem and found != sequence + 1:
-                problem = f"its sequence is {found}, expected {sequence + 1}"
-            elif problem and tail_may_be_torn and not _whole_frame_follows(file, offset, size):
-                return
-            if problem:
-                raise CorruptLedger(
-                    f"{path}: the frame at byte {offset} is damaged: {problem}, and more follows it; "
-                    "put back a copy of this file"
-                )
-            sequence = found
-            offset += HEADER.size + len(payload)
-            yield _Place(sequence, batch_id, payload, offset)
+def _scan(segments: list[Path]) -> Iterator[_Place]:
+    return (place for place, _ in _scan_payloads(segments))
 
 
-def _whole_frame_follows(file: BinaryIO, offset: int, size: int) -> bool:
-    """Whether an intact frame lies behind the damaged one at `offset`: then the damage is no torn tail."""
-    file.seek(offset + 1)
-    rest = file.read()
-    at = rest.find(MAGIC)
-    while at >= 0:
-        header = rest[at : at + HEADER.size]
-        if len(header) == HEADER.size:
-            _, length, checksum, _, _ = HEADER.unpack(header)
-            payload = rest[at + HEADER.size : at + HEADER.size + length]
-            if len(payload) == length and blake3(header[CHECKED_FROM:]).update(payload).digest() == checksum:
-                return True
-        at = rest.find(MAGIC, at + 1)
-    return False
+def _scan_payloads(segments: list[Path]) -> Iterator[tuple[_Place, bytes]]:
+    """Every whole frame of `segments` (the last of them the ledger's last), checked, one in memory
+    at a time. Stops at a torn tail; raises CorruptLedger at anything else that is not a frame."""
+    sequence: int | None = 0 if segments and int(segments[0].stem) == 1 else None
+    for path in segments:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size  # what is written from now on is for the next reader
+            offset = 0
+            while offset < size:
+                found = _read_frame(file, path, offset, size)
+                if found is None:
+                    behind = _whole_frame_behind(file, path, offset, size)
+                    if path != segments[-1] or behind is not None:
+                        raise CorruptLedger(
+                            f"{path}: damaged frame at offset {offset}"
+                            + ("" if behind is None else f", with a whole one at {behind}")
+                            + "; no crash does that: restore the file from a backup"
+                        )
+                    return
+                place, _ = found
+                if sequence is not None and place.sequence != sequence + 1:
+                    raise CorruptLedger(
+                        f"{path}: frame at offset {offset} has sequence {place.sequence}, "
+                        f"expected {sequence + 1}: frames are missing"
+                    )
+                sequence = place.sequence
+                yield found
+                offset += place.size
 
 
-def _encode(sequence: int, batch_id: bytes, tables: Mapping[str, pa.Table]) -> bytes:
-    sections = []
-    for name, table in tables.items():
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema, options=IPC_OPTIONS) as writer:
-            writer.write_table(table)
-        stream = sink.getvalue().to_pybytes()
-        encoded = name.encode()
-        sections += [SECTION.pack(len(encoded), len(stream)), encoded, stream]
-    payload = b"".join(sections)
-    checked = HEADER.pack(MAGIC, len(payload), bytes(32), batch_id, sequence)[CHECKED_FROM:]
-    checksum = blake3(checked).update(payload).digest()
-    return HEADER.pack(MAGIC, len(payload), checksum, batch_id, sequence) + payload
+def _read_frame(file: BinaryIO, path: Path, offset: int, size: int) -> tuple[_Place, bytes] | None:
+    """The frame at `offset` of a file of `size` bytes; None when there is no whole one."""
+    file.seek(offset)
+    head = file.read(_HEAD_BYTES)
+    if len(head) < _HEAD_BYTES or head[:8] != MAGIC:
+        return None
+    _, length, sequence, batch_id = _HEAD.unpack_from(head)
+    if offset + _HEAD_BYTES + length > size:
+        return None
+    payload = file.read(length)
+    if _digest(head[: _HEAD.size], payload) != head[_HEAD.size :]:
+        return None
+    names = tuple(name for name, _, _ in _sections(payload))
+    return _Place(sequence, batch_id, path, offset, _HEAD_BYTES + length, names), payload
 
 
-def _decode(payload: bytes, path: Path) -> dict[str, pa.Table]:
-    tables, at = {}, 0
-    try:
-        while at < len(payload):
-            name_length, length = SECTION.unpack_from(payload, at)
-            at += SECTION.size
-            name = payload[at : at + name_length].decode()
-            at += name_length
-            tables[name] = pa.ipc.open_stream(memoryview(payload)[at : at + length]).read_all()
-            at += length
-    except (struct.error, UnicodeDecodeError, pa.ArrowInvalid) as error:
-        raise CorruptLedger(f"{path}: a frame's checksum is right but its content is not: {error}") from error
-    return tables
+def _whole_frame_behind(file: BinaryIO, path: Path, offset: int, size: int) -> int | None:
+    """The offset of a whole frame behind the damage at `offset`; None when there is none."""
+    block, position = 2**20, offset + 1
+    while position < size:
+        file.seek(position)
+        window = file.read(min(block + len(MAGIC) - 1, size - position))
+        for match in re.finditer(re.escape(MAGIC), window):
+            if _read_frame(file, path, position + match.start(), size) is not None:
+                return position + match.start()
+        position += block
+    return None
+
+
+def _digest(head: bytes, payload: bytes) -> bytes:
+    return blake3(head).update(payload).digest()
+
+
+def _sections(payload: bytes) -> Iterator[tuple[str, int, int]]:
+    """(table, start, end) of each section."""
+    at = 0
+    while at < len(payload):
+        name_bytes, data_bytes = _SECTION.unpack_from(payload, at)
+        start = at + _SECTION.size + name_bytes
+        yield payload[start - name_bytes : start].decode(), start, start + data_bytes
+        at = start + data_bytes
+
+
+def _encode(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=_COMPRESSED) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _decode(place: _Place, payload: bytes, wanted: Collection[str] | None) -> Frame:
+    buffer = pa.py_buffer(payload)
+    tables = {
+        name: pa.ipc.open_stream(buffer.slice(start, end - start)).read_all()
+        for name, start, end in _sections(payload)
+        if wanted is None or name in wanted
+    }
+    return Frame(place.sequence, place.batch_id, tables)

@@ -1,61 +1,58 @@
-"""PolicyMap: what is used often stays loaded, within a budget; what is evicted is simply dropped.
+"""PolicyMap: the policies a process keeps at hand, loaded when first asked for, dropped least recent first.
 
-    policies = PolicyMap(capacity=64, load=load_policy)
-    policies[snapshot]                  loaded on first use, the least recently used one leaves
-
-Values are immutable as far as the map is concerned, so nothing is ever written back.
+What is loaded never changes, so an eviction is a drop; nothing is ever written back.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyMapInfo:
-    """Counts since the map was made, and what it holds now."""
+    """Counters since the map was made, and what it holds now."""
 
     hits: int
     misses: int
-    evicted_by_count: int
-    evicted_by_bytes: int
-    dropped: int
+    evictions: Mapping[str, int]  # by cause: "count", "bytes", "dropped" (asked for, by `drop`)
     resident: int
-    bytes: int
+    bytes: int  # by the map's `size`; 0 without one
 
 
-class PolicyMap(Generic[K, V]):
-    """LRU map over `load`, with at most `capacity` values and `max_bytes` bytes of `size`.
+class PolicyMap(Generic[Key, Value]):
+    """`map[key]` is `load(key)`, remembered for the `capacity` keys used last.
 
-    Looking at what is there (`in`, `len`, iteration, `values`) never loads anything.
+    With `max_bytes`, also no more than that many bytes as `size(value)` counts them; the value just
+    loaded stays even when it alone exceeds them. Only `map[key]` ever loads: `in`, `get`, iteration
+    and `values` look at what is resident and do not count as use. For one thread.
     """
 
     def __init__(
         self,
         capacity: int,
-        load: Callable[[K], V],
-        *,
+        load: Callable[[Key], Value],
         max_bytes: int | None = None,
-        size: Callable[[V], int] | None = None,
+        size: Callable[[Value], int] | None = None,
     ) -> None:
         if capacity < 1:
-            raise ValueError(f"PolicyMap: capacity is {capacity}, expected at least 1")
+            raise ValueError(f"capacity is {capacity}, expected at least 1")
         if max_bytes is not None and size is None:
-            raise ValueError("PolicyMap: max_bytes needs size, a function of a value")
-        self._capacity = capacity
+            raise ValueError("max_bytes is given without size: nothing can be counted")
+        self.capacity = capacity
+        self.max_bytes = max_bytes
         self._load = load
-        self._max_bytes = max_bytes
         self._size = size
-        self._resident: OrderedDict[K, tuple[V, int]] = OrderedDict()
-        self._bytes = self._hits = self._misses = self._by_count = self._by_bytes = self._dropped = 0
+        self._resident: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._bytes = self._hits = self._misses = 0
+        self._evictions = {"count": 0, "bytes": 0, "dropped": 0}
 
-    def __getitem__(self, key: K) -> V:
+    def __getitem__(self, key: Key) -> Value:
         found = self._resident.get(key)
         if found is not None:
             self._hits += 1
@@ -63,10 +60,13 @@ class PolicyMap(Generic[K, V]):
             return found[0]
         self._misses += 1
         value = self._load(key)
-        size = self._size(value) if self._size is not None else 0
-        self._resident[key] = value, size
+        size = 0 if self._size is None else self._size(value)
+        self._resident[key] = (value, size)
         self._bytes += size
-        self._evict()
+        while len(self._resident) > self.capacity:
+            self._evict(next(iter(self._resident)), "count")
+        while self.max_bytes is not None and self._bytes > self.max_bytes and len(self._resident) > 1:
+            self._evict(next(iter(self._resident)), "bytes")
         return value
 
     def __contains__(self, key: object) -> bool:
@@ -75,42 +75,33 @@ class PolicyMap(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._resident)
 
-    def __iter__(self) -> Iterator[K]:
-        """Keys of what is loaded, least recently used first."""
-        return iter(list(self._resident))
+    def __iter__(self) -> Iterator[Key]:
+        """Resident keys, least recently used first."""
+        return iter(tuple(self._resident))
 
-    def values(self) -> list[V]:
-        """What is loaded, least recently used first."""
-        return [value for value, _ in self._resident.values()]
+    def get(self, key: Key) -> Value | None:
+        """The resident value, or None."""
+        found = self._resident.get(key)
+        return None if found is None else found[0]
 
-    def drop(self, key: K) -> bool:
-        """Forget `key`, if it is loaded; says whether it was."""
-        found = self._resident.pop(key, None)
-        if found is None:
+    def values(self) -> tuple[Value, ...]:
+        """Resident values, least recently used first."""
+        return tuple(value for value, _ in self._resident.values())
+
+    def drop(self, key: Key) -> bool:
+        """Forget `key`; False when it was not resident."""
+        if key not in self._resident:
             return False
-        self._bytes -= found[1]
-        self._dropped += 1
+        self._evict(key, "dropped")
         return True
 
     def info(self) -> PolicyMapInfo:
+        """The counters now."""
         return PolicyMapInfo(
-            hits=self._hits,
-            misses=self._misses,
-            evicted_by_count=self._by_count,
-            evicted_by_bytes=self._by_bytes,
-            dropped=self._dropped,
-            resident=len(self._resident),
-            bytes=self._bytes,
+            self._hits, self._misses, dict(self._evictions), len(self._resident), self._bytes
         )
 
-    def _evict(self) -> None:
-        """Drop the least recently used until the budgets hold; the newest stays, however large."""
-        while len(self._resident) > 1:
-            if len(self._resident) > self._capacity:
-                self._by_count += 1
-            elif self._max_bytes is not None and self._bytes > self._max_bytes:
-                self._by_bytes += 1
-            else:
-                return
-            _, (_, size) = self._resident.popitem(last=False)
-            self._bytes -= size
+    def _evict(self, key: Key, cause: str) -> None:
+        _, size = self._resident.pop(key)
+        self._bytes -= size
+        self._evictions[cause] += 1

@@ -1,82 +1,141 @@
--- The history of a run. Filled from the ledger, table by table; a ledger section has the columns of its table.
--- `seq` numbers what happened in a run, in order: each match, decision, snapshot and row of updates has its own.
+-- The tables of a run, as `league sql` and `analysis` see them. An index of the ledger: derived,
+-- disposable, rebuilt whenever this file changes. `seq` numbers matches, decisions and updates of a
+-- run in the order of recording; times are UTC. No keys: the ledger has seen to uniqueness.
 
-CREATE TABLE runs (            -- one row per session: the first, and one for each resume
-    seq BIGINT, name VARCHAR, env VARCHAR, seed BIGINT, config VARCHAR, version VARCHAR, started_at TIMESTAMP
-);
-CREATE TABLE players (         -- members that learn
-    seq BIGINT, player VARCHAR, role VARCHAR, added_at TIMESTAMP
-);
-CREATE TABLE snapshots (       -- immutable policies; env_steps and updates are their player's
-    seq BIGINT, snapshot_id VARCHAR, player VARCHAR, role VARCHAR, env_steps BIGINT, updates BIGINT,
-    parent_id VARCHAR, blob_hash VARCHAR, bytes BIGINT, architecture VARCHAR, created_at TIMESTAMP, reason VARCHAR
-);
-CREATE TABLE competitors (     -- whatever can sit in a seat: kind is player, snapshot or bot
-    seq BIGINT, competitor VARCHAR, kind VARCHAR, role VARCHAR, player VARCHAR
-);
-CREATE TABLE matches (         -- one row per match; batch is the ledger frame that recorded it
-    seq BIGINT, match_id BIGINT, purpose VARCHAR, match_type VARCHAR, env VARCHAR, seed BIGINT,
-    env_steps INTEGER, reason VARCHAR, started_at TIMESTAMP, seconds FLOAT, batch BIGINT
-);
-CREATE TABLE seats (           -- one row per seat of a match; rank 0 is best
-    seq BIGINT, seat TINYINT, competitor VARCHAR, learning BOOLEAN, outcome VARCHAR, score FLOAT, rank TINYINT
-);
-CREATE TABLE ratings (         -- TrueSkill after the match `seq`, which closed a batch of results
-    seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, games BIGINT
-);
-CREATE TABLE decisions (       -- freeze, reset, add, retire; evidence is JSON: the numbers that triggered it
-    seq BIGINT, kind VARCHAR, player VARCHAR, role VARCHAR, snapshot_id VARCHAR, reason VARCHAR,
-    evidence VARCHAR, decided_at TIMESTAMP
-);
-CREATE TABLE updates (         -- means over a stretch of a player's updates; metrics is JSON: all of them
-    seq BIGINT, player VARCHAR, updates BIGINT, env_steps BIGINT, policy_loss DOUBLE, value_loss DOUBLE,
-    entropy DOUBLE, gradient_norm DOUBLE, lag DOUBLE, metrics VARCHAR, recorded_at TIMESTAMP
-);
-CREATE TABLE ingest_state (    -- how much of the ledger is in here
-    sequence BIGINT, schema_version INTEGER
+-- One row per session: the first, and one for each resume.
+CREATE TABLE runs (
+    seq BIGINT,      -- what the session's first match, decision or update is numbered
+    name VARCHAR, env VARCHAR, seed BIGINT,
+    config VARCHAR,  -- the settings of the session, YAML
+    version VARCHAR, started_at TIMESTAMP
 );
 
--- Every ordered pair that has met, from home's side. Ranks decide, so a forfeit is a loss.
+CREATE TABLE players (player VARCHAR, role VARCHAR, added_at TIMESTAMP);
+
+CREATE TABLE snapshots (
+    snapshot_id VARCHAR, player VARCHAR, role VARCHAR,
+    env_steps BIGINT, updates BIGINT,  -- of its player, when it was frozen
+    parent_id VARCHAR,                 -- the snapshot its weights were trained on from; NULL: from scratch
+    blob_hash VARCHAR, bytes BIGINT, architecture VARCHAR, created_at TIMESTAMP, reason VARCHAR
+);
+
+CREATE TABLE competitors (
+    competitor VARCHAR,
+    kind VARCHAR,    -- player, snapshot, bot
+    role VARCHAR,    -- NULL: a bot
+    player VARCHAR,  -- whose policy it is; NULL: a bot
+    added_at TIMESTAMP
+);
+
+CREATE TABLE matches (
+    seq BIGINT, match_id BIGINT,
+    purpose VARCHAR,     -- training, evaluation, tournament
+    match_type VARCHAR,  -- the matchmaker's branch that drew it
+    env VARCHAR, seed BIGINT,
+    env_steps INTEGER,   -- decisions of all seats
+    reason VARCHAR,      -- finished, illegal_action, step_limit, crash
+    started_at TIMESTAMP, seconds REAL,
+    batch BIGINT         -- the ledger's frame it came with: matches of one batch were recorded together
+);
+
+CREATE TABLE seats (
+    seq BIGINT, seat TINYINT, competitor VARCHAR, learning BOOLEAN,
+    outcome VARCHAR,  -- win, draw, loss, forfeit
+    score REAL,       -- sum of rewards
+    rank TINYINT      -- 0 is best; tied seats share the lower number
+);
+
+-- TrueSkill after a batch of results, or of a newcomer; seq is that of the last match before.
+CREATE TABLE ratings (seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, games BIGINT);
+
+CREATE TABLE decisions (
+    seq BIGINT,
+    kind VARCHAR,         -- freeze, reset, add, retire
+    player VARCHAR,
+    snapshot_id VARCHAR,  -- frozen, reset to, or retired
+    role VARCHAR,         -- of a player added
+    reason VARCHAR,
+    evidence VARCHAR,     -- JSON: the numbers that triggered it
+    decided_at TIMESTAMP
+);
+
+-- One row per player and reporting interval: means over the updates since the last row.
+CREATE TABLE updates (
+    seq BIGINT, player VARCHAR, updates BIGINT, env_steps BIGINT,
+    lag DOUBLE,  -- updates between the weights that acted and those that learned
+    policy_loss DOUBLE, value_loss DOUBLE, entropy DOUBLE, gradient_norm DOUBLE,
+    metrics VARCHAR,  -- JSON: whatever else the learner reported
+    recorded_at TIMESTAMP
+);
+
+-- The last frame of the ledger that is folded in, and the schema it was folded into.
+CREATE TABLE ingest_state (sequence BIGINT, batch_id BLOB, schema VARCHAR);
+
+-- Every ordered pair of competitors that met, over all purposes, from `home`'s side. A seat beats
+-- another by outcome, else by rank; a forfeit loses; two forfeits say nothing.
 CREATE VIEW payoff AS
-SELECT home, away, games, wins, draws, games - wins - draws AS losses, (wins + 0.5 * draws) / games AS win_rate
-FROM (
-    SELECT h.competitor AS home, a.competitor AS away, count(*) AS games,
-           count(*) FILTER (h.rank < a.rank) AS wins, count(*) FILTER (h.rank = a.rank) AS draws
-    FROM seats h JOIN seats a ON h.seq = a.seq AND h.seat <> a.seat
-    WHERE h.competitor <> a.competitor
-    GROUP BY ALL
-);
+WITH pairs AS (
+    SELECT
+        h.competitor AS home,
+        a.competitor AS away,
+        CASE
+            WHEN h.outcome = 'win' AND a.outcome <> 'win' THEN 'win'
+            WHEN a.outcome = 'win' AND h.outcome <> 'win' THEN 'loss'
+            WHEN h.outcome = 'forfeit' AND a.outcome <> 'forfeit' THEN 'loss'
+            WHEN a.outcome = 'forfeit' AND h.outcome <> 'forfeit' THEN 'win'
+            WHEN h.rank < a.rank THEN 'win'
+            WHEN h.rank > a.rank THEN 'loss'
+            WHEN h.outcome <> 'forfeit' THEN 'draw'
+        END AS result
+    FROM seats h JOIN seats a ON h.seq = a.seq AND h.seat <> a.seat AND h.competitor <> a.competitor
+)
+SELECT
+    home, away,
+    count(*) AS games,
+    count(*) FILTER (result = 'win') AS wins,
+    count(*) FILTER (result = 'draw') AS draws,
+    count(*) FILTER (result = 'loss') AS losses,
+    (wins + 0.5 * draws) / games AS win_rate
+FROM pairs
+WHERE result IS NOT NULL
+GROUP BY home, away;
 
--- Newest rating of each competitor, best first by what it is worth with near certainty.
+-- Everyone who was rated, best first. `games` is the rating's own count; `win_rate` is over all opponents
+-- of all time, draws counting half.
 CREATE VIEW leaderboard AS
-SELECT c.competitor, c.kind, c.role, r.mu, r.sigma, r.mu - 3 * r.sigma AS skill,
-       coalesce(p.games, 0) AS games, p.win_rate
-FROM competitors c
-JOIN (SELECT competitor, arg_max(mu, seq) AS mu, arg_max(sigma, seq) AS sigma FROM ratings GROUP BY competitor) r
-    USING (competitor)
-LEFT JOIN (
-    SELECT home AS competitor, sum(games) AS games, sum(wins + 0.5 * draws) / sum(games) AS win_rate
-    FROM payoff GROUP BY home
-) p USING (competitor)
+WITH latest AS (
+    SELECT competitor, max_by({mu: mu, sigma: sigma, games: games}, (seq, rowid)) AS rating
+    FROM ratings GROUP BY competitor
+),
+rates AS (
+    SELECT home AS competitor, sum(wins + 0.5 * draws) / sum(games) AS win_rate FROM payoff GROUP BY home
+)
+SELECT
+    competitor, role, kind,
+    rating.mu AS mu, rating.sigma AS sigma, rating.games AS games,
+    win_rate,
+    rating.mu - 3 * rating.sigma AS skill
+FROM latest LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (competitor)
 ORDER BY skill DESC, competitor;
 
--- What each player's matches were: share is within player and purpose.
+-- What was played: `share` is of all matches of one purpose that `player` learned from (NULL: nobody did).
 CREATE VIEW match_mix AS
-SELECT player, purpose, match_type, matches, matches / sum(matches) OVER (PARTITION BY player, purpose) AS share
-FROM (
-    SELECT l.player, m.purpose, m.match_type, count(*) AS matches
-    FROM matches m
-    LEFT JOIN (SELECT seq, min(competitor) AS player FROM seats WHERE learning GROUP BY seq) l USING (seq)
-    GROUP BY ALL
-)
-ORDER BY player, purpose, matches DESC;
+WITH learners AS (SELECT seq, min(competitor) AS player FROM seats WHERE learning GROUP BY seq)
+SELECT
+    player, purpose, match_type,
+    count(*) AS matches,
+    count(*) / sum(count(*)) OVER (PARTITION BY player, purpose) AS share
+FROM matches LEFT JOIN learners USING (seq)
+GROUP BY player, purpose, match_type
+ORDER BY player, purpose, count(*) DESC, match_type;
 
--- Every snapshot's ancestors: generation 1 is its parent.
+-- Every ancestor of every snapshot; generation 1 is its parent.
 CREATE VIEW lineage AS
-WITH RECURSIVE up AS (
+WITH RECURSIVE ancestors AS (
     SELECT snapshot_id, parent_id AS ancestor_id, 1 AS generation FROM snapshots WHERE parent_id IS NOT NULL
     UNION ALL
-    SELECT up.snapshot_id, s.parent_id, up.generation + 1
-    FROM up JOIN snapshots s ON s.snapshot_id = up.ancestor_id WHERE s.parent_id IS NOT NULL
+    SELECT a.snapshot_id, s.parent_id, a.generation + 1
+    FROM ancestors a JOIN snapshots s ON s.snapshot_id = a.ancestor_id
+    WHERE s.parent_id IS NOT NULL
 )
-SELECT snapshot_id, ancestor_id, generation FROM up ORDER BY snapshot_id, generation;
+SELECT snapshot_id, ancestor_id, generation FROM ancestors ORDER BY snapshot_id, generation;

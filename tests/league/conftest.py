@@ -1,0 +1,62 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+TINY = """
+name: tiny
+seed: 3
+env: {id: tic_tac_toe}
+policy: {hidden: [16]}
+league:
+  freeze_every: 600
+  players: {main: 2, main_exploiter: 1}
+rollout: {slots: 64, matches_per_request: 64}
+learner: {batch_steps: 256, lr: 1e-3}
+runners: 0
+stop: {env_steps: 8_000}
+"""
+
+
+@pytest.fixture(scope="session")
+def tiny_config(tmp_path_factory):
+    """A league that trains in a second and freezes several snapshots."""
+    path = tmp_path_factory.mktemp("configs") / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.fixture(scope="session")
+def league_command():
+    """Runs the installed command `league` and returns what it said; a copied tree runs its own."""
+    script = Path(sys.executable).with_name("league")
+    command = [str(script)] if script.exists() else [sys.executable, "-m", "league.cli"]
+
+    def run(*arguments, cwd=None, text=True, timeout=120):
+        return subprocess.run(
+            [*command, *map(str, arguments)],
+            cwd=cwd,
+            text=text,
+            capture_output=True,
+            timeout=timeout,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONWARNINGS": "error::UserWarning", "COLUMNS": "200"},
+        )
+
+    run.command = command
+    return run
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory, tiny_config, league_command):
+    """A finished run. Only read it; `cp -r` it to change it."""
+    run = tmp_path_factory.mktemp("runs") / "tiny"
+    done = league_command("train", tiny_config, "--run", run)
+    assert done.returncode == 0, done.stderr
+    return run

@@ -1,0 +1,369 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+
+import storage
+from storage.archive import Archive, open_reader
+from storage.blobs import map_tensors, verify
+from storage.errors import CorruptBlob, NotARun, RunExists, RunLocked, StorageError, UnknownSnapshot
+from storage.ledger import read_frames
+from storage.records import (
+    MAIN,
+    MAIN_EXPLOITER,
+    Add,
+    Bot,
+    Freeze,
+    LivePlayer,
+    MatchBatch,
+    RatingChange,
+    Reset,
+    ResultBatch,
+    Retire,
+    UpdateRecord,
+)
+
+torch.set_num_threads(1)
+
+SPEC = {"architecture": "mlp", "hidden": [4]}
+ROW = {"name": "test", "env": "connect_four", "seed": 3}
+
+
+def assert_same(found, expected):
+    """Two ResultBatches are equal to the bit, dtypes included."""
+    for part, other in ((found, expected), (found.matches, expected.matches)):
+        for field in fields(part):
+            a, b = getattr(part, field.name), getattr(other, field.name)
+            if isinstance(a, (ResultBatch, MatchBatch)):
+                continue
+            if isinstance(b, np.ndarray):
+                assert a.dtype == b.dtype, field.name
+                assert a.shape == b.shape, field.name
+                assert a.tobytes() == b.tobytes(), field.name
+            else:
+                assert a == b, field.name
+
+
+def test_results_come_back_exactly_as_appended_also_after_reopening(run, make_results):
+    batches = [make_results(m, first, seed=m) for m, first in ((7, 0), (1, 7), (300, 8))]
+    with Archive.open(run) as archive:
+        for batch in batches:
+            archive.append_results(batch, [])
+        for found, expected in zip(archive.results(), batches, strict=True):
+            assert_same(found, expected)
+    with Archive.open(run) as archive:
+        for found, expected in zip(archive.results(), batches, strict=True):
+            assert_same(found, expected)
+
+
+def test_results_can_be_read_from_a_batch_on(run, make_results):
+    with Archive.open(run) as archive:
+        archive.append_results(make_results(5), [])
+        second = archive.append_results(make_results(6, 5), [])
+        archive.append_results(make_results(7, 11), [])
+        assert [len(batch) for batch in archive.results(after_batch=second)] == [7]
+    found = storage.query(run, f"SELECT count(*) AS n FROM matches WHERE batch = {second}").to_pylist()
+    assert found == [{"n": 6}]
+
+
+def test_scores_that_are_not_numbers_and_odd_times_survive(run, make_results):
+    batch = make_results(3)
+    batch.score[0] = [np.inf, np.nan]
+    batch.started_at[:] = [0.0, 1.7e9 + 1e-7, 4e9]
+    with Archive.open(run) as archive:
+        archive.append_results(batch, [])
+        (found,) = archive.results()
+    assert_same(found, batch)
+
+
+def test_an_index_without_a_name_is_refused_and_nothing_is_written(run, make_results):
+    batch = make_results(3, competitors=("main-0", "random"))
+    with Archive.open(run) as archive:
+        with pytest.raises(IndexError, match="out of bounds"):
+            archive.append_results(batch, [])
+        assert list(archive.results()) == []
+
+
+def test_an_empty_batch_is_no_fact(run, make_results):
+    with Archive.open(run) as archive:
+        before = archive.next_seq
+        archive.append_results(make_results(0), [])
+        archive.append_decisions([])
+        archive.append_updates([])
+        assert archive.next_seq == before
+        assert list(archive.results()) == []
+
+
+def test_numbers_go_on_where_they_stopped(run, make_results):
+    with Archive.open(run) as archive:
+        assert (archive.next_seq, archive.last_match_id()) == (1, -1)
+        archive.append_results(make_results(10, 100), [RatingChange("main-0", 25.0, 8.0, 10)])
+        archive.append_decisions([Reset(player="main-0", reason="stuck", target="main-0@0")])
+        assert archive.next_seq == 12
+    with Archive.open(run) as archive:
+        assert (archive.next_seq, archive.last_match_id()) == (12, 109)
+        archive.append_updates([UpdateRecord("main-0", 1, 1, 0.0, {})] * 2)
+        archive.append_results(make_results(3, 50), [])
+        assert (archive.next_seq, archive.last_match_id()) == (17, 109)
+    seqs = storage.query(
+        run, "SELECT seq FROM matches UNION ALL SELECT seq FROM decisions UNION ALL SELECT seq FROM updates"
+    )
+    assert sorted(seqs["seq"].to_pylist()) == list(range(1, 17))
+    assert storage.query(run, "SELECT seq FROM ratings").to_pylist() == [{"seq": 10}]
+
+
+def test_decisions_come_back_as_they_were_taken(run, weights):
+    freeze = Freeze(player="main-0", reason="due", evidence={"win_rate": 0.71, "steps": float("inf")})
+    others = [
+        Reset(player="main-0", reason="stuck", target="main-0@0", evidence={"win_rate": 0.1}),
+        Add(player="exploiter-1", reason="asked for", role=MAIN_EXPLOITER),
+        Retire(player="main-0", reason="old", target="main-0@0"),
+    ]
+    with Archive.open(run) as archive:
+        archive.add_snapshot(
+            "main-0", MAIN, 50, 1, "main-0@0", weights, SPEC, "mlp", "due", decisions=[freeze]
+        )
+        archive.append_decisions(others)
+        assert archive.decisions() == list(enumerate([freeze, *others], start=1))
+        assert archive.decisions(after_seq=2) == [(3, others[1]), (4, others[2])]
+    found = storage.query(run, "SELECT kind, snapshot_id FROM decisions ORDER BY seq").to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        ("freeze", "main-0@50"),
+        ("reset", "main-0@0"),
+        ("add", None),
+        ("retire", "main-0@0"),
+    ]
+
+
+def test_a_snapshot_and_all_that_was_decided_with_it_are_one_frame(run, weights):
+    both = [
+        Freeze(player="main-0", reason="due", evidence={"win_rate": 0.8}),
+        Reset(player="main-0", reason="always reset", target="main-0@0"),
+    ]
+    with Archive.open(run) as archive:
+        archive.add_snapshot("main-0", MAIN, 50, 1, "main-0@0", weights, SPEC, "mlp", "due", decisions=both)
+        assert archive.next_seq == 3
+        assert archive.manifest("main-0@50")["evidence"] == {"win_rate": 0.8}
+    *_, last = read_frames(run / "ledger")
+    assert set(last.tables) == {"snapshots", "competitors", "decisions"}
+    assert last.tables["decisions"]["snapshot_id"].to_pylist() == ["main-0@50", "main-0@0"]
+
+
+def test_a_newcomers_rating_stands_on_the_leaderboard_before_its_first_game(run, make_results):
+    with Archive.open(run) as archive:
+        archive.append_results(make_results(5), [RatingChange("main-0", 30.0, 1.0, 5)])
+        archive.append_ratings([RatingChange("main-0@0", 30.0, 8.0, 0)])
+        archive.append_ratings([RatingChange("main-0@0", 29.0, 8.0, 0)])
+        archive.append_ratings([])
+        assert archive.next_seq == 6
+    found = storage.query(run, "SELECT competitor, mu FROM leaderboard").to_pylist()
+    assert [tuple(row.values()) for row in found] == [("main-0", 30.0), ("main-0@0", 29.0)]
+
+
+def test_every_session_leaves_its_settings(run, make_results):
+    with Archive.open(run) as archive:
+        archive.append_results(make_results(5), [])
+        archive.begin_session(ROW, "lr: 1e-3\n")
+    found = storage.query(run, "SELECT seq, name, seed, config FROM runs ORDER BY seq").to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (1, "test", 3, "env: {id: connect_four}\n"),
+        (6, "test", 3, "lr: 1e-3\n"),
+    ]
+
+
+def test_history_tells_every_fact_in_the_order_of_recording(run, make_results, weights):
+    freeze = Freeze(player="main-0", reason="due")
+    reset = Reset(player="main-0", reason="stuck", target="main-0@50")
+    with Archive.open(run) as archive:
+        archive.begin_session(ROW, "seed: 3\n")
+        archive.append_results(make_results(5), [])
+        archive.append_updates([UpdateRecord("main-0", 1, 1, 0.0, {})])
+        fifty = archive.add_snapshot(
+            "main-0", MAIN, 50, 1, "main-0@0", weights, SPEC, "mlp", "due", decisions=[freeze, reset]
+        )
+        archive.append_results(make_results(6, 5), [])
+        first = archive.resolve("main-0@0")
+        events = list(archive.history())
+    assert events[:3] == [LivePlayer("main-0", MAIN), Bot("random"), first]
+    assert events[4:7] == [fifty, freeze, reset]
+    assert [len(event) for event in (events[3], events[7])] == [5, 6]
+    assert len(events) == 8
+
+
+def test_a_snapshot_is_stored_whole(run, weights):
+    reader = open_reader(run)
+    (snapshot,) = reader.snapshots()
+    assert (snapshot.snapshot_id, snapshot.role, snapshot.parent_id) == ("main-0@0", MAIN, None)
+    path = reader.blob_path(snapshot)
+    verify(path)
+    assert snapshot.bytes == path.stat().st_size
+    for name, tensor in map_tensors(path, verify=True).items():
+        assert np.array_equal(tensor.numpy(), weights[name])
+    manifest = reader.manifest("main-0@0")
+    assert manifest["spec"] == SPEC
+    assert manifest["blob_hash"] == snapshot.blob_hash
+    assert manifest["tensors"]["torso.weight"] == {"dtype": "float32", "shape": [4, 3]}
+
+
+def test_a_snapshot_never_follows_the_live_weights(run, weights):
+    with Archive.open(run) as archive:
+        live = {name: torch.from_numpy(value) for name, value in weights.items()}
+        snapshot = archive.add_snapshot("main-0", MAIN, 9, 1, "main-0@0", live, SPEC, "mlp", "due")
+        before = live["torso.weight"].clone()
+        live["torso.weight"].mul_(2.0)
+        assert torch.equal(map_tensors(archive.blob_path(snapshot), verify=True)["torso.weight"], before)
+
+
+def test_ids_are_given_once_and_parents_must_exist(run, weights):
+    with Archive.open(run) as archive:
+        with pytest.raises(StorageError, match="'main-0@0' is there already"):
+            archive.add_snapshot("main-0", MAIN, 0, 0, None, weights, SPEC, "mlp", "again")
+        with pytest.raises(StorageError, match="parent 'main-0@77'"):
+            archive.add_snapshot("main-0", MAIN, 80, 0, "main-0@77", weights, SPEC, "mlp", "orphan")
+        with pytest.raises(StorageError, match="'random' is there already"):
+            archive.add_player(LivePlayer("random", MAIN))
+        assert len(archive.snapshots()) == 1
+
+
+def test_a_manifest_that_a_crash_left_without_its_row_is_overwritten(run, weights):
+    (run / "manifests" / "main-0@50.json").write_text("{")
+    with Archive.open(run) as archive:
+        archive.add_snapshot("main-0", MAIN, 50, 1, "main-0@0", weights, SPEC, "mlp", "due")
+        assert archive.manifest("main-0@50")["env_steps"] == 50
+
+
+def test_odd_names_stay_inside_their_folders(run, weights):
+    name = "../../odd name/.x"
+    with Archive.open(run) as archive:
+        archive.add_player(LivePlayer(name, MAIN))
+        snapshot = archive.add_snapshot(name, MAIN, 1, 0, None, weights, SPEC, "mlp", "odd")
+        archive.save_learner(name, weights, {"n": 1})
+        assert archive.manifest(snapshot.snapshot_id)["player"] == name
+        assert archive.load_learner(name)[1] == {"n": 1}
+    assert len(list((run / "manifests").iterdir())) == 2
+    assert len(list((run / "learners").iterdir())) == 2
+
+
+def test_a_unique_prefix_names_a_snapshot_and_others_are_explained(run, weights):
+    with Archive.open(run) as archive:
+        for env_steps in (100, 150, 200):
+            archive.add_snapshot("main-0", MAIN, env_steps, 1, "main-0@0", weights, SPEC, "mlp", "due")
+    reader = open_reader(run)
+    assert reader.resolve("main-0@2").snapshot_id == "main-0@200"
+    assert reader.resolve("main-0@0").snapshot_id == "main-0@0"
+    with pytest.raises(UnknownSnapshot, match="'main-0@1' fits 2 snapshots: main-0@100, main-0@150"):
+        reader.resolve("main-0@1")
+    with pytest.raises(UnknownSnapshot, match="no snapshot 'mian-0@200'; nearest: main-0@200"):
+        reader.resolve("mian-0@200")
+
+
+def test_a_reader_works_while_the_run_is_written(run, weights):
+    with Archive.open(run) as archive:
+        archive.add_snapshot("main-0", MAIN, 5, 1, "main-0@0", weights, SPEC, "mlp", "due")
+        reader = open_reader(run)
+        assert [s.snapshot_id for s in reader.snapshots()] == ["main-0@0", "main-0@5"]
+        assert reader.players() == [LivePlayer("main-0", MAIN)]
+        assert reader.bots() == [Bot("random")]
+        assert reader.config() == {"env": {"id": "connect_four"}}
+
+
+def test_a_run_is_made_once_and_opened_by_one(run):
+    with pytest.raises(RunExists, match="give --resume"):
+        Archive.create(run, "", ROW)
+    with Archive.open(run), pytest.raises(RunLocked, match=f"pid {os.getpid()}"):
+        Archive.open(run)
+
+
+def test_creating_refuses_foreign_folders_and_leaves_no_remains(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("x")
+    with pytest.raises(RunExists, match="it is no run"):
+        Archive.create(tmp_path / "mine", "", ROW)
+    with pytest.raises(StorageError, match="unknown columns"):
+        Archive.create(tmp_path / "other", "", {"colour": "blue"})
+    (tmp_path / "empty").mkdir()
+    Archive.create(tmp_path / "empty", "", ROW).close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "mine"]
+    with pytest.raises(NotARun):
+        Archive.open(tmp_path / "mine")
+
+
+def test_learner_states_come_back_and_only_the_last_is_kept(run):
+    first = {"weights/w": torch.ones(3), "optimizer/step": torch.tensor(4.0)}
+    with Archive.open(run) as archive:
+        assert archive.load_learner("main-0") is None
+        archive.save_learner("main-0", first, {"updates": 1})
+        archive.save_learner("main-0", {**first, "weights/w": torch.zeros(3)}, {"updates": 2})
+        archive.save_learner("main-0.1", first, {"updates": 9})
+        tensors, meta = archive.load_learner("main-0")
+        assert meta == {"updates": 2}
+        assert torch.equal(tensors["weights/w"], torch.zeros(3))
+        assert tensors["optimizer/step"] == 4.0
+        assert archive.load_learner("main-0.1")[1] == {"updates": 9}
+    assert len(list((run / "learners").iterdir())) == 4
+
+
+def test_a_learner_state_that_was_not_finished_does_not_count(run):
+    with Archive.open(run) as archive:
+        archive.save_learner("main-0", {"w": torch.ones(3)}, {"updates": 1})
+        (run / "learners" / "main-0.2.safetensors").write_bytes(b"half of it")
+        assert archive.load_learner("main-0")[1] == {"updates": 1}
+        archive.save_learner("main-0", {"w": torch.ones(3)}, {"updates": 2})
+        assert archive.load_learner("main-0")[1] == {"updates": 2}
+    assert len(list((run / "learners").iterdir())) == 2
+
+
+def test_a_damaged_learner_state_is_refused(run):
+    with Archive.open(run) as archive:
+        archive.save_learner("main-0", {"w": torch.ones(30)}, {})
+        head = json.loads((run / "learners" / "main-0.json").read_text())
+        path = run / "learners" / head["file"]
+        path.write_bytes(path.read_bytes()[:-1] + b"\x01")
+        with pytest.raises(CorruptBlob, match="hash to"):
+            archive.load_learner("main-0")
+
+
+CHILD = """
+import sys
+import numpy as np
+from storage.archive import Archive
+from storage.records import MAIN, Freeze
+
+archive = Archive.open(sys.argv[1])
+number = archive.snapshots()[-1].env_steps
+weights = {"w": np.zeros(1000, np.float32)}
+while True:
+    number += 1
+    weights["w"][:] = number
+    archive.save_learner("main-0", weights, {"number": number})
+    archive.add_snapshot("main-0", MAIN, number, 0, None, weights, {}, "mlp", "due",
+                         decisions=[Freeze(player="main-0", reason="due")])
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_any_moment_a_run_has_every_acknowledged_snapshot_with_its_blob(run):
+    for life in range(5):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(run)], stdout=subprocess.PIPE, text=True)
+        for _ in range(1 + 3 * life):
+            acknowledged = int(child.stdout.readline())
+        os.kill(child.pid, signal.SIGKILL)
+        child.communicate()
+        with Archive.open(run) as archive:
+            snapshots = archive.snapshots()
+            assert [s.env_steps for s in snapshots] == list(range(len(snapshots)))
+            assert len(snapshots) > acknowledged
+            for snapshot in snapshots:
+                verify(archive.blob_path(snapshot))
+                assert archive.manifest(snapshot.snapshot_id)["blob_hash"] == snapshot.blob_hash
+            tensors, meta = archive.load_learner("main-0")
+            assert meta["number"] >= acknowledged
+            assert (tensors["w"] == meta["number"]).all()
+    assert len(storage.query(run, "FROM decisions")) == len(snapshots) - 1
