@@ -54,5 +54,5 @@ def elo_from_pairs(pair_scores: npt.NDArray[np.float64]) -> EloEstimate:
         centre = (mean + Z_95**2 / (2 * n)) / spread
         half = Z_95 * math.sqrt(mean * (1 - mean) / n + Z_95**2 / (4 * n * n)) / spread
         low, high = max(0.0, centre - half), min(1.0, centre + half)
-        los = 0.5 if mean == 0.5 else float(mean > 0.5)
+        los = 0.5 * math.erfc((0.5 - mean) * math.sqrt(2.0 * n))  # of the score test, Wilson's inverse
     return EloEstimate(elo_of_score(mean), elo_of_score(low), elo_of_score(high), los)
