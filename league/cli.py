@@ -274,12 +274,18 @@ def main() -> None:
 
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # so that module:Class finds a user's games, as it does with python -m
+    code = 0
     try:
         app()
     except (Mistake, StorageError, ArithmeticError) as error:
-        cause = getattr(error, "cause", error)  # Ray's errors are their cause's kind, but print its traceback
-        print(f"league: {' '.join(str(cause).split())}", file=sys.stderr)
-        sys.exit(2 if isinstance(error, Mistake) else 1)
+        print(f"league: {_sentence(error)}", file=sys.stderr)
+        code = 2 if isinstance(error, Mistake) else 1
+    sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
+
+
+def _sentence(error: Exception) -> str:
+    """The message on one line. Ray's errors are of their cause's kind, but speak in tracebacks."""
+    return " ".join(str(getattr(error, "cause", error)).split())
 
 
 if __name__ == "__main__":

@@ -193,10 +193,14 @@ class Session:
         self.archive.flush()
 
     def finished(self) -> bool:
+        return self.progress() >= 1.0
+
+    def progress(self) -> float:
+        """How much of the run is done: 0 at its beginning, 1 when it is to stop, always 0 without a stop."""
         stop = self.settings.stop
-        return (stop.minutes is not None and self.seconds() >= 60.0 * stop.minutes) or (
-            stop.env_steps is not None and self.totals.env_steps >= stop.env_steps
-        )
+        by_time = 0.0 if stop.minutes is None else self.seconds() / (60.0 * stop.minutes)
+        by_steps = 0.0 if stop.env_steps is None else self.totals.env_steps / stop.env_steps
+        return max(by_time, by_steps)
 
     def seconds(self) -> float:
         """Seconds of training so far, resumed ones included."""
@@ -256,7 +260,7 @@ class Session:
             self._count(rollout.results)
             self.last_rollout = rollout.info
             if rollout.info.trained_steps:
-                self.learners.submit(ticket.player, rollout.episodes)
+                self.learners.submit(ticket.player, rollout.episodes, self.progress())
         for request_id in self.runners.lost():
             del self._tickets[request_id]
             self.totals.dropped_matches += self.settings.rollout.matches_per_request

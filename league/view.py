@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections import deque
 from typing import Protocol
 
+from rich import box
+from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -14,6 +17,7 @@ from rich.table import Table
 from league.session import Session
 
 REFRESH_SECONDS = 0.5
+LEADERBOARD_ROWS = 14
 WINDOW_SECONDS = 15.0  # rates are means over this long
 
 
@@ -85,6 +89,7 @@ class LiveView:
         self._drawn = -float("inf")
         self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
         self._live.start()
+        atexit.register(self._live.stop)  # a run that fails must give the terminal its cursor back
 
     def show(self, session: Session) -> None:
         now = time.monotonic()
@@ -95,61 +100,73 @@ class LiveView:
     def close(self, session: Session) -> None:
         self._live.update(self._page(session), refresh=True)
         self._live.stop()
+        atexit.unregister(self._live.stop)
 
     def _page(self, session: Session) -> RenderableType:
         env_steps, trained, matches = self._rates.update(session)
         totals = session.totals
         head = Table.grid(padding=(0, 3))
         head.add_row(
-            f"{session.settings.name}: {session.settings.env.id}",
-            f"{session.seconds():,.0f} s",
+            f"[bold]{session.settings.name}[/]: {session.settings.env.id}",
+            _clock(session.seconds()),
             f"{totals.env_steps:,} env steps",
             f"[bold]{env_steps:,.0f}[/] env steps/s",
             f"{trained:,.0f} trained/s",
             f"{matches:,.0f} matches/s",
-            f"{totals.dropped_matches:,} dropped",
+            f"{totals.dropped_matches:,} matches dropped",
         )
-        return Group(Panel(head), _side_by_side(_leaderboard(session), _learners(session), _mix(session)))
+        middle = Group(_learners(session), _newest(session))
+        return Group(Panel(head), Columns([_leaderboard(session), middle, _mix(session)], padding=(0, 2)))
 
 
-def _side_by_side(*tables: Table) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_row(*tables)
-    return grid
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def _table(title: str, name: str, *numbers: str) -> Table:
+    """A table of named rows; names are never cut, numbers stand below one another."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(name, no_wrap=True)
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
+    return table
 
 
 def _leaderboard(session: Session) -> Table:
-    table = Table("competitor", "role", "mu", "sigma", "games", "win rate", title="Leaderboard")
-    for row in session.standings.leaderboard()[:12]:
+    table = _table("Leaderboard, by mu - 3 sigma", "competitor", "mu", "sigma", "games", "win rate")
+    for row in session.standings.leaderboard()[:LEADERBOARD_ROWS]:
+        rate = "" if row.win_rate is None else f"{row.win_rate:.2f}"
+        style = "bold" if row.competitor in session.members else None  # those that learn
         table.add_row(
-            row.competitor,
-            row.role or "",
-            f"{row.mu:.1f}",
-            f"{row.sigma:.1f}",
-            f"{row.games:,}",
-            "" if row.win_rate is None else f"{row.win_rate:.2f}",
+            row.competitor, f"{row.mu:.1f}", f"{row.sigma:.1f}", f"{row.games:,}", rate, style=style
         )
     return table
 
 
 def _learners(session: Session) -> Table:
-    table = Table("player", "updates", "lag", "entropy", "value loss", title="Learners")
-    for name, record in session.last_metrics.items():
-        table.add_row(
-            name,
-            f"{record.updates:,}",
-            f"{record.lag:.1f}",
-            f"{record.metrics['entropy']:.3f}",
-            f"{record.metrics['value_loss']:.3f}",
-        )
-    table.add_section()
+    table = _table("Learners", "player", "updates", "lag", "entropy", "value loss")
+    for name in session.members:
+        record = session.last_metrics.get(name)
+        if record is None:
+            table.add_row(name, "0")
+            continue
+        losses = (f"{record.metrics[key]:.3f}" for key in ("entropy", "value_loss"))
+        table.add_row(name, f"{record.updates:,}", f"{record.lag:.1f}", *losses)
+    return table
+
+
+def _newest(session: Session) -> Table:
+    table = _table("Newest snapshots", "snapshot")
+    table.add_column("reason", no_wrap=True)
     for snapshot in session.newest:
-        table.add_row(snapshot.snapshot_id, "new", "", "", snapshot.reason[:24])
+        table.add_row(snapshot.snapshot_id, snapshot.reason)
     return table
 
 
 def _mix(session: Session) -> Table:
-    table = Table("match type", "share", title="Match mix")
+    table = _table("Match mix", "match type", "share")
     total = max(sum(session.match_mix.values()), 1)
     for match_type, count in session.match_mix.most_common():
         table.add_row(match_type, f"{count / total:.1%}")
@@ -157,6 +174,7 @@ def _mix(session: Session) -> Table:
         info = session.last_rollout.policy_map
         looked = max(info.hits + info.misses, 1)
         table.add_section()
-        table.add_row("policy map hits", f"{info.hits / looked:.1%}")
-        table.add_row("snapshots mapped", f"{info.resident}")
+        table.add_row("snapshots in the league", f"{len(session.roster.snapshots())}")
+        table.add_row("mapped by a runner", f"{info.resident}")
+        table.add_row("found there when seated", f"{info.hits / looked:.1%}")
     return table

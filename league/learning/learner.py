@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from league.episode import Episodes
 from league.learning.batching import Batch, minibatches
 from league.learning.losses import LOSSES, entropy
+from league.learning.schedules import Schedule, value_at
 from league.learning.vtrace import vtrace
 from league.models.policy import PolicySpec, build_network, check_tensors, initial_weights
 
@@ -25,7 +26,10 @@ class LearnerSettings(BaseModel):
     loss: Literal["impala", "appo"] = Field(
         default="appo", description="V-trace policy gradient, or PPO's clipped surrogate on V-trace errors"
     )
-    lr: float = Field(default=5e-4, gt=0, description="Adam's step size")
+    lr: Schedule = Field(
+        default=5e-4,
+        description="Adam's step size; {start, end}: a line over the whole run",
+    )
     batch_steps: int = Field(default=4096, ge=1, description="Steps in one update (whole sequences: about)")
     sequence_length: int = Field(
         default=128, ge=1, description="Longer episodes are cut and bootstrapped here"
@@ -34,7 +38,9 @@ class LearnerSettings(BaseModel):
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
     vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
     clip: float = Field(default=0.2, gt=0, lt=1, description="appo: how far the ratio may move")
-    entropy: float = Field(default=0.01, ge=0, description="Weight of the entropy bonus")
+    entropy: Schedule = Field(
+        default=0.01, description="Weight of the entropy bonus; a number or {start, end}, as for lr"
+    )
     value: float = Field(default=0.5, ge=0, description="Weight of the value loss")
     gradient_norm: float = Field(default=1.0, gt=0, description="Gradients are clipped to this norm")
     max_backlog: int = Field(
@@ -84,12 +90,15 @@ class Learner:
         self._optimizer = self._fresh_optimizer()
         self._rng = np.random.default_rng(seed)
         self._waiting: list[Episodes] = []
+        self._progress = 0.0
 
-    def update_from_episodes(self, episodes: Episodes) -> dict[str, float] | None:
+    def update_from_episodes(self, episodes: Episodes, progress: float = 0.0) -> dict[str, float] | None:
         """Learn from these episodes, and from those still waiting for a batch to fill.
 
-        Returns means over the updates made, with "lag" in updates; None when too few steps wait.
+        `progress` is the part of the run that is done, in [0, 1]: what schedules go by. Returns means
+        over the updates made, with "lag" in updates; None when too few steps wait.
         """
+        self._progress = progress
         self._waiting.append(episodes)
         if sum(part.num_steps for part in self._waiting) < self.settings.batch_steps:
             return None
@@ -121,7 +130,8 @@ class Learner:
         policy_loss = LOSSES[settings.loss](log_prob, batch.log_prob, error, settings.clip)
         value_loss = 0.5 * (value - vs).square().mean()
         mean_entropy = entropy(log_probs).mean()
-        loss = policy_loss + settings.value * value_loss - settings.entropy * mean_entropy
+        entropy_weight = value_at(settings.entropy, self._progress)
+        loss = policy_loss + settings.value * value_loss - entropy_weight * mean_entropy
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         norm = nn.utils.clip_grad_norm_(self._parameters.values(), settings.gradient_norm)
@@ -131,6 +141,8 @@ class Learner:
                 f"and its gradient's norm {float(norm)}, expected finite numbers; "
                 "the last good weights are kept: lower learner.lr"
             )
+        for group in self._optimizer.param_groups:
+            group["lr"] = value_at(settings.lr, self._progress)
         self._optimizer.step()
         self.updates += 1
         return {
@@ -202,4 +214,4 @@ class Learner:
                 self._parameters[name].copy_(tensor)
 
     def _fresh_optimizer(self) -> torch.optim.Adam:
-        return torch.optim.Adam(self._parameters.values(), lr=self.settings.lr, eps=1e-5)
+        return torch.optim.Adam(self._parameters.values(), eps=1e-5)  # lr is set at each step

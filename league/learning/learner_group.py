@@ -43,8 +43,8 @@ class LiveWeights:
 class LearnerGroup(Protocol):
     """What the loop asks of its learners."""
 
-    def submit(self, player: str, episodes: Any) -> None:
-        """Queue experience for `player`."""
+    def submit(self, player: str, episodes: Any, progress: float = 0.0) -> None:
+        """Queue experience for `player`; `progress` is the part of the run that is done, in [0, 1]."""
 
     def ready(self, timeout_seconds: float) -> list[LearnReport]:
         """Reports that are finished, at once if there are any; new weights are live from here on."""
@@ -59,7 +59,8 @@ class LearnerGroup(Protocol):
 
     def load_state(self, player: str, state: LearnerState) -> None: ...
 
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None: ...
+    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
+        """Go on from `weights`. What was submitted before still counts, but is reported no more."""
 
     def close(self) -> None: ...
 
@@ -83,10 +84,10 @@ class ShardLearners:
             player: Learner(player, spec, settings[player], seeds[player], device) for player in shard.players
         }
 
-    def learn(self, player: str, episodes: Episodes) -> tuple[LearnReport, Weights | None]:
+    def learn(self, player: str, episodes: Episodes, progress: float) -> tuple[LearnReport, Weights | None]:
         """Update `player`; the new weights, or None if no update was made."""
         learner = self._learners[player]
-        metrics = learner.update_from_episodes(episodes)
+        metrics = learner.update_from_episodes(episodes, progress)
         report = LearnReport(player, learner.updates, learner.env_steps, metrics)
         return report, None if metrics is None else self.weights(player)
 
@@ -121,11 +122,11 @@ class LocalLearnerGroup:
         players = tuple(player for shard in shards for player in shard.players)
         gpus = sum(shard.num_gpus for shard in shards)
         self._shard = ShardLearners(Shard(players, gpus), spec, settings, seeds, device, threads)
-        self._queue: deque[tuple[str, Episodes]] = deque()
+        self._queue: deque[tuple[str, Episodes, float]] = deque()
         self._live = {player: LiveWeights(0, self._shard.weights(player)) for player in players}
 
-    def submit(self, player: str, episodes: Episodes) -> None:
-        self._queue.append((player, episodes))
+    def submit(self, player: str, episodes: Episodes, progress: float = 0.0) -> None:
+        self._queue.append((player, episodes, progress))
 
     def ready(self, timeout_seconds: float) -> list[LearnReport]:
         reports = []
@@ -137,7 +138,7 @@ class LocalLearnerGroup:
         return reports
 
     def backlog(self, player: str) -> int:
-        return sum(name == player for name, _ in self._queue)
+        return sum(name == player for name, _, _ in self._queue)
 
     def live(self, player: str) -> LiveWeights:
         return self._live[player]
@@ -149,8 +150,12 @@ class LocalLearnerGroup:
         self._live[player] = LiveWeights(state.updates, self._shard.load_state(player, state))
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
-        version = self._live[player].version
-        self._live[player] = LiveWeights(version, self._shard.reset(player, weights))
+        """Experience queued before is learned first, and forgotten with the weights it moved."""
+        for _, episodes in [item for item in self._queue if item[0] == player]:
+            self._shard.learn(player, episodes)
+        self._queue = deque(item for item in self._queue if item[0] != player)
+        fresh = self._shard.reset(player, weights)
+        self._live[player] = LiveWeights(self._shard.state(player).updates, fresh)
 
     def close(self) -> None:
         self._queue.clear()
@@ -190,8 +195,9 @@ class RayLearnerGroup:
             player: LiveWeights(0, actor.weights.remote(player)) for player, actor in self._of_player.items()
         }
 
-    def submit(self, player: str, episodes: Any) -> None:
-        report, weights = self._of_player[player].learn.options(num_returns=2).remote(player, episodes)
+    def submit(self, player: str, episodes: Any, progress: float = 0.0) -> None:
+        learn = self._of_player[player].learn.options(num_returns=2)
+        report, weights = learn.remote(player, episodes, progress)
         self._pending[report] = player, weights
         self._backlog[player] += 1
 

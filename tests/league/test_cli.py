@@ -20,7 +20,20 @@ from league.envs.tic_tac_toe import TicTacToe
 class Mine(TicTacToe):
     id = "mine"
 """
-CONTRACT_KEYS = "a b pairs games wins draws losses score elo elo_low elo_high los".split()
+CONTRACT_KEYS = [
+    "a",
+    "b",
+    "pairs",
+    "games",
+    "wins",
+    "draws",
+    "losses",
+    "score",
+    "elo",
+    "elo_low",
+    "elo_high",
+    "los",
+]
 
 
 def listing(folder):
@@ -34,7 +47,7 @@ def listing(folder):
     }
 
 
-def refused(done, *words):
+def refused(done, *words):  # the words that matter, not the whole wording
     """It was the user's mistake, said in one line, with nothing on standard output."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
@@ -119,20 +132,24 @@ def test_an_unknown_option_is_the_users_mistake(league_command, tiny_config):
 
 def test_a_run_that_exists_is_not_touched_without_resume(league_command, tiny_config, trained):
     before = listing(trained)
-    refused(league_command("train", tiny_config, "--run", trained), "add --resume", str(trained))
+    refused(league_command("train", tiny_config, "--run", trained), "--resume to go on with it", str(trained))
     assert listing(trained) == before
 
 
 def test_a_folder_with_something_else_in_it_is_not_touched(league_command, tiny_config, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "diary.txt").write_text("mine")
-    refused(league_command("train", tiny_config, "--run", tmp_path / "run"), "expected a new folder")
-    refused(league_command("train", tiny_config, "--run", tmp_path / "run", "--resume"), "no run is here")
+    refused(league_command("train", tiny_config, "--run", tmp_path / "run"), "choose another folder")
+    refused(
+        league_command("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder"
+    )
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["diary.txt"]
 
 
 def test_resuming_where_no_run_is_makes_none(league_command, tiny_config, tmp_path):
-    refused(league_command("train", tiny_config, "--run", tmp_path / "run", "--resume"), "no run is here")
+    refused(
+        league_command("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,7 +266,7 @@ def test_a_run_that_trains_can_be_read_but_not_trained_by_another(
     process = training(run)
     refused(
         league_command("train", tiny_config, "--run", run, "--resume"),
-        "another process is writing this run",
+        "another process is writing",
         str(process.pid),
     )
     (count,) = rows(league_command("sql", run, "SELECT count(*) AS n FROM matches", "--format", "json"))
@@ -273,8 +290,8 @@ def test_ratings_are_ordered_by_skill_and_name_everyone(league_command, trained)
 
 
 def test_ratings_of_no_run_are_refused(league_command, tmp_path):
-    refused(league_command("ratings", tmp_path / "none"), "none: no run is here")
-    refused(league_command("ratings", tmp_path), "no run is here")
+    refused(league_command("ratings", tmp_path / "none"), "none: ", "expected a run folder")
+    refused(league_command("ratings", tmp_path), "expected a run folder")
 
 
 def test_comparison_has_the_keys_of_the_contract_and_adds_up(league_command, trained):
@@ -348,7 +365,9 @@ def test_sql_answers_in_all_formats_alike(league_command, trained, tmp_path):
     assert asked[0]["n"] > 2
     table = league_command("sql", trained, question).stdout
     assert all(str(value) in table for row in asked for value in row.values())
-    read = list(csv.DictReader(io.StringIO(league_command("sql", trained, question, "--format", "csv").stdout)))
+    read = list(
+        csv.DictReader(io.StringIO(league_command("sql", trained, question, "--format", "csv").stdout))
+    )
     assert [{k: str(v) for k, v in row.items()} for row in asked] == read
     parquet = league_command("sql", trained, question, "--format", "parquet", text=False)
     assert parquet.returncode == 0
@@ -357,8 +376,21 @@ def test_sql_answers_in_all_formats_alike(league_command, trained, tmp_path):
 
 @pytest.mark.parametrize(
     "table",
-    "runs players snapshots competitors matches seats ratings decisions updates payoff leaderboard match_mix "
-    "lineage".split(),
+    [
+        "runs",
+        "players",
+        "snapshots",
+        "competitors",
+        "matches",
+        "seats",
+        "ratings",
+        "decisions",
+        "updates",
+        "payoff",
+        "leaderboard",
+        "match_mix",
+        "lineage",
+    ],
 )
 def test_every_table_of_the_contract_can_be_asked_and_is_not_empty(league_command, trained, table):
     (answer,) = rows(league_command("sql", trained, f"SELECT count(*) AS n FROM {table}", "--format", "json"))
@@ -375,11 +407,11 @@ def test_times_and_nothing_are_printed_in_json(league_command, trained):
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
-        ("SELECT nothing FROM nowhere", ["sql: ", "nowhere"]),
-        ("SELEC 1", ["sql: ", "SELEC"]),
+        ("SELECT nothing FROM nowhere", ["Catalog Error", "nowhere"]),
+        ("SELEC 1", ["Parser Error", "SELEC"]),
         ("", ["found no statement"]),
         (" ; ", ["found no statement"]),
-        ("SELECT * FROM '/etc/passwd'", ["sql: "]),
+        ("SELECT * FROM '/etc/passwd'", ["Catalog Error", "/etc/passwd"]),
     ],
 )
 def test_sql_that_cannot_be_answered_is_one_line(league_command, trained, statement, words):
@@ -411,7 +443,7 @@ def test_a_snapshot_is_shown_by_any_unique_prefix(league_command, trained):
 def test_showing_no_or_an_unknown_snapshot_is_refused(league_command, trained):
     refused(league_command("snapshots", trained, "show"), "no ID given")
     refused(league_command("snapshots", trained, "show", "main-0@7777"), "nearest: main-0@")
-    refused(league_command("snapshots", trained, "show", "main"), "fits several snapshots")
+    refused(league_command("snapshots", trained, "show", "main"), "'main' fits")
 
 
 def test_verifying_finds_a_damaged_and_a_missing_blob(league_command, copied):

@@ -153,7 +153,10 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
         ("policy.hidden=[8, 0]", "config: policy.hidden: found [8, 0], expected widths of 1 or more"),
         ("league.players.main=many", "config: league.players.main: found 'many'"),
         ("name=a/b", "config: name: found 'a/b'"),
-        ("learner.loss=reinforce", "config: learner.loss: found 'reinforce'; input should be 'impala' or 'appo'"),
+        (
+            "learner.loss=reinforce",
+            "config: learner.loss: found 'reinforce'; input should be 'impala' or 'appo'",
+        ),
         ("league.decay=2", "config: league.decay: found 2"),
     ],
 )
@@ -229,7 +232,9 @@ def test_an_unknown_preset_names_the_nearest():
     assert "did you mean 'alphastar_paper'?" in mistake("league.preset=alphastar")
 
 
-@pytest.mark.parametrize("players", ["{}", "{main: 0}", "{main_exploiter: 2}", "{league_exploiter: 1, main: 0}"])
+@pytest.mark.parametrize(
+    "players", ["{}", "{main: 0}", "{main_exploiter: 2}", "{league_exploiter: 1, main: 0}"]
+)
 def test_roles_without_mains_are_refused(players):
     message = mistake(f"league.players={players}")
     assert message.startswith("config: league.players: found ")

@@ -1,0 +1,162 @@
+"""Runners as Ray actors play what a runner in this process plays; what they lose, they lose whole."""
+
+import time
+
+import numpy as np
+import pytest
+
+from league.episode import Episodes
+from league.rollout.env_runner import EnvRunner, RolloutSettings
+from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup
+from league.runtime import ResourceSettings, ray_session
+
+SETTINGS = RolloutSettings(slots=32, requests_in_flight=2)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    import ray
+
+    with ray_session(ResourceSettings(), num_actors=2):
+        yield ray
+    assert not ray.is_initialized()
+
+
+@pytest.fixture
+def group(ray):
+    made = []
+
+    def make(num_runners=1, env="tic_tac_toe", settings=SETTINGS):
+        made.append(RayRunnerGroup(num_runners, env, {}, settings))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+def collect(group, count, seconds=60.0):
+    """`count` rollouts, by request id."""
+    rollouts = {}
+    give_up = time.monotonic() + seconds
+    while len(rollouts) < count:
+        assert time.monotonic() < give_up, f"{len(rollouts)} of {count} rollouts came"
+        rollouts.update({rollout.request_id: rollout for rollout in group.ready(0.1)})
+    return rollouts
+
+
+def same_results(a, b):
+    for name in ("outcome", "score", "rank", "env_steps", "reason"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+    np.testing.assert_array_equal(a.matches.match_id, b.matches.match_id)
+
+
+def same_episodes(a: Episodes, b: Episodes):
+    for name in Episodes.__slots__:
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+
+
+# ---------------------------------------------------------------- in this process
+
+
+def test_a_local_group_plays_one_request_at_a_time_in_order(make_request):
+    group = LocalRunnerGroup("tic_tac_toe", {}, SETTINGS)
+    request, weights = make_request("tic_tac_toe", 8)
+    assert (group.room(), group.in_flight(), group.ready(0.0)) == (1, 0, [])
+    group.submit(5, request, weights)
+    assert (group.room(), group.in_flight()) == (0, 1)
+    (rollout,) = group.ready(0.0)
+    assert rollout.request_id == 5
+    assert len(rollout.results) == 8
+    assert (group.room(), group.in_flight(), group.lost()) == (1, 0, [])
+
+
+def test_a_closed_local_group_has_forgotten_its_requests(make_request):
+    group = LocalRunnerGroup("tic_tac_toe", {}, SETTINGS)
+    group.submit(1, *make_request("tic_tac_toe", 8))
+    group.close()
+    assert group.ready(0.0) == []
+
+
+# ---------------------------------------------------------------- as Ray actors
+
+
+@pytest.mark.slow
+def test_a_remote_runner_plays_bit_for_bit_what_a_local_one_plays(ray, group, make_request):
+    remote, requests = group(2), {i: make_request("tic_tac_toe", 40, self_play=6, seed=i) for i in range(4)}
+    for i, (request, weights) in requests.items():
+        remote.submit(i, request, {name: ray.put(arrays) for name, arrays in weights.items()})
+    for i, rollout in collect(remote, 4).items():
+        results, info, episodes = EnvRunner("tic_tac_toe", {}, SETTINGS).play(*requests[i])
+        same_results(rollout.results, results)
+        same_episodes(ray.get(rollout.episodes), episodes)
+        assert (rollout.info.env_steps, rollout.info.trained_steps) == (info.env_steps, info.trained_steps)
+
+
+@pytest.mark.slow
+def test_requests_in_flight_are_bounded_and_spread_over_the_runners(group, make_request):
+    remote = group(2)
+    assert (remote.room(), remote.in_flight()) == (4, 0)
+    submitted = 0
+    while remote.room() > 0:
+        remote.submit(submitted, *make_request("tic_tac_toe", 20, seed=submitted))
+        submitted += 1
+    assert (submitted, remote.in_flight()) == (4, 4)
+    assert remote._load == [2, 2]
+    assert sorted(collect(remote, 4)) == [0, 1, 2, 3]
+    assert (remote.room(), remote.in_flight(), remote._load) == (4, 0, [0, 0])
+
+
+@pytest.mark.slow
+def test_episodes_reach_the_driver_as_references_only(ray, group, make_request):
+    remote = group()
+    remote.submit(0, *make_request("tic_tac_toe", 30))
+    (rollout,) = collect(remote, 1).values()
+    assert isinstance(rollout.episodes, ray.ObjectRef)
+    assert not isinstance(rollout.results, ray.ObjectRef)
+    episodes = ray.get(rollout.episodes)
+    assert episodes.num_steps == rollout.info.trained_steps > 0
+
+
+@pytest.mark.slow
+def test_nothing_is_ready_before_it_is_played(group, make_request):
+    remote = group()
+    assert remote.ready(0.0) == []
+    remote.submit(0, *make_request("tic_tac_toe", 20))
+    began = time.monotonic()
+    remote.ready(0.01)  # a runner needs a second to start
+    assert time.monotonic() - began < 1.0
+
+
+@pytest.mark.slow
+def test_a_killed_runner_loses_its_requests_whole_and_plays_again(ray, group, make_request):
+    remote = group()
+    first, again = make_request("tic_tac_toe", 20, seed=1), make_request("tic_tac_toe", 20, seed=2)
+    remote.submit(0, *first)
+    collect(remote, 1)
+    for i in (1, 2):  # long enough to be under way when their runner dies
+        remote.submit(i, *make_request("tic_tac_toe", 20_000, seed=i))
+    ray.kill(remote._actors[0], no_restart=False)
+    lost, came, give_up = [], [], time.monotonic() + 60
+    while len(lost) + len(came) < 2:
+        assert time.monotonic() < give_up
+        came += [rollout.request_id for rollout in remote.ready(0.1)]
+        lost += remote.lost()
+    assert 1 in lost  # it was being played
+    assert sorted(lost + came) == [1, 2]
+    assert remote.lost() == []
+    assert (remote.in_flight(), remote.room()) == (0, 2)
+    remote.submit(3, *again)
+    rollout = collect(remote, 1)[3]
+    same_results(rollout.results, EnvRunner("tic_tac_toe", {}, SETTINGS).play(*again)[0])
+
+
+@pytest.mark.slow
+def test_a_mistake_inside_a_runner_is_raised_as_what_it_is(group, make_request):
+    """Not every failure is a death: a broken request must not be taken for a lost one."""
+    remote = group()
+    request, _ = make_request("tic_tac_toe", 4)
+    remote.submit(0, request, {})
+    with pytest.raises(KeyError, match="main-0"):
+        collect(remote, 1)
+    assert remote.lost() == []
