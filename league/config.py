@@ -10,8 +10,10 @@ import copy
 import difflib
 import re
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -231,16 +233,15 @@ def _apply(fields: dict[str, Any], override: str) -> None:
 def _explain(error: ValidationError) -> str:
     """All mistakes, on one line: where, found, expected."""
     problems = []
-    for item in error.errors():
-        path = ".".join(str(part) for part in item["loc"])
+    for item, place in _of_the_member_meant(error):
+        path, keys = place.path, place.keys
         if item["type"] == "extra_forbidden":
-            keys = _keys_at(item["loc"][:-1])
             near = difflib.get_close_matches(str(item["loc"][-1]), keys, n=1)
             remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
             problems.append(f"unknown key '{path}'; {remedy}")
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
-            inside = re.split(r"[.:]", message, maxsplit=1)[0] in _keys_at(item["loc"])
+            inside = re.split(r"[.:]", message, maxsplit=1)[0] in keys
             problems.append(f"{path}.{message}" if inside else f"{path}: {message}" if path else message)
         elif item["type"] == "missing":
             problems.append(f"{path}: missing, expected a value")
@@ -252,13 +253,51 @@ def _explain(error: ValidationError) -> str:
     return "; ".join(" ".join(problem.split()) for problem in problems)
 
 
-def _keys_at(location: tuple[Any, ...]) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in the settings a mistake is."""
+
+    path: str
+    keys: list[str]  # that the innermost group on the way takes
+    choice: str | None = None  # path of the setting on the way that is a value or a group
+    as_group: bool = False  # whether the mistake is one only if a group was meant
+
+
+def _of_the_member_meant(error: ValidationError) -> list[tuple[Any, _Place]]:
+    """All mistakes; of a setting that is a value or a group, only those against what was given."""
+    found = [(item, _place(item["loc"])) for item in error.errors()]
+    group_given = {
+        place.choice: isinstance(item["input"], Mapping) for item, place in found if not place.as_group
+    }
+    return [
+        (item, place)
+        for item, place in found
+        if place.choice is None or place.as_group == group_given.get(place.choice, True)
+    ]
+
+
+def _place(location: tuple[Any, ...]) -> _Place:
+    """Follow a location of pydantic's, in which the members of a union have names too, into the settings."""
     model: Any = Settings
+    path: list[str] = []
+    choice, as_group = None, False
+    members: list[Any] = []
     for part in location:
-        fields = getattr(model, "model_fields", {})
-        annotation = fields[part].annotation if part in fields else None
-        if annotation is None:  # inside a mapping: its values' model
+        if members:
+            chosen = [member for member in members if member.__name__ == part]
+            choice, as_group, members = ".".join(path), bool(chosen), []
+            model = chosen[0] if chosen else None
             continue
-        inner = [a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")]
-        model = annotation if hasattr(annotation, "model_fields") else (inner[0] if inner else None)
-    return sorted(getattr(model, "model_fields", {}))
+        path.append(str(part))
+        fields = getattr(model, "model_fields", {})
+        if part not in fields:  # a key of a mapping, whose values have this model; or unknown
+            continue
+        annotation: Any = fields[part].annotation
+        inner = [arg for arg in get_args(annotation) if arg is not type(None)]
+        groups = [arg for arg in inner if hasattr(arg, "model_fields")]
+        if groups and len(inner) > 1 and get_origin(annotation) in (Union, UnionType):
+            members = groups
+        else:
+            model = annotation if hasattr(annotation, "model_fields") else (groups or [None])[0]
+    keys = sorted(getattr(model, "model_fields", {}))
+    return _Place(".".join(path), keys, choice, as_group)

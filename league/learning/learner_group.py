@@ -151,8 +151,8 @@ class LocalLearnerGroup:
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Experience queued before is learned first, and forgotten with the weights it moved."""
-        for _, episodes in [item for item in self._queue if item[0] == player]:
-            self._shard.learn(player, episodes)
+        for queued in [item for item in self._queue if item[0] == player]:
+            self._shard.learn(*queued)
         self._queue = deque(item for item in self._queue if item[0] != player)
         fresh = self._shard.reset(player, weights)
         self._live[player] = LiveWeights(self._shard.state(player).updates, fresh)

@@ -37,13 +37,12 @@ CONTRACT_KEYS = [
 
 
 def listing(folder):
-    """Every file below with size and time of its last change, but for the lock and the index: an
-    attempt to resume takes and releases them."""
-    skipped = ("LOCK", "league.duckdb", "league.duckdb.wal")
+    """Every file below with size and time of its last change, but for the lock, which an attempt to
+    resume takes and releases."""
     return {
         str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns)
         for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name not in skipped
+        if path.is_file() and path.name != "LOCK"
     }
 
 
@@ -200,9 +199,9 @@ def training(league_command, tiny_config, tmp_path):
     started = []
 
     def start(run, *arguments, seconds=60):
+        endless = ["--set", "stop={minutes: 5}", "--set", "storage.save_seconds=300"]
         process = subprocess.Popen(
-            [*league_command.command, "train", str(tiny_config), "--run", str(run), *arguments]
-            + ["--set", "stop={minutes: 5}", "--set", "storage.save_seconds=300"],
+            [*league_command.command, "train", str(tiny_config), "--run", str(run), *endless, *arguments],
             start_new_session=True,
             text=True,
             stdout=subprocess.PIPE,

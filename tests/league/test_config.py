@@ -143,9 +143,12 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
     ("override", "expected"),
     [
         ("learner.lr=fast", "config: learner.lr: found 'fast'; input should be a valid number"),
-        ("learner.lr=-1", "config: learner.lr: found -1; input should be greater than 0"),
+        ("learner.lr=-1", "config: learner.lr: found -1; input should be greater than"),
         ("seed=-1", "config: seed: found -1;"),
         ("runners=1.5", "config: runners: found 1.5;"),
+        ("learner.lr={start: 1}", "config: learner.lr.end: missing, expected a value"),
+        ("learner.lr={start: 1, edn: 0}", "unknown key 'learner.lr.edn'; did you mean 'end'?"),
+        ("learner.lr=[1]", "config: learner.lr: found [1]; input should be a valid number"),
         ("learner=3", "config: learner: found 3, expected a group of settings"),
         ("env=tic_tac_toe", "config: env: found 'tic_tac_toe', expected a group of settings"),
         ("env.options=[1]", "config: env.options: found [1], expected a group of settings"),
@@ -167,7 +170,7 @@ def test_a_wrong_value_is_named_with_its_place_what_was_found_and_expected(overr
 
 
 def test_all_mistakes_are_told_at_once():
-    message = mistake("learner.lr=0", "seed=x", "runers=1")
+    message = mistake("learner.lr=-1", "seed=x", "runers=1")
     assert "learner.lr" in message
     assert "seed" in message
     assert "did you mean 'runners'" in message

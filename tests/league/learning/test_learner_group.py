@@ -72,8 +72,8 @@ def test_both_groups_come_to_the_same_weights_bit_for_bit(ray, make_episodes):
     local, remote = LocalLearnerGroup(*LEARNING), RayLearnerGroup(*LEARNING)
     for i, player in enumerate(["main-0", "main-1", "main-0", "main-0", "main-1"]):
         episodes = make_episodes([10] * 8, seed=i)
-        local.submit(player, episodes)
-        remote.submit(player, ray.put(episodes))
+        local.submit(player, episodes, 0.0)
+        remote.submit(player, ray.put(episodes), 0.0)
     here, there = collect(local, 5), collect(remote, 5)
     for player in PLAYERS:
         mine = [report for report in here if report.player == player]
@@ -92,7 +92,7 @@ def test_the_first_live_weights_are_those_of_the_seeds(group):
 
 def test_live_weights_carry_the_version_that_was_reported(group, make_episodes):
     before = arrays(group.live("main-0").handle)
-    group.submit("main-0", make_episodes([10] * 8))
+    group.submit("main-0", make_episodes([10] * 8), 0.0)
     (report,) = collect(group, 1)
     assert (report.player, report.updates, report.env_steps) == ("main-0", 1, 80)
     assert report.metrics["value_loss"] > 0
@@ -104,7 +104,7 @@ def test_live_weights_carry_the_version_that_was_reported(group, make_episodes):
 
 
 def test_live_weights_stay_while_a_batch_fills(group, make_episodes):
-    group.submit("main-0", make_episodes([10]))
+    group.submit("main-0", make_episodes([10]), 0.0)
     (report,) = collect(group, 1)
     assert report.metrics is None
     assert (report.updates, group.live("main-0").version) == (0, 0)
@@ -112,7 +112,7 @@ def test_live_weights_stay_while_a_batch_fills(group, make_episodes):
 
 def test_backlog_counts_what_was_submitted_and_not_reported(group, make_episodes):
     for _ in range(3):
-        group.submit("main-0", make_episodes([10] * 8))
+        group.submit("main-0", make_episodes([10] * 8), 0.0)
     assert (group.backlog("main-0"), group.backlog("main-1")) == (3, 0)
     collect(group, 3)
     assert group.backlog("main-0") == 0
@@ -120,13 +120,13 @@ def test_backlog_counts_what_was_submitted_and_not_reported(group, make_episodes
 
 
 def test_a_state_can_be_taken_up_by_another_player_and_goes_on_alike(group, make_episodes):
-    group.submit("main-0", make_episodes([10] * 8, seed=1))
+    group.submit("main-0", make_episodes([10] * 8, seed=1), 0.0)
     collect(group, 1)
     state = group.state("main-0")
     group.load_state("main-1", state)
     assert group.live("main-1").version == state.updates == 1
     for player in PLAYERS:
-        group.submit(player, make_episodes([10] * 8, seed=2))
+        group.submit(player, make_episodes([10] * 8, seed=2), 0.0)
     collect(group, 2)
     assert group.state("main-1").env_steps == group.state("main-0").env_steps == 160
     assert_same(group.state("main-0").weights, group.state("main-1").weights)
@@ -135,7 +135,7 @@ def test_a_state_can_be_taken_up_by_another_player_and_goes_on_alike(group, make
 def test_a_state_is_a_copy(group, make_episodes):
     state = group.state("main-0")
     before = {name: tensor.clone() for name, tensor in state.weights.items()}
-    group.submit("main-0", make_episodes([10] * 8))
+    group.submit("main-0", make_episodes([10] * 8), 0.0)
     collect(group, 1)
     assert all(torch.equal(tensor, before[name]) for name, tensor in state.weights.items())
 
@@ -143,8 +143,8 @@ def test_a_state_is_a_copy(group, make_episodes):
 def test_a_reset_discards_what_is_pending_and_keeps_the_counters(group, make_episodes):
     fresh = initial_weights(SPEC, 77)
     for seed in range(3):
-        group.submit("main-0", make_episodes([10] * 8, seed=seed))
-    group.submit("main-1", make_episodes([10] * 8))
+        group.submit("main-0", make_episodes([10] * 8, seed=seed), 0.0)
+    group.submit("main-1", make_episodes([10] * 8), 0.0)
     group.reset("main-0", fresh)
     assert (group.backlog("main-0"), group.backlog("main-1")) == (0, 1)
     (report,) = collect(group, 1)
@@ -160,11 +160,11 @@ def test_a_reset_discards_what_is_pending_and_keeps_the_counters(group, make_epi
 
 def test_after_a_reset_the_version_grows_on(group, make_episodes):
     for _ in range(2):
-        group.submit("main-0", make_episodes([10] * 8))
+        group.submit("main-0", make_episodes([10] * 8), 0.0)
         collect(group, 1)
     group.reset("main-0", initial_weights(SPEC, 77))
     assert group.live("main-0").version == 2
-    group.submit("main-0", make_episodes([10] * 8, version=2))
+    group.submit("main-0", make_episodes([10] * 8, version=2), 0.0)
     (report,) = collect(group, 1)
     assert (report.updates, group.live("main-0").version) == (3, 3)
 
@@ -172,7 +172,7 @@ def test_after_a_reset_the_version_grows_on(group, make_episodes):
 def test_a_loss_that_is_no_number_is_an_arithmetic_error_that_names_the_player(group, make_episodes):
     bad = make_episodes([64])
     bad.reward[5] = np.nan
-    group.submit("main-1", bad)
+    group.submit("main-1", bad, 0.0)
     with pytest.raises(ArithmeticError, match="player main-1, update 1: the loss is") as caught:
         collect(group, 1)
     cause = getattr(caught.value, "cause", caught.value)  # what the command line prints
