@@ -270,14 +270,14 @@ def _print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json:
 
 def main() -> None:
     """Entry point: every mistake of a user becomes one message on stderr and exit code 2."""
-    from storage.errors import Mistake, StorageError
+    from storage.errors import Failure, Mistake
 
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # so that module:Class finds a user's games, as it does with python -m
     code = 0
     try:
         app()
-    except (Mistake, StorageError, ArithmeticError) as error:
+    except (Mistake, Failure) as error:
         print(f"league: {_sentence(error)}", file=sys.stderr)
         code = 2 if isinstance(error, Mistake) else 1
     sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing

@@ -32,6 +32,7 @@ from league.runtime import ray_session
 
 if TYPE_CHECKING:  # config knows train, not the other way round
     from league.config import Settings
+    from league.session import Session
     from league.view import View
 
 
@@ -85,19 +86,29 @@ def train(
     ):
         session = Session(settings, archive, runners, learners)
         session.begin()
-        view = make_view() if make_view is not None else None
-        while not (session.finished() or interrupted.is_set()):
-            session.ask()
-            session.take()
-            session.learn()
-            session.decide()
-            session.save()
-            if view is not None:
-                view.show(session)
-        session.end()
-        if view is not None:
-            view.close(session)
+        with _closing(make_view, session) as show:
+            while not (session.finished() or interrupted.is_set()):
+                session.ask()
+                session.take()
+                session.learn()
+                session.decide()
+                session.save()
+                show(session)
+            session.end()
     return run
+
+
+@contextlib.contextmanager
+def _closing(make_view: Callable[[], View] | None, session: Session) -> Iterator[Callable[[Session], None]]:
+    """How to show the session; what shows it is closed in any case, so that a terminal is left in order."""
+    if make_view is None:
+        yield lambda session: None
+        return
+    view = make_view()
+    try:
+        yield view.show
+    finally:
+        view.close(session)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import time
 from collections import deque
 from typing import Protocol
@@ -89,7 +88,6 @@ class LiveView:
         self._drawn = -float("inf")
         self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
         self._live.start()
-        atexit.register(self._live.stop)  # a run that fails must give the terminal its cursor back
 
     def show(self, session: Session) -> None:
         now = time.monotonic()
@@ -100,7 +98,6 @@ class LiveView:
     def close(self, session: Session) -> None:
         self._live.update(self._page(session), refresh=True)
         self._live.stop()
-        atexit.unregister(self._live.stop)
 
     def _page(self, session: Session) -> RenderableType:
         env_steps, trained, matches = self._rates.update(session)

@@ -5,7 +5,11 @@ class Mistake(Exception):
     """What a user can put right: its message says where, found, expected, remedy (exit code 2)."""
 
 
-class StorageError(Exception):
+class Failure(Exception):
+    """What a run cannot go on after; its message is all that a user needs to see (exit code 1)."""
+
+
+class StorageError(Failure):
     """Any failure of storage; its message is complete enough to be shown to a user as it is."""
 
 

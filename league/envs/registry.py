@@ -56,7 +56,9 @@ def check_options(env_id: str, options: Mapping[str, Any]) -> None:
     accepted = [name for name in parameters if name != "num_slots"]
     for option in options:
         if option not in accepted:
-            raise BadOption(f"env '{env_id}' has no option '{option}'; its options: {', '.join(accepted)}")
+            # a config sets the step limit elsewhere (rollout.step_limit), so it is not offered here
+            offered = ", ".join(name for name in accepted if name != "step_limit") or "none"
+            raise BadOption(f"env '{env_id}' has no option '{option}'; its options: {offered}")
 
 
 def game_class(env_id: str) -> type[BatchedGame]:

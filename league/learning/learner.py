@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from league.episode import Episodes
 from league.learning.batching import Batch, minibatches
 from league.learning.losses import LOSSES, entropy
-from league.learning.schedules import Schedule, value_at
+from league.learning.schedules import Linear, Schedule, value_at
 from league.learning.vtrace import vtrace
 from league.models.policy import PolicySpec, build_network, check_tensors, initial_weights
+from storage.errors import Failure
 
 
 class LearnerSettings(BaseModel):
@@ -26,7 +27,7 @@ class LearnerSettings(BaseModel):
     loss: Literal["impala", "appo"] = Field(
         default="appo", description="V-trace policy gradient, or PPO's clipped surrogate on V-trace errors"
     )
-    lr: Schedule = Field(
+    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Linear = Field(
         default=5e-4,
         description="Adam's step size; {start, end}: a line over the whole run",
     )
@@ -48,7 +49,7 @@ class LearnerSettings(BaseModel):
     )
 
 
-class NonFiniteLoss(ArithmeticError):
+class NonFiniteLoss(Failure, ArithmeticError):
     """A loss became NaN or infinite; the weights of before that update are kept."""
 
 

@@ -18,8 +18,13 @@ from league.episode import Episodes
 from league.learning.learner import Learner, LearnerSettings, LearnerState
 from league.learning.shards import Shard
 from league.models.policy import PolicySpec
+from storage.errors import Failure
 
 Weights = Mapping[str, np.ndarray]
+
+
+class LearnersLost(Failure):
+    """The process of a shard's learners died, and with it what they had learned since the last save."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +216,7 @@ class RayLearnerGroup:
         for reference in done:
             player, weights = self._pending.pop(reference)
             self._backlog[player] -= 1
-            report = self._ray.get(reference)
+            report = self._get(reference)
             if report.metrics is not None and report.updates > self._live[player].version:
                 self._live[player] = LiveWeights(report.updates, weights)
             reports.append(report)
@@ -224,7 +229,7 @@ class RayLearnerGroup:
         return self._live[player]
 
     def state(self, player: str) -> LearnerState:
-        return self._ray.get(self._of_player[player].state.remote(player))
+        return self._get(self._of_player[player].state.remote(player))
 
     def load_state(self, player: str, state: LearnerState) -> None:
         weights = self._of_player[player].load_state.remote(player, state)
@@ -235,6 +240,15 @@ class RayLearnerGroup:
         fresh = self._of_player[player].reset.remote(player, dict(weights))
         self._discard(player)
         self._live[player] = LiveWeights(self.state(player).updates, fresh)
+
+    def _get(self, reference: Any) -> Any:
+        try:
+            return self._ray.get(reference)
+        except self._ray.exceptions.ActorDiedError as error:
+            raise LearnersLost(
+                "the process of the learners died (out of memory, or killed); what was saved last is intact: "
+                "go on with --resume"
+            ) from error
 
     def _discard(self, player: str) -> None:
         """Reports of before a reset would bring back the old weights."""

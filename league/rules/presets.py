@@ -183,5 +183,7 @@ def _one_sentence(error: ValidationError, where: str) -> str:
         if problem["type"] == "extra_forbidden":
             found.append(f"{path}: no such setting{_suggest(str(problem['loc'][-1]), fields)}")
         else:
-            found.append(f"{path}: {problem['msg'].removeprefix('Value error, ')}")
+            message = problem["msg"].removeprefix("Value error, ")
+            given = "" if problem["type"] == "value_error" else f"found {problem['input']!r}; "
+            found.append(f"{path}: {given}{message[0].lower()}{message[1:]}")
     return "; ".join(found)

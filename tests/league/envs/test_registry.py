@@ -52,7 +52,7 @@ def test_a_wrong_import_path_says_which_part_is_wrong(path, message):
 
 @pytest.mark.parametrize("option", ["round", "num_slots", "self"])
 def test_a_wrong_option_is_named_beside_those_that_exist(option):
-    with pytest.raises(BadOption, match=f"no option '{option}'; its options: rounds, step_limit"):
+    with pytest.raises(BadOption, match=f"no option '{option}'; its options: rounds$"):
         registry.make("rock_paper_scissors", 1, **{option: 3})
 
 

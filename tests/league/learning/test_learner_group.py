@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from league.learning.learner import LearnerSettings, NonFiniteLoss
-from league.learning.learner_group import LocalLearnerGroup, RayLearnerGroup
+from league.learning.learner_group import LearnersLost, LocalLearnerGroup, RayLearnerGroup
 from league.learning.shards import plan_shards
 from league.models.policy import PolicySpec, initial_weights
 from league.runtime import ResourceSettings, ray_session
@@ -180,3 +180,16 @@ def test_a_loss_that_is_no_number_is_an_arithmetic_error_that_names_the_player(g
     assert "\n" not in str(cause)
     assert group.state("main-1").updates == 0
     assert all(torch.isfinite(tensor).all() for tensor in group.state("main-1").weights.values())
+
+
+@pytest.mark.slow
+def test_learners_whose_process_dies_fail_the_run_in_one_sentence(ray, make_episodes):
+    group = RayLearnerGroup(*LEARNING)
+    group.submit("main-0", make_episodes([10] * 8))
+    collect(group, 1)
+    ray.kill(group._actors[0])
+    group.submit("main-0", make_episodes([10] * 8))
+    with pytest.raises(LearnersLost, match="go on with --resume"):
+        collect(group, 1)
+    with pytest.raises(LearnersLost):
+        group.state("main-1")
