@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from league.learning.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
 from league.learning.shards import plan_shards
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
-from league.runtime import ray_session
+from league.runtime import check_resources, ray_session
 
 if TYPE_CHECKING:  # config knows train, not the other way round
     from league.config import Settings
@@ -75,10 +75,13 @@ def train(
 
     `resume` goes on with what the folder holds; without it the folder must not exist yet. Ctrl-C
     once stops cleanly with everything saved. Raises StorageError for a folder that cannot be
-    used, ResumeRefused for settings that do not fit what it holds; nothing is written then.
+    used, ResumeRefused for settings that do not fit what it holds, Mistake for resources that are
+    not there; nothing is written then.
     """
-    from league.session import Session, open_archive
+    from league.resume import open_archive
+    from league.session import Session
 
+    check_resources(settings.resources, settings.runners)
     with (
         open_archive(settings, run, resume) as archive,
         _engine(settings) as (runners, learners),

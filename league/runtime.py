@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import os
 from collections.abc import Iterator
 
 import psutil
 from pydantic import BaseModel, ConfigDict, Field
+
+from storage.errors import Mistake
 
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
 
@@ -29,6 +32,21 @@ class ResourceSettings(BaseModel):
 def available_cpus() -> int:
     """Cores this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_resources(settings: ResourceSettings, runners: int) -> None:
+    """Raise Mistake for what this machine cannot give. A cluster that is joined answers for itself."""
+    if runners and importlib.util.find_spec("ray") is None:
+        raise Mistake(f"runners is {runners}, but ray is not installed; install ray, or set runners to 0")
+    if settings.gpus and settings.address is None:
+        import torch
+
+        found = torch.cuda.device_count()
+        if found < settings.gpus:
+            raise Mistake(
+                f"resources.gpus is {settings.gpus}, but torch sees {found} here, expected no more "
+                "than that; lower it, or join a cluster that has them (resources.address)"
+            )
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import itertools
 import time
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +25,6 @@ from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.archive import Archive
 from storage.blobs import map_tensors
-from storage.errors import Mistake
 from storage.records import (
     MAIN,
     Bot,
@@ -44,10 +42,6 @@ if TYPE_CHECKING:  # config knows the parts, not the other way round
     from league.config import Settings
 
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
-
-
-class ResumeRefused(Mistake):
-    """The settings do not fit the run that is to go on."""
 
 
 @dataclass(slots=True)
@@ -173,9 +167,7 @@ class Session:
         if saved is None:
             return
         tensors, meta = saved
-        weights = {k.removeprefix("weights/"): t for k, t in tensors.items() if k.startswith("weights/")}
-        moments = {k.removeprefix("optimizer/"): t for k, t in tensors.items() if k.startswith("optimizer/")}
-        state = LearnerState(weights, moments, int(meta["updates"]), int(meta["env_steps"]))
+        state = LearnerState.from_tensors(tensors, int(meta["updates"]), int(meta["env_steps"]))
         self.learners.load_state(name, state)
         member.updates, member.env_steps = state.updates, state.env_steps
         member.reset_at = int(meta["reset_at"])
@@ -359,8 +351,6 @@ class Session:
         name = member.player.player
         state = self.learners.state(name)
         member.updates, member.env_steps = state.updates, state.env_steps
-        tensors = {f"weights/{key}": tensor for key, tensor in state.weights.items()}
-        tensors |= {f"optimizer/{key}": tensor for key, tensor in state.optimizer.items()}
         meta = {
             "updates": state.updates,
             "env_steps": state.env_steps,
@@ -368,7 +358,7 @@ class Session:
             "generation": member.generation,
             "seconds": self.seconds(),
         }
-        self.archive.save_learner(name, tensors, meta)
+        self.archive.save_learner(name, state.to_tensors(), meta)
         return state
 
     def _report_updates(self) -> None:
@@ -382,34 +372,3 @@ class Session:
             self.archive.append_updates(rows)
         self._unreported = {}
         self._reported = time.monotonic()
-
-
-def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
-    """A new archive at `run`, or with `resume` the one that is there.
-
-    Raises StorageError when the folder cannot be used, ResumeRefused when the settings ask for
-    another game, network or set of players than the run was begun with.
-    """
-    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
-    if not resume:
-        return Archive.create(run, settings.to_yaml(), row)
-    archive = Archive.open(run)
-    try:
-        before = archive.config()
-        now = settings.model_dump(mode="json")
-        for part, remedy in (("env", "game"), ("policy", "network"), ("seed", "seed")):
-            if before.get(part) != now[part]:
-                raise ResumeRefused(
-                    f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "
-                    f"a run keeps its {remedy}: start a new run, or give the old settings"
-                )
-        if before.get("league", {}).get("players") != now["league"]["players"]:
-            raise ResumeRefused(
-                f"{run}: league.players is {now['league']['players']}, the run was begun with "
-                f"{before.get('league', {}).get('players')}; a run keeps its players"
-            )
-        archive.begin_session(row, settings.to_yaml())
-    except BaseException:
-        archive.close()
-        raise
-    return archive

@@ -100,12 +100,13 @@ def test_rules_are_pure():
 def test_nothing_below_the_loop_holds_an_archive_or_imports_upwards():
     for part in (*PARTS, "episode"):
         for path in files_of(f"league.{part}"):
-            for name in ("storage.archive", "league.loop", "league.session", "league.config", "league.cli"):
-                assert not uses(path, name), f"{path.name} imports {name}"
+            for name in ("loop", "resume", "session", "config", "cli"):
+                assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
+            assert not uses(path, "storage.archive"), f"{path.name} imports storage.archive"
 
 
 def test_the_loop_and_the_tournament_do_not_import_the_config_or_the_command_line():
-    for name in ("loop", "session", "tournament"):
+    for name in ("loop", "resume", "session", "tournament"):
         (path,) = files_of(f"league.{name}")
         assert not uses(path, "league.config")
         assert not uses(path, "league.cli")

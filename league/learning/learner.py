@@ -62,6 +62,22 @@ class LearnerState:
     updates: int
     env_steps: int
 
+    def to_tensors(self) -> dict[str, Tensor]:
+        """Weights and moments in one mapping, to be stored; `from_tensors` takes them apart again."""
+        return {
+            f"{part}/{name}": tensor
+            for part, tensors in (("weights", self.weights), ("optimizer", self.optimizer))
+            for name, tensor in tensors.items()
+        }
+
+    @staticmethod
+    def from_tensors(tensors: Mapping[str, Tensor], updates: int, env_steps: int) -> LearnerState:
+        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}}
+        for key, tensor in tensors.items():
+            part, name = key.split("/", 1)
+            parts[part][name] = tensor
+        return LearnerState(parts["weights"], parts["optimizer"], updates, env_steps)
+
 
 class Learner:
     """Learns one player's policy from its episodes.

@@ -1,0 +1,47 @@
+"""Opening a run to train it: a new folder, or the one that is there and may go on with these settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from storage.archive import Archive
+from storage.errors import Mistake
+
+if TYPE_CHECKING:  # config knows the parts, not the other way round
+    from league.config import Settings
+
+
+class ResumeRefused(Mistake):
+    """The settings do not fit the run that is to go on."""
+
+
+def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
+    """A new archive at `run`, or with `resume` the one that is there.
+
+    Raises StorageError when the folder cannot be used, ResumeRefused when the settings ask for
+    another game, network or set of players than the run was begun with.
+    """
+    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
+    if not resume:
+        return Archive.create(run, settings.to_yaml(), row)
+    archive = Archive.open(run)
+    try:
+        before = archive.config()
+        now = settings.model_dump(mode="json")
+        for part, remedy in (("env", "game"), ("policy", "network"), ("seed", "seed")):
+            if before.get(part) != now[part]:
+                raise ResumeRefused(
+                    f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "
+                    f"a run keeps its {remedy}: start a new run, or give the old settings"
+                )
+        if before.get("league", {}).get("players") != now["league"]["players"]:
+            raise ResumeRefused(
+                f"{run}: league.players is {now['league']['players']}, the run was begun with "
+                f"{before.get('league', {}).get('players')}; a run keeps its players"
+            )
+        archive.begin_session(row, settings.to_yaml())
+    except BaseException:
+        archive.close()
+        raise
+    return archive
