@@ -8,11 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Linear(BaseModel):
-    """From `start` to `end` as the run goes from its beginning to its stop, in a straight line."""
+    """From `start` at the run's beginning to `end`, in a straight line, and `end` from there on."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     start: float = Field(gt=0, allow_inf_nan=False, description="Value at the beginning of the run")
-    end: float = Field(ge=0, allow_inf_nan=False, description="Value when the run stops")
+    end: float = Field(ge=0, allow_inf_nan=False, description="Value at the end of the line")
+    until: float = Field(default=1.0, gt=0, le=1, description="Part of the run after which `end` is reached")
 
 
 Schedule = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Linear
@@ -21,5 +22,6 @@ Schedule = Annotated[float, Field(ge=0, allow_inf_nan=False)] | Linear
 def value_at(schedule: float | Linear, progress: float) -> float:
     """The value at `progress`, the part of the run that is done, in [0, 1]."""
     if isinstance(schedule, Linear):
-        return schedule.start + (schedule.end - schedule.start) * min(max(progress, 0.0), 1.0)
+        along = min(max(progress / schedule.until, 0.0), 1.0)
+        return schedule.start + (schedule.end - schedule.start) * along
     return schedule

@@ -16,9 +16,20 @@ def test_a_line_goes_from_start_to_end_and_stays_there():
     assert [value_at(line, progress) for progress in (0.0, 0.5, 1.0, 1.3)] == [1.0, 0.75, 0.5, 0.5]
 
 
+def test_a_line_may_end_before_the_run_does():
+    line = Linear(start=1.0, end=0.0, until=0.5)
+    assert [value_at(line, progress) for progress in (0.0, 0.25, 0.5, 0.9)] == [1.0, 0.5, 0.0, 0.0]
+
+
 def test_settings_take_either_and_refuse_nonsense():
     assert LearnerSettings(lr={"start": 1e-3, "end": 0}).lr == Linear(start=1e-3, end=0.0)
-    for wrong in (-1e-3, {"start": 1e-3}, {"start": 1e-3, "end": -1.0}, float("nan")):
+    for wrong in (
+        -1e-3,
+        {"start": 1e-3},
+        {"start": 1e-3, "end": -1.0},
+        {"start": 1, "end": 0, "until": 2},
+        float("nan"),
+    ):
         with pytest.raises(ValidationError):
             LearnerSettings(lr=wrong)
 
