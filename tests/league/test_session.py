@@ -264,52 +264,56 @@ def kill_tree(process):
 
 
 def facts_on_disk(run: Path):
-    matches, snapshots, decisions = [], [], []
-    for frame in read_frames(run / "ledger"):
-        if "matches" in frame.tables:
-            matches += frame.tables["matches"]["match_id"].to_pylist()
-        if "snapshots" in frame.tables:
-            snapshots += frame.tables["snapshots"]["snapshot_id"].to_pylist()
-        if "decisions" in frame.tables:
-            decisions += frame.tables["decisions"]["seq"].to_pylist()
-    return matches, snapshots, decisions
+    """Ids of all acknowledged matches and snapshots, seqs of all decisions, in the order of the ledger."""
+    columns = {"matches": "match_id", "snapshots": "snapshot_id", "decisions": "seq"}
+    found = {name: [np.zeros(0, object)] for name in columns}
+    for frame in read_frames(run / "ledger", tables=tuple(columns)):
+        for name, table in frame.tables.items():
+            found[name].append(table[columns[name]].to_numpy())
+    return tuple(np.concatenate(parts) for parts in found.values())
+
+
+def check_nothing_lost_or_repeated(before, after):
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_array_equal(new[: len(old)], old)
+        assert len(np.unique(new.astype(str))) == len(new)
+
+
+def ledger_bytes(run: Path) -> int:
+    return sum(path.stat().st_size for path in run.glob("ledger/*.journal"))
 
 
 @pytest.mark.slow
 def test_a_run_killed_five_times_at_random_loses_nothing_and_repeats_nothing(tmp_path):
     rng = random.Random(7)
     run, config = tmp_path / "run", tmp_path / "tiny.yaml"
-    settings = tiny("tic_tac_toe", runners=1, stop={"minutes": 10}, storage={"save_seconds": 1})
+    settings = tiny("tic_tac_toe", runners=1, stop={"env_steps": 10**9}, storage={"save_seconds": 1})
     config.write_text(json.dumps(settings))
     command = [sys.executable, "-m", "league.cli", "train", str(config), "--run", str(run)]
-    known = ([], [], [])
+    known = (np.zeros(0), np.zeros(0), np.zeros(0))
     for attempt in range(5):
+        size = ledger_bytes(run)
         with (tmp_path / f"log-{attempt}").open("w") as log:
             started = psutil.Popen(
                 command + ["--resume"] * run.exists(), stdout=log, stderr=log, start_new_session=True
             )
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:  # until it has recorded something new
-            assert started.is_running(), (tmp_path / f"log-{attempt}").read_text()
-            if (run / "ledger").exists() and len(facts_on_disk(run)[0]) > len(known[0]):
-                break
-            time.sleep(0.1)
+        deadline = time.monotonic() + 120
+        while ledger_bytes(run) < size + 50_000:  # until it has recorded something new
+            assert started.poll() is None, (tmp_path / f"log-{attempt}").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         time.sleep(rng.uniform(0.0, 3.0))
         acknowledged = facts_on_disk(run)
         kill_tree(started)
+        check_nothing_lost_or_repeated(known, acknowledged)
         known = facts_on_disk(run)
-        for before, after in zip(acknowledged, known, strict=True):
-            assert after[: len(before)] == before
-            assert len(set(after)) == len(after)
+        check_nothing_lost_or_repeated(acknowledged, known)
     assert len(known[1]) > 5
     settings["stop"] = {"env_steps": 1}
     settings["runners"] = 0
     config.write_text(json.dumps(settings))
     league.train(settings, run, resume=True)
-    last = facts_on_disk(run)
-    for before, after in zip(known, last, strict=True):
-        assert after[: len(before)] == before
-        assert len(set(after)) == len(after)
+    check_nothing_lost_or_repeated(known, facts_on_disk(run))
     test_ratings_equal_a_replay_of_the_ledger(run, analysis.open_run(run))
     reader = open_reader(run)
     for snapshot in reader.snapshots():
