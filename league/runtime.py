@@ -58,6 +58,8 @@ def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
     """
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its warning of a coming default
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # a failure reaches the user once, through whoever asks for the result; Ray would print the others' too
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     import ray
 
     if settings.address is not None:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 
 import pyarrow.parquet
@@ -533,14 +534,12 @@ def test_a_game_that_breaks_its_promises_fails_its_check(league_command, tmp_pat
     assert "FAILED" in {check["result"] for check in json.loads(done.stdout)}
 
 
-def test_help_answers_without_loading_torch(league_command):
-    began = time.monotonic()
-    done = league_command("--help")
-    assert done.returncode == 0
-    assert "tournament" not in done.stderr
+def test_help_names_every_command_and_loads_no_torch():
+    code = "import sys; sys.modules['torch'] = None; from league.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
     for command in ("train", "ratings", "compare", "sql", "snapshots", "config", "envs"):
         assert command in done.stdout
-    assert time.monotonic() - began < 3.0
 
 
 # ---------------------------------------------------------------- failures
