@@ -10,20 +10,26 @@ The loop of whoever plays:
 
 A game fills the underscored methods; this class keeps what is the same for all: which slots are
 active, step limits, rewards to every seat, and forfeits for illegal actions.
+
+Seats see a Box, or a Dict of Boxes, whose parts travel packed into one row. They act in a Discrete
+space (a choice), a MultiDiscrete one (several choices at once), or a bounded flat Box (real numbers).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from league.envs.spaces import ActionSpec, ObservationSpec, pack
 from storage.records import EndReason
+
+BOUND_TOLERANCE = 1e-6  # by which a real number may miss its bounds, relative to a bound above 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +38,8 @@ class Decisions:
 
     slot: npt.NDArray[np.int64]  # [n]
     seat: npt.NDArray[np.int64]  # [n]
-    observation: npt.NDArray  # [n, *observation_space.shape]
-    mask: npt.NDArray[np.bool_]  # [n, num_actions]; at least one True per row
+    observation: npt.NDArray  # [n, *observation_spec.shape]
+    mask: npt.NDArray[np.bool_]  # [n, action_spec.mask_width]; at least one True for each choice
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -45,7 +51,7 @@ class Transition:
 
     rewards: npt.NDArray[np.float32]  # [num_slots, num_seats]: of this step, to every seat
     ended: npt.NDArray[np.int64]  # [k] slots whose match ended
-    truncated: npt.NDArray[np.bool_]  # [k]: cut by the step limit (False: terminated)
+    truncated: npt.NDArray[np.bool_]  # [k]: cut short (False: terminated); `was_cut` says whose part
     reason: npt.NDArray[np.int8]  # [k], values of EndReason
     forfeited: npt.NDArray[np.bool_]  # [k, num_seats]: seats that forfeited
 
@@ -58,8 +64,8 @@ class BatchedGame(ABC):
 
     id: ClassVar[str]
     num_seats: int
-    observation_spaces: tuple[gymnasium.spaces.Box, ...]  # one per seat
-    action_spaces: tuple[gymnasium.spaces.Discrete, ...]  # one per seat
+    observation_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat
+    action_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat; their actions are shaped alike
     loss_reward: float = -1.0  # the lowest return a seat can get; what a forfeit costs
     draw_possible: bool = True
 
@@ -75,6 +81,18 @@ class BatchedGame(ABC):
         self.shared_spaces = all(o == self.observation_spaces[0] for o in self.observation_spaces) and all(
             a == self.action_spaces[0] for a in self.action_spaces
         )
+        try:
+            self.observation_specs = tuple(ObservationSpec.from_space(o) for o in self.observation_spaces)
+            self.action_specs = tuple(ActionSpec.from_space(a) for a in self.action_spaces)
+        except ValueError as error:
+            raise ValueError(f"{self.id}: {error}") from None
+        if len({(a.kind, a.shape) for a in self.action_specs}) > 1:
+            raise ValueError(
+                f"{self.id}: action spaces are {self.action_spaces}, expected actions of one kind and shape "
+                "for all seats"
+            )
+        self._action_shape, self._action_dtype = self.action_specs[0].shape, self.action_specs[0].dtype
+        self._shows_parts = any(o.parts for o in self.observation_specs)
         self._due: list[Decisions] = []
         self._rewards = np.zeros((num_slots, self.num_seats), dtype=np.float32)
         self._returns = np.zeros((num_slots, self.num_seats), dtype=np.float32)  # up to the last step
@@ -101,11 +119,18 @@ class BatchedGame(ABC):
             groups = [(slot, seat)] if len(slot) else []
         else:
             groups = [(slot[seat == s], seat[seat == s]) for s in range(self.num_seats) if (seat == s).any()]
-        self._due = [Decisions(i, s, self.observe(i, s), self.legal(i, s)) for i, s in groups]
+        self._due = [Decisions(i, s, self.look(i, s), self.legal(i, s)) for i, s in groups]
         return self._due
 
-    def step(self, actions: Sequence[npt.NDArray[np.int64]]) -> Transition:
-        """Take one action for each decision of the last `due`, block by block.
+    def look(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        """What these seats see now, as one array [n, *observation_spec.shape]: `observe`, packed."""
+        observation = self.observe(slot, seat)
+        if self._shows_parts and isinstance(observation, Mapping):
+            return pack(observation, self.observation_specs[int(seat[0]) if len(seat) else 0])
+        return observation  # type: ignore[return-value]  # only dict spaces have parts
+
+    def step(self, actions: Sequence[npt.NDArray]) -> Transition:
+        """Take one action for each decision of the last `due`, block by block: [n, *action_spec.shape].
 
         An illegal action is no error: its match ends, and the offender's return is `loss_reward`.
         Raises ValueError when the actions do not answer the decisions one by one.
@@ -113,17 +138,17 @@ class BatchedGame(ABC):
         blocks = self._due
         if not blocks:
             raise ValueError(f"{self.id}: no decisions are open; call due() before every step()")
-        found, expected = [np.shape(a) for a in actions], [b.slot.shape for b in blocks]
+        found, expected = [np.shape(a) for a in actions], [b.slot.shape + self._action_shape for b in blocks]
         if found != expected:
             raise ValueError(f"{self.id}: actions are shaped {found}, the due decisions {expected}")
         if len(blocks) == 1:
-            slot, seat, action = blocks[0].slot, blocks[0].seat, np.asarray(actions[0], dtype=np.int64)
-            allowed = _is_legal(blocks[0].mask, action)
+            slot, seat = blocks[0].slot, blocks[0].seat
+            action, allowed = self._read(blocks[0], actions[0])
         else:
             slot = np.concatenate([b.slot for b in blocks])
             seat = np.concatenate([b.seat for b in blocks])
-            action = np.concatenate(list(actions)).astype(np.int64)
-            allowed = np.concatenate([_is_legal(b.mask, a) for b, a in zip(blocks, actions, strict=True)])
+            read = [self._read(b, a) for b, a in zip(blocks, actions, strict=True)]
+            action, allowed = (np.concatenate(column) for column in zip(*read, strict=True))
             order = np.lexsort((seat, slot))
             slot, seat, action, allowed = slot[order], seat[order], action[order], allowed[order]
         self.env_steps += np.bincount(slot, minlength=self.num_slots).astype(np.int32)
@@ -151,6 +176,21 @@ class BatchedGame(ABC):
             self._rewards, ended, self._truncated[ended], self._reason[ended], self._forfeited[ended]
         )
 
+    def _read(self, block: Decisions, action: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray[np.bool_]]:
+        """The actions as the game takes them, inside their bounds, and which of them are legal."""
+        spec = self.action_specs[0 if self.shared_spaces else int(block.seat[0])]
+        action = np.asarray(action, dtype=self._action_dtype)
+        allowed = is_legal(spec, block.mask, action)
+        if spec.kind == "continuous":
+            action = np.clip(action, *spec.bounds())
+        return action, allowed
+
+    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Of matches that were just truncated: whose part was cut short [n]. A seat that had come to an
+        end of its own before, in a game that knows such, was terminated.
+        """
+        return np.ones(len(slot), dtype=np.bool_)
+
     def _forfeit(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
         """End these matches. Whatever was won or lost before, an offender's return becomes the loss
         reward, and the others share what the offenders lose.
@@ -165,8 +205,11 @@ class BatchedGame(ABC):
         self._reason[slot] = EndReason.ILLEGAL_ACTION
 
     @abstractmethod
-    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        """What these seats see now: [n, *shape]. The seats share their observation space.
+    def observe(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
+    ) -> npt.NDArray | Mapping[str, npt.NDArray]:
+        """What these seats see now: [n, *shape], or for a Dict space the parts by name, [n, *shape] each.
+        The seats share their observation space.
 
         Seats that need not act may be asked too, also of a match that was just truncated: what
         they saw last is what the value of its unplayed rest is estimated from.
@@ -174,7 +217,9 @@ class BatchedGame(ABC):
 
     @abstractmethod
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which actions these seats may take now: [n, num_actions]."""
+        """Which actions these seats may take now. Discrete: [n, num_actions]. MultiDiscrete: the choices
+        side by side, [n, sum of their sizes]; every combination of legal choices is legal. Box: [n, 0].
+        """
 
     @abstractmethod
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None: ...
@@ -184,16 +229,27 @@ class BatchedGame(ABC):
         """(slot, seat) of every decision due in the active slots, ordered by slot, then seat."""
 
     @abstractmethod
-    def _play(
-        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
-    ) -> None:
-        """Apply legal actions, ordered by slot, then seat, all that are due in a slot together.
+    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+        """Apply legal actions [n, *shape], ordered by slot, then seat, all due in a slot together.
 
         Write `self._rewards[slot, seat]` (all zero before) for every seat that gained or lost, mark
-        finished slots in `self._over`. `self.env_steps` counts these actions already.
+        finished slots in `self._over`. `self.env_steps` counts these actions already. A game with a
+        time limit of its own marks what it cuts in `self._truncated` too, with the reason STEP_LIMIT;
+        one that cannot go on with a match says CRASH.
         """
 
 
-def _is_legal(mask: npt.NDArray[np.bool_], action: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    inside = (action >= 0) & (action < mask.shape[1])
-    return inside & mask[np.arange(len(action)), np.where(inside, action, 0)]
+def is_legal(spec: ActionSpec, mask: npt.NDArray[np.bool_], action: npt.NDArray) -> npt.NDArray[np.bool_]:
+    """Which of the actions [n, *shape] may be taken, by the masks [n, mask_width]: [n]."""
+    if spec.kind == "discrete":
+        inside = (action >= 0) & (action < mask.shape[1])
+        return inside & mask[np.arange(len(action)), np.where(inside, action, 0)]
+    if spec.kind == "multi_discrete":
+        sizes = np.array(spec.sizes)
+        inside = (action >= 0) & (action < sizes)
+        column = np.where(inside, action, 0) + np.cumsum(sizes) - sizes
+        return np.logical_and.reduce(inside & np.take_along_axis(mask, column, axis=1), axis=1)
+    low, high = np.array(spec.low), np.array(spec.high)
+    slack = BOUND_TOLERANCE * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
+    within = (action >= low - slack) & (action <= high + slack)  # NaN is neither
+    return np.logical_and.reduce(within, axis=1)

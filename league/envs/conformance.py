@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict
 
 from league.envs import chance, registry
-from league.envs.base import BatchedGame, Decisions, Transition
+from league.envs.base import BatchedGame, Decisions, Transition, is_legal
+from league.envs.spaces import ActionSpec
 from storage.records import EndReason
 
 MAX_DECISIONS = 20_000  # of one match under random play; beyond it, a match is taken to be endless
@@ -67,7 +69,8 @@ class _Turn:
     active: npt.NDArray[np.bool_]  # [num_slots], before the step
     steps: npt.NDArray[np.int64]  # [num_slots], decisions of these matches, this step included
     blocks: list[Decisions]
-    actions: list[npt.NDArray[np.int64]]
+    shown: list[Any]  # by block, what `observe` gave: an array, or the parts of a dict space
+    actions: list[npt.NDArray]
     transition: Transition
     returns: npt.NDArray[np.float64]  # [num_slots, num_seats], this step included
 
@@ -75,7 +78,7 @@ class _Turn:
 def check(
     env_id: str, options: Mapping[str, Any] | None = None, *, seed: int = 0, num_matches: int = 256
 ) -> ConformanceReport:
-    """Check the game `env_id` (a native id or "module:Class") on `num_matches` matches.
+    """Check the game `env_id` (as `registry.make` takes it) on `num_matches` matches.
 
     Raises UnknownEnv or BadOption when there is no such game or option; all that goes wrong inside
     the game is reported as a failed check.
@@ -127,12 +130,13 @@ def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None 
         active = game.active.copy()
         blocks = game.due()
         _expect(any(len(b) for b in blocks), f"{active.sum()} matches are active, but no decision is due")
-        actions = [_choose(b, playing[b.slot], steps[b.slot], spoil) for b in blocks]
+        shown = [game.observe(b.slot, b.seat) if _parts(game, b.seat) else b.observation for b in blocks]
+        actions = [_choose(game, b, playing[b.slot], steps[b.slot], spoil) for b in blocks]
         for block in blocks:
             np.add.at(steps, block.slot, 1)
         transition = game.step(actions)
         returns += transition.rewards
-        yield _Turn(game, playing, active, steps, blocks, actions, transition, returns)
+        yield _Turn(game, playing, active, steps, blocks, shown, actions, transition, returns)
         if steps.max() > MAX_DECISIONS:
             raise _Endless(f"a match goes on after {MAX_DECISIONS} decisions; has the game a step_limit?")
         free = transition.ended[: len(seeds) - started]
@@ -147,16 +151,28 @@ def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None 
 
 
 def _choose(
-    block: Decisions, seeds: npt.NDArray, steps: npt.NDArray, spoil: Spoil | None
-) -> npt.NDArray[np.int64]:
-    counter = (steps * 64 + block.seat)[:, None] * 4096 + np.arange(block.mask.shape[1])
-    noise = chance.bits(seeds[:, None], counter) >> np.uint64(1)  # the lowest legal is above all illegal
-    action = np.where(block.mask, noise.astype(np.int64), -1).argmax(axis=1)
-    if spoil is not None:
-        spoilt = spoil(seeds, steps, block.seat)
-        illegal = np.where(block.mask.all(axis=1), block.mask.shape[1], block.mask.argmin(axis=1))
-        action = np.where(spoilt, np.where(steps % 2 == 0, illegal, -1), action)
-    return action
+    game: BatchedGame, block: Decisions, seeds: npt.NDArray, steps: npt.NDArray, spoil: Spoil | None
+) -> npt.NDArray:
+    """A random legal action for each decision; an illegal one where `spoil` says so."""
+    spec = game.action_specs[int(block.seat[0])]
+    sizes = np.array(spec.sizes, dtype=np.int64)
+    width = block.mask.shape[1] or len(spec.low)
+    counter = (steps * 64 + block.seat)[:, None] * 4096 + np.arange(width)
+    noise = (chance.bits(seeds[:, None], counter) >> np.uint64(1)).astype(np.int64)
+    spoilt = np.zeros(len(block), dtype=np.bool_) if spoil is None else spoil(seeds, steps, block.seat)
+    if spec.kind == "continuous":
+        low, high = np.array(spec.low), np.array(spec.high)
+        drawn = (low + noise / 2.0**63 * (high - low)).astype(np.float32)
+        illegal = np.where(steps % 2 == 0, np.nan, np.float32(high[0] + 1.0 + abs(high[0])))
+        drawn[spoilt, 0] = illegal[spoilt]
+        return drawn
+    valued = np.where(block.mask, noise, -1)  # the lowest legal is above all illegal
+    choices = np.split(valued, np.cumsum(sizes)[:-1], axis=1)
+    drawn = np.stack([choice.argmax(axis=1) for choice in choices], axis=1)
+    first = block.mask[:, : sizes[0]]
+    illegal = np.where(first.all(axis=1), sizes[0], first.argmin(axis=1))
+    drawn[spoilt, 0] = np.where(steps % 2 == 0, illegal, -1)[spoilt]
+    return drawn.reshape(len(block), *spec.shape)
 
 
 def _play(build: Build, seeds: npt.NDArray, num_slots: int, spoil: Spoil | None = None) -> Story:
@@ -165,10 +181,9 @@ def _play(build: Build, seeds: npt.NDArray, num_slots: int, spoil: Spoil | None 
     for turn in _turns(build(num_slots, {}), seeds, spoil):
         for block, actions in zip(turn.blocks, turn.actions, strict=True):
             for row, slot in enumerate(block.slot):
-                observation, mask = (zlib.crc32(a[row].tobytes()) for a in (block.observation, block.mask))
-                story[int(turn.seeds[slot])].append(
-                    (int(block.seat[row]), observation, mask, int(actions[row]))
-                )
+                arrays = (block.observation, block.mask, actions)
+                event = (int(block.seat[row]), *(zlib.crc32(a[row].tobytes()) for a in arrays))
+                story[int(turn.seeds[slot])].append(event)
         for slot in np.flatnonzero(turn.active):
             story[int(turn.seeds[slot])].append(tuple(turn.transition.rewards[slot].tolist()))
         ended = turn.transition
@@ -192,13 +207,11 @@ def _declarations(build: Build, seeds: npt.NDArray) -> None:
     game = build(3, {})
     _expect(isinstance(getattr(game, "id", None), str), "the class has no id")
     _expect(game.num_slots == 3, f"num_slots is {game.num_slots} after it was asked for 3")
-    for name, kind in (("observation_spaces", Box), ("action_spaces", Discrete)):
+    for name in ("observation_spaces", "action_spaces"):
         spaces = getattr(game, name, None)
         if not isinstance(spaces, tuple):
             raise _Broken(f"{name} is {spaces!r}, expected a tuple")
         _expect(len(spaces) == game.num_seats, f"{len(spaces)} {name} for {game.num_seats} seats")
-        _expect(all(isinstance(s, kind) for s in spaces), f"{name} are {spaces}, expected {kind.__name__}")
-    _expect(all(s.start == 0 for s in game.action_spaces), "an action space does not start at 0")
     _expect(np.isfinite(game.loss_reward), f"loss_reward is {game.loss_reward}")
     _expect(not game.active.any(), "matches are active before any was started")
 
@@ -214,6 +227,7 @@ def _endings(build: Build, seeds: npt.NDArray) -> None:
         _expect((game.active == still).all(), "`active` is not what was active, less what ended")
         counted = game.env_steps[turn.active], turn.steps[turn.active]
         _expect((counted[0] == counted[1]).all(), f"env_steps {counted[0]} after {counted[1]} decisions")
+        _expect((end.reason != EndReason.CRASH).all(), "a match crashed")
         limited = end.reason == EndReason.STEP_LIMIT
         _expect((limited == end.truncated).all(), "truncated and the reason STEP_LIMIT do not go together")
         _expect((limited | (end.reason == EndReason.FINISHED)).all(), "legal play ended for another reason")
@@ -236,26 +250,52 @@ def _decisions(build: Build, seeds: npt.NDArray) -> None:
 
 def _observations(build: Build, seeds: npt.NDArray) -> None:
     for turn in _turns(build(16, {}), seeds):
-        for block in turn.blocks:
-            _expect_inside(turn.game, block.seat, block.observation)
+        for block, shown in zip(turn.blocks, turn.shown, strict=True):
+            _expect_seen(turn.game, block.seat, shown)
 
 
-def _expect_inside(game: BatchedGame, seat: npt.NDArray, observation: npt.NDArray) -> None:
+def _parts(game: BatchedGame, seat: npt.NDArray) -> Mapping[str, gymnasium.Space[Any]]:
+    """The parts of what these seats see, by name; none if it is a plain array."""
     space = game.observation_spaces[int(seat[0])]
-    shape = (len(seat), *space.shape)
-    _expect(observation.shape == shape, f"observations are shaped {observation.shape}, expected {shape}")
-    _expect(observation.dtype == space.dtype, f"observations are {observation.dtype}, expected {space.dtype}")
-    inside = (observation >= space.low) & (observation <= space.high)
-    _expect(inside.all(), f"an observation holds {observation[~inside][:1]}, outside of its space")
+    return space.spaces if isinstance(space, Dict) else {}
+
+
+def _expect_seen(game: BatchedGame, seat: npt.NDArray, seen: Any) -> None:
+    """What these seats see lies in their space, part by part."""
+    parts = _parts(game, seat)
+    if not parts:
+        _expect_inside(game.observation_spaces[int(seat[0])], len(seat), seen, "")
+        return
+    if not isinstance(seen, Mapping) or set(seen) != set(parts):
+        found = sorted(seen) if isinstance(seen, Mapping) else type(seen).__name__
+        raise _Broken(f"observations are {found}, expected a dict of {sorted(parts)}")
+    for name, part in parts.items():
+        _expect_inside(part, len(seat), seen[name], f" '{name}'")
+
+
+def _expect_inside(space: gymnasium.Space[Any], n: int, seen: npt.NDArray, name: str) -> None:
+    shape = (n, *(space.shape or ()))
+    _expect(seen.shape == shape, f"observations{name} are shaped {seen.shape}, expected {shape}")
+    _expect(seen.dtype == space.dtype, f"observations{name} are {seen.dtype}, expected {space.dtype}")
+    if isinstance(space, Box):
+        inside = (seen >= space.low) & (seen <= space.high)
+        _expect(inside.all(), f"an observation{name} holds {seen[~inside][:1]}, outside of its space")
 
 
 def _masks(build: Build, seeds: npt.NDArray) -> None:
     for turn in _turns(build(16, {}), seeds):
         for block in turn.blocks:
-            shape = (len(block), int(turn.game.action_spaces[int(block.seat[0])].n))
+            spec = turn.game.action_specs[int(block.seat[0])]
+            shape = (len(block), spec.mask_width)
             _expect(block.mask.dtype == np.bool_, f"masks are {block.mask.dtype}, expected bool")
             _expect(block.mask.shape == shape, f"masks are shaped {block.mask.shape}, expected {shape}")
-            _expect(block.mask.any(axis=1).all(), "a decision is due that has no legal action")
+            _expect(_has_choice(spec, block.mask).all(), "a decision is due that has no legal action")
+
+
+def _has_choice(spec: ActionSpec, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """[n, number of choices]: whether anything may be chosen there."""
+    first = np.cumsum((0, *spec.sizes[:-1]))
+    return np.logical_or.reduceat(mask, first, axis=1) if spec.sizes else np.ones((len(mask), 0), np.bool_)
 
 
 def _rewards(build: Build, seeds: npt.NDArray) -> None:
@@ -316,9 +356,8 @@ def _forfeits(build: Build, seeds: npt.NDArray) -> None:
         end, game = turn.transition, turn.game
         offended = np.zeros((game.num_slots, num_seats), dtype=np.bool_)
         for block, actions in zip(turn.blocks, turn.actions, strict=True):
-            inside = (actions >= 0) & (actions < block.mask.shape[1])
-            legal = inside & block.mask[np.arange(len(block)), np.where(inside, actions, 0)]
-            offended[block.slot, block.seat] = ~legal
+            spec = game.action_specs[int(block.seat[0])]
+            offended[block.slot, block.seat] = ~is_legal(spec, block.mask, actions)
         slots = np.flatnonzero(offended.any(axis=1))
         _expect(np.isin(slots, end.ended).all(), "a match went on after an illegal action")
         _expect((end.forfeited == offended[end.ended]).all(), "`forfeited` names not the seats that offended")
@@ -333,7 +372,10 @@ def _forfeits(build: Build, seeds: npt.NDArray) -> None:
 
 
 def _step_limit(build: Build, seeds: npt.NDArray) -> None:
-    longest = max(int(turn.steps.max()) for turn in _turns(build(16, {}), seeds))
+    longest, has_its_own = 0, False
+    for turn in _turns(build(16, {}), seeds):
+        longest = max(longest, int(turn.steps.max()))
+        has_its_own |= bool(turn.transition.truncated.any())
     limit = max(1, longest // 2)
     num_cut = 0
     for turn in _turns(build(16, {"step_limit": limit}), seeds):
@@ -345,12 +387,13 @@ def _step_limit(build: Build, seeds: npt.NDArray) -> None:
             (end.truncated == (end.reason == EndReason.STEP_LIMIT)).all(),
             "STEP_LIMIT is not the reason given",
         )
-        _expect((steps[end.truncated] >= limit).all(), "a match was truncated before the limit")
+        late = (steps[end.truncated] >= limit).all() or has_its_own
+        _expect(late, "a match was truncated before the limit")
         cut = end.ended[end.truncated]
         num_cut += len(cut)
         for seat in range(game.num_seats) if len(cut) else ():
             seats = np.full(len(cut), seat)
-            _expect_inside(game, seats, game.observe(cut, seats))
+            _expect_seen(game, seats, game.observe(cut, seats))
         on = game.env_steps[game.active]
         _expect(
             (on < limit).all(), f"a match goes on after {on.max(initial=0)} decisions, step_limit is {limit}"

@@ -1,4 +1,5 @@
-"""Games by id: `make("connect_four", 1024)`, or a user's own class as "module:Class".
+"""Games by id: `make("connect_four", 1024)`, a user's own class as "module:Class", or any gymnasium
+env as "gymnasium:CartPole-v1".
 
 The single place that knows all native games; each is imported only when it is asked for.
 """
@@ -18,9 +19,11 @@ _NATIVE = {
     "connect_four": "league.envs.connect_four:ConnectFour",
     "kuhn_poker": "league.envs.kuhn_poker:KuhnPoker",
     "leduc_poker": "league.envs.leduc_poker:LeducPoker",
+    "recall": "league.envs.recall:Recall",
     "rock_paper_scissors": "league.envs.rock_paper_scissors:RockPaperScissors",
     "tic_tac_toe": "league.envs.tic_tac_toe:TicTacToe",
 }
+_GYMNASIUM = "gymnasium:"
 
 
 class UnknownEnv(Mistake, ValueError):
@@ -37,7 +40,7 @@ def ids() -> list[str]:
 
 
 def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
-    """`num_slots` matches of the game `env_id` (a native id or "module:Class"), none of them started.
+    """`num_slots` matches of the game `env_id`, none of them started.
 
     Raises UnknownEnv, or BadOption for an option that the game does not have or refuses.
     """
@@ -62,11 +65,18 @@ def check_options(env_id: str, options: Mapping[str, Any]) -> None:
 
 
 def game_class(env_id: str) -> type[BatchedGame]:
-    """The class behind a native id or "module:Class". Raises UnknownEnv."""
+    """The class behind a native id, "gymnasium:<id>" or "module:Class". Raises UnknownEnv."""
+    if env_id.startswith(_GYMNASIUM):
+        try:
+            return import_path("league.envs.gymnasium_game:game_of")(env_id.removeprefix(_GYMNASIUM))
+        except LookupError as error:
+            raise UnknownEnv(f"env '{env_id}': {error.args[0]}") from error
     if env_id not in _NATIVE and ":" not in env_id:
         near = difflib.get_close_matches(env_id, _NATIVE, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(ids())}"
-        raise UnknownEnv(f"no env '{env_id}': {remedy} (or 'module:Class' for your own)")
+        raise UnknownEnv(
+            f"no env '{env_id}': {remedy} (or 'module:Class' for your own, 'gymnasium:<id>' for gymnasium's)"
+        )
     try:
         game = import_path(_NATIVE.get(env_id, env_id))
     except ValueError as error:

@@ -3,7 +3,7 @@
 Every match first draws its branch, independently, by the role's shares; then each branch draws
 its opponents. The match type that is recorded is the branch that was played in the end:
 
-    self_play     every seat is the player itself, and all of them learn
+    self_play     every seat is the player itself, and all of them learn; the only one in a game for one
     pfsp          all snapshots, weighted
     forgotten     snapshots of mains that the player now loses to, and strong past main exploiters
     current_main  a main as it plays now
@@ -112,8 +112,13 @@ class Matchmaker:
         env: str,
         seed: int,
     ) -> None:
-        if num_seats < 2:
-            raise ValueError(f"matchmaker: '{env}' has {num_seats} seats, expected at least 2 to pair up")
+        for role, rules in roles.items() if num_seats == 1 else ():
+            others = [name for name, b in rules.opponents.branches.items() if b.share and name != "self_play"]
+            if others:
+                raise ValueError(
+                    f"matchmaker: '{env}' has 1 seat, but {role} draws opponents by {' and '.join(others)}, "
+                    "expected self_play only"
+                )
         self._roles = {role: rules.opponents for role, rules in roles.items()}
         self._env = env
         self._num_seats = num_seats
@@ -256,7 +261,7 @@ class Matchmaker:
             home_seat = rng.integers(others + 1, size=n)
         else:  # alternate along the matches, sorted so that those of one opponent are neighbours
             home_seat = np.empty(n, dtype=np.int64)
-            along = np.lexsort((opponent[:, 0], branch))
+            along = np.lexsort((*opponent.T[:1], branch))  # in a game for one there is no opponent
             home_seat[along] = (rows + rng.integers(others + 1)) % (others + 1)
         seated = np.empty((n, others + 1), dtype=np.int64)
         seated[rows, home_seat] = home

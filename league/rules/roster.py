@@ -102,7 +102,19 @@ class Roster:
         of_role = self._seated_of_role[snapshot.role]
         self._seated_of_role[snapshot.role] = of_role[of_role != index]
 
+    def remove(self, player: str) -> None:
+        """This player trains no more; it keeps its index. Raises ValueError for anything else."""
+        index = self.index(player)
+        found = self._members[index]
+        if not isinstance(found, LivePlayer) or index in self._retired:
+            raise ValueError(f"roster: '{player}' is no player in training; only one of those can be removed")
+        self._retired.add(index)
+        self._players.remove(found)
+        of_role = self._live_of_role[found.role]
+        self._live_of_role[found.role] = of_role[of_role != index]
+
     def is_retired(self, competitor: str) -> bool:
+        """Whether it is seated no more: a retired snapshot, a removed player."""
         return self.index(competitor) in self._retired
 
     @property

@@ -86,7 +86,8 @@ class Standings:
 
     def record(self, results: ResultBatch) -> list[RatingChange]:
         """Fold in M results of any purpose, in order. Returns the new rating of everyone who was
-        rated, by index. Seats of one and the same competitor (self-play) say nothing of anyone.
+        rated, by index. Seats of one and the same competitor (self-play), and games for one, say
+        nothing of anyone.
 
         Raises KeyError for a competitor that was never admitted, ValueError for a draw that
         `draw_probability` rules out; nothing is recorded then.
@@ -95,6 +96,8 @@ class Standings:
             return []
         matches = results.matches
         seated = self._roster.indices(matches.competitors)[matches.seat]
+        if matches.num_seats == 1:
+            return []
         home, away, outcome = pairs_of(results, seated)
         if matches.num_seats == 2:
             played = self.ratings.rate_pairs(home, away, outcome)

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
-from league.envs.base import BatchedGame
+from league.envs.base import BatchedGame, is_legal
 from league.envs.conformance import check_game
 from league.envs.connect_four import ConnectFour
 from league.envs.kuhn_poker import KuhnPoker
 from league.envs.rock_paper_scissors import PAPER, ROCK, RockPaperScissors
+from league.envs.spaces import ActionSpec
 from league.envs.tic_tac_toe import TicTacToe
 from storage.records import EndReason
 
@@ -41,6 +42,52 @@ class Uneven(BatchedGame):
     def _play(self, slot, seat, action):
         self.played.append(np.stack([slot, seat, action], axis=1).tolist())
         self._over[slot] = self.env_steps[slot] >= 9
+
+
+class Dials(BatchedGame):
+    """Two seats turn dials at once for three steps; what they see and how they turn is set from outside."""
+
+    id = "dials"
+    num_seats = 2
+
+    def __init__(self, num_slots, *, takes=None, shows=None, step_limit=None):
+        self.action_spaces = (Box(-2.0, 2.0, (2,), np.float32) if takes is None else takes,) * 2
+        self.observation_spaces = (Box(0, 9, (3,), np.float32) if shows is None else shows,) * 2
+        super().__init__(num_slots, step_limit=step_limit)
+        self.played = []
+        self.rounds, self.seeds = np.zeros((2, num_slots), np.int64)
+
+    def observe(self, slot, seat):
+        space, told = self.observation_spaces[0], self.seeds[slot] % 4 * 2 + seat + 0.5
+        parts = space.spaces if isinstance(space, Dict) else {"": space}
+        seen = {
+            name: np.broadcast_to(told.reshape(-1, *[1] * len(part.shape)), (len(slot), *part.shape)).astype(
+                part.dtype
+            )
+            for name, part in parts.items()
+        }
+        return seen if isinstance(space, Dict) else seen[""]
+
+    def legal(self, slot, seat):
+        mask = np.ones((len(slot), self.action_specs[0].mask_width), np.bool_)
+        mask[:, 1:2] = False
+        return mask
+
+    def _reset(self, slots, seeds):
+        self.rounds[slots] = 0
+        self.seeds[slots] = seeds
+
+    def _turn(self):
+        slot = np.flatnonzero(self.active)
+        return np.repeat(slot, 2), np.tile(np.arange(2), len(slot))
+
+    def _play(self, slot, seat, action):
+        self.played.append(action.copy())
+        self.rounds[slot[::2]] += 1
+        self._over[slot] = self.rounds[slot] == 3
+
+
+PARTS = Dict({"board": Box(0, 9, (2, 2), np.uint8), "speed": Box(-9.0, 9.0, (1,), np.float32)})
 
 
 def start(game):
@@ -159,3 +206,89 @@ def test_actions_that_are_not_one_for_each_decision_are_refused():
 def test_no_slots_and_no_steps_are_refused(arguments):
     with pytest.raises(ValueError, match="expected at least 1"):
         TicTacToe(**arguments)
+
+
+# ---------------------------------------------------------------- spaces
+
+
+@pytest.mark.parametrize("takes", [Box(-2.0, 2.0, (2,), np.float32), MultiDiscrete([3, 2]), Discrete(4)])
+@pytest.mark.parametrize("shows", [PARTS, Box(0, 9, (2, 3, 3), np.float32)])
+def test_games_of_every_kind_of_space_keep_every_promise(takes, shows):
+    results = check_game(lambda n, more: Dials(n, takes=takes, shows=shows, **more), num_matches=40)
+    assert [r for r in results if not r.passed] == []
+
+
+def test_the_parts_of_a_dict_observation_are_packed_into_one_row():
+    game = Dials(2, shows=PARTS)
+    (block,) = start(game)
+    assert block.observation.dtype == np.float32
+    assert block.observation.tolist() == [[n, n, n, n, n + 0.5] for n in range(4)]
+    looked = game.look(np.array([1]), np.array([0]))
+    np.testing.assert_array_equal(looked, block.observation[2:3])
+
+
+def test_real_numbers_are_kept_inside_their_bounds_by_a_hair():
+    game = Dials(1)
+    start(game)
+    over = np.float32(2.0) * (1 + np.float32(4e-7))
+    assert over > 2.0
+    transition = game.step([np.array([[over, -2.0], [1.5, 0.25]])])
+    assert len(transition.ended) == 0
+    assert game.played[0].tolist() == [[2.0, -2.0], [1.5, 0.25]]
+    assert game.played[0].dtype == np.float32
+
+
+@pytest.mark.parametrize("illegal", [np.nan, np.inf, -np.inf, 2.1, -2.00001])
+def test_a_number_outside_its_bounds_forfeits(illegal):
+    game = Dials(2)
+    start(game)
+    transition = game.step([np.array([[0, 0], [0, 0], [0, illegal], [0, 0]])])
+    assert transition.ended.tolist() == [1]
+    assert transition.forfeited.tolist() == [[True, False]]
+    assert transition.reason.tolist() == [EndReason.ILLEGAL_ACTION]
+    assert [len(played) for played in game.played] == [2]
+
+
+def test_several_choices_are_legal_if_each_of_them_is():
+    spec = ActionSpec("multi_discrete", (3, 2))
+    mask = np.array([[True, False, True, True, False]] * 8)
+    action = np.array([[0, 0], [2, 0], [1, 0], [0, 1], [3, 0], [-1, 0], [0, 2], [0, -1]])
+    assert is_legal(spec, mask, action).tolist() == [True, True] + [False] * 6
+
+
+def test_actions_of_several_choices_are_asked_for_by_the_row():
+    game = Dials(2, takes=MultiDiscrete([3, 2]))
+    start(game)
+    with pytest.raises(ValueError, match=r"\[\(4,\)\], the due decisions \[\(4, 2\)\]"):
+        game.step([np.zeros(4, int)])
+    transition = game.step([np.array([[0, 1], [2, 0], [1, 0], [0, 0]])])
+    assert transition.forfeited.tolist() == [[True, False]]
+    assert transition.ended.tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("spaces", "message"),
+    [
+        ({"takes": Discrete(3, start=1)}, "dials: action space Discrete"),
+        ({"takes": Box(-np.inf, 1.0, (2,), np.float32)}, "dials: action space Box"),
+        ({"shows": Tuple([Discrete(2)])}, "dials: observation space Tuple"),
+    ],
+)
+def test_spaces_that_nobody_can_see_or_act_in_are_refused(spaces, message):
+    with pytest.raises(ValueError, match=message):
+        Dials(1, **spaces)
+
+
+def test_seats_that_act_in_different_ways_are_refused():
+    class Mixed(Uneven):
+        action_spaces = (Discrete(2), Discrete(2), MultiDiscrete([2, 2]))
+
+    with pytest.raises(ValueError, match=r"uneven: action spaces are .* of one kind and shape"):
+        Mixed(1)
+
+
+def test_all_seats_of_a_truncated_match_were_cut_unless_the_game_knows_better():
+    game = ConnectFour(1, step_limit=1)
+    start(game)
+    game.step([np.array([0])])
+    assert game.was_cut(np.array([0, 0]), np.array([0, 1])).tolist() == [True, True]

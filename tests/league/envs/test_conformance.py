@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Dict, MultiDiscrete
 
 from league.envs import registry
 from league.envs.conformance import check, check_game
@@ -11,6 +11,7 @@ from league.envs.leduc_poker import LeducPoker
 from league.envs.registry import BadOption, UnknownEnv
 from league.envs.rock_paper_scissors import RockPaperScissors
 from league.envs.tic_tac_toe import TicTacToe
+from storage.records import EndReason
 
 
 def failures(game, **options):
@@ -148,6 +149,68 @@ class OneSpaceForTwoSeats(TicTacToe):
     action_spaces = TicTacToe.action_spaces[:1]
 
 
+class InParts(RockPaperScissors):
+    """The same, but what was played and how long it went on are seen apart; two choices make an action."""
+
+    observation_spaces = (
+        Dict({"played": Box(0, 1, (6,), np.float32), "share": Box(0, 1, (), np.float32)}),
+    ) * 2
+    action_spaces = (MultiDiscrete([3, 2]),) * 2
+
+    def observe(self, slot, seat):
+        row = super().observe(slot, seat)
+        return {"played": row[:, :6], "share": row[:, 6]}
+
+    def legal(self, slot, seat):
+        return np.ones((len(slot), 5), np.bool_)
+
+    def _play(self, slot, seat, action):
+        super()._play(slot, seat, action[:, 0])
+
+
+class LosesAPart(InParts):
+    def observe(self, slot, seat):
+        return {"played": super().observe(slot, seat)["played"]}
+
+
+class PartTooLarge(InParts):
+    def observe(self, slot, seat):
+        seen = super().observe(slot, seat)
+        return {**seen, "share": seen["share"] + np.float32(1.5)}
+
+
+class PartOfWrongDtype(InParts):
+    def observe(self, slot, seat):
+        seen = super().observe(slot, seat)
+        return {**seen, "share": seen["share"].astype(np.float64)}
+
+
+class OneChoiceOfNothing(InParts):
+    def legal(self, slot, seat):
+        mask = super().legal(slot, seat)
+        mask[:, 3:] = self._played[slot, None] > 0
+        return mask
+
+
+class Crashes(TicTacToe):
+    def _play(self, slot, seat, action):
+        super()._play(slot, seat, action)
+        crashed = slot[action == 4]
+        self._over[crashed] = True
+        self._reason[crashed] = EndReason.CRASH
+
+
+class HasItsOwnLimit(TicTacToe):
+    """Cuts its matches at the sixth stone; keeps every promise."""
+
+    def _play(self, slot, seat, action):
+        super()._play(slot, seat, action)
+        late = slot[~self._over[slot] & (self.env_steps[slot] == 6)]
+        self._over[late] = True
+        self._truncated[late] = True
+        self._reason[late] = EndReason.STEP_LIMIT
+
+
 @pytest.mark.parametrize(
     ("game", "check_name", "message"),
     [
@@ -170,6 +233,11 @@ class OneSpaceForTwoSeats(TicTacToe):
         (Raises, "decisions", "KeyError: 'the corner'"),
         (ForgivesForfeits, "forfeits", "forfeit"),
         (IgnoresTheLimit, "step limit", "step_limit is 4"),
+        (LosesAPart, "observations", "KeyError: 'share'"),
+        (PartTooLarge, "observations", "an observation 'share' holds [1.5], outside of its space"),
+        (PartOfWrongDtype, "observations", "observations 'share' are float64, expected float32"),
+        (OneChoiceOfNothing, "masks", "no legal action"),
+        (Crashes, "endings", "a match crashed"),
         (OneSpaceForTwoSeats, "declarations", "1 action_spaces for 2 seats"),
     ],
 )
@@ -177,6 +245,11 @@ def test_a_broken_promise_is_found_and_said(game, check_name, message):
     found = failures(game)
     assert check_name in found, found
     assert message in found[check_name]
+
+
+@pytest.mark.parametrize("game", [InParts, HasItsOwnLimit])
+def test_parts_choices_and_limits_of_a_games_own_break_no_promise(game):
+    assert failures(game) == {}
 
 
 def test_one_fault_does_not_fail_the_checks_that_it_does_not_concern():

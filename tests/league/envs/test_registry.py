@@ -16,6 +16,13 @@ def test_every_native_game_is_made_under_its_own_id(env_id):
     assert (game.id, game.num_slots, game.step_limit) == (env_id, 4, 100)
 
 
+def test_gymnasiums_envs_are_games_by_their_prefix():
+    game = registry.make("gymnasium:CartPole-v1", 2, step_limit=100)
+    assert (game.id, game.num_slots, game.num_seats, game.step_limit) == ("gymnasium:CartPole-v1", 2, 1, 100)
+    assert registry.game_class("gymnasium:CartPole-v1") is type(game)
+    assert not any(env_id.startswith("gymnasium") for env_id in registry.ids())
+
+
 def test_options_reach_the_game():
     assert registry.make("rock_paper_scissors", 1, rounds=7).rounds == 7
 

@@ -283,8 +283,22 @@ def test_contradictory_branches_are_refused(branches, message):
         OpponentSettings.model_validate({"branches": branches})
 
 
-def test_a_game_of_one_seat_is_refused():
-    with pytest.raises(ValueError, match="'made-up' has 1 seats, expected at least 2"):
+@pytest.mark.parametrize("seats", ["balanced", "random"])
+def test_a_game_for_one_is_played_alone(make, seats):
+    settings = MatchmakingSettings(seats=seats)
+    maker = matchmaker(with_only(MAIN, self_play={"share": 1.0}), settings, num_seats=1)
+    batch = draw(league(make), "main-0", 50, maker=maker)
+    assert batch.competitors == ("main-0",)
+    assert batch.seat.tolist() == [[0]] * 50
+    assert batch.learning.all()
+    assert of_type(batch, "self_play").all()
+    assert len(np.unique(batch.seed)) == 50
+
+
+def test_opponents_in_a_game_for_one_are_refused():
+    with pytest.raises(
+        ValueError, match="'made-up' has 1 seat, but main draws opponents by pfsp and forgotten"
+    ):
         matchmaker(num_seats=1)
 
 

@@ -57,6 +57,19 @@ def test_self_play_changes_nothing(roster, make):
     assert bits(standings) == before
 
 
+def test_games_for_one_move_no_rating(roster, make):
+    standings = Standings(roster)
+    before = bits(standings)
+    alone = make.results(
+        make.seated(("main-0",), ("random",), ("main-0",)), np.array([[WIN], [FORFEIT], [WIN]])
+    )
+    assert standings.record(alone) == []
+    assert bits(standings) == before
+    assert all(row.win_rate is None for row in standings.leaderboard())
+    with pytest.raises(KeyError, match="stranger"):
+        standings.record(make.results(make.seated(("stranger",)), np.array([[WIN]])))
+
+
 def test_an_unknown_competitor_or_an_impossible_draw_records_nothing(roster, make):
     standings = Standings(roster, RatingSettings(draw_probability=0.0))
     before = bits(standings)

@@ -1,0 +1,60 @@
+"""Recall: a game for one that only memory solves. A cue is shown once, and asked for much later."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs import chance
+from league.envs.base import BatchedGame
+
+
+class Recall(BatchedGame):
+    """Action: a cue. The last of `length` decisions gives +1 if it names the cue that was shown at the
+    first, -1 if it names another; the ones before it change nothing.
+
+    Observation, int8: the cue one-hot at the first step, else zeros (`cues`), and whether the answer
+    is due now (1). The steps between look all the same: nothing tells how many went by.
+    """
+
+    id: ClassVar[str] = "recall"
+    num_seats = 1
+
+    def __init__(
+        self, num_slots: int, *, cues: int = 4, length: int = 20, step_limit: int | None = None
+    ) -> None:
+        for name, found, least in (("cues", cues, 2), ("length", length, 1)):
+            if not isinstance(found, int) or found < least:
+                raise ValueError(f"{self.id}: {name} is {found!r}, expected a whole number, at least {least}")
+        self.observation_spaces = (Box(0, 1, (cues + 1,), np.int8),)
+        self.action_spaces = (Discrete(cues),)
+        super().__init__(num_slots, step_limit=step_limit)
+        self.cues = cues
+        self.length = length
+        self._shown = np.vstack([np.eye(cues, cues + 1), np.zeros(cues + 1)]).astype(np.int8)  # -1: nothing
+        self._cue = np.zeros(num_slots, dtype=np.int64)
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._cue[slots] = chance.below(seeds, 0, self.cues)
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot = np.flatnonzero(self.active)
+        return slot, np.zeros(len(slot), dtype=np.int64)
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        step = self.env_steps[slot]
+        observation = self._shown[np.where(step == 0, self._cue[slot], -1)]
+        observation[:, -1] = step == self.length - 1
+        return observation
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return np.ones((len(slot), self.cues), dtype=np.bool_)
+
+    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+        answered = self.env_steps[slot] == self.length  # this action is counted already
+        right = action == self._cue[slot]
+        self._rewards[slot, 0] = np.where(answered, np.where(right, 1.0, -1.0), 0.0)
+        self._over[slot] = answered

@@ -1,0 +1,308 @@
+"""gymnasium's envs as games: what they show, take, pay and how they end is what they say themselves."""
+
+import logging
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Tuple
+
+from league.envs import registry
+from league.envs.conformance import check
+from league.envs.registry import BadOption, UnknownEnv
+from storage.records import EndReason
+
+
+class Tape(gymnasium.Env):
+    """Counts its steps and writes down what it is told; ends after `length`, raises at action `broken`."""
+
+    made = 0
+
+    def __init__(self, length=5, takes=None, shows=None, broken=None, doomed=False):
+        if length < 0:
+            raise KeyError("length")
+        type(self).made += 1
+        self.length = length
+        self.broken = broken
+        self.doomed = doomed
+        self.action_space = Discrete(3, start=5) if takes is None else takes
+        self.observation_space = Box(-np.inf, np.inf, (2,), np.float64) if shows is None else shows
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.count, self.told = 0, []
+        self.luck = float(self.np_random.random())
+        return self._shown(), {}
+
+    def step(self, action):
+        self.told.append(action)
+        self.count += 1
+        if self.broken is not None and action == self.broken:
+            raise OverflowError("the tape tore")
+        return self._shown(), float(self.count), self.count >= self.length, False, {}
+
+    def _shown(self):
+        if isinstance(self.observation_space, Box):
+            return np.array([self.count, self.luck])
+        self.observation_space.seed(self.count)
+        self.latest = self.observation_space.sample()
+        return self.latest
+
+
+@pytest.fixture
+def tape():
+    """The id of `Tape`, registered for the length of a test."""
+    gymnasium.register("league-tests/Tape-v0", entry_point=Tape)
+    Tape.made = 0
+    yield "gymnasium:league-tests/Tape-v0"
+    del gymnasium.registry["league-tests/Tape-v0"]
+
+
+def make(env_id, num_slots, **options):
+    """A game, and the envs below its slots' seats."""
+    options = {key: value for key, value in options.items() if value is not None}
+    game = registry.make(env_id, num_slots, **options)
+    return game, game._copies._envs
+
+
+def start(game):
+    game.reset(np.arange(game.num_slots), 100 + np.arange(game.num_slots))
+    return game.due()
+
+
+# ---------------------------------------------------------------- promises
+
+
+@pytest.mark.parametrize(
+    ("env_id", "options", "num_matches"),
+    [
+        ("gymnasium:CartPole-v1", {}, 30),
+        ("gymnasium:CartPole-v1", {"seats": 2}, 24),
+        ("gymnasium:Pendulum-v1", {"kwargs": {"max_episode_steps": 12}}, 24),
+    ],
+)
+def test_gymnasiums_own_envs_keep_every_promise(env_id, options, num_matches):
+    report = check(env_id, options, num_matches=num_matches)
+    assert [c for c in report.checks if not c.passed] == []
+
+
+def test_dict_observations_and_many_choices_keep_every_promise(tape):
+    shows = Dict({"seen": Box(0, 255, (2, 3, 3), np.uint8), "mood": Discrete(4)})
+    options = {"seats": 2, "kwargs": {"shows": shows, "takes": MultiDiscrete([2, 3]), "length": 4}}
+    report = check(tape, options, num_matches=20)
+    assert [c for c in report.checks if not c.passed] == []
+
+
+def test_a_match_is_what_gymnasium_plays_from_the_same_seed():
+    game, _ = make("gymnasium:CartPole-v1", 2)
+    (block,) = start(game)
+    original = gymnasium.make("CartPole-v1")
+    seen, _ = original.reset(seed=101)
+    rng, over = np.random.default_rng(0), False
+    while not over:
+        row = int(np.flatnonzero(block.slot == 1)[0])
+        assert block.observation.dtype == np.float32
+        np.testing.assert_array_equal(block.observation[row], seen)
+        actions = rng.integers(2, size=len(block))
+        transition = game.step([actions])
+        seen, reward, over, _, _ = original.step(int(actions[row]))
+        assert transition.rewards[1, 0] == reward
+        assert (1 in transition.ended) == over
+        blocks = game.due()
+        block = blocks[0] if blocks else None
+
+
+# ---------------------------------------------------------------- spaces
+
+
+def test_float64_becomes_float32_and_small_integers_stay(tape):
+    (block,) = start(make(tape, 1)[0])
+    assert block.observation.dtype == np.float32
+    game, _ = make(tape, 1, kwargs={"shows": Box(0, 255, (4, 5, 3), np.uint8)})
+    assert game.observation_spaces == (Box(0, 255, (4, 5, 3), np.uint8),)
+
+
+def test_what_is_no_box_is_flattened_part_by_part(tape):
+    shows = Dict({"place": Discrete(3, start=2), "at": Box(-9, 9, (2,), np.float64)})
+    game, envs = make(tape, 1, kwargs={"shows": shows})
+    (block,) = start(game)
+    latest = envs[0].unwrapped.latest
+    parts = {part.name: part.shape for part in game.observation_specs[0].parts}
+    assert parts == {"place": (3,), "at": (2,)}
+    seen = game.observe(block.slot, block.seat)
+    assert seen["place"].tolist() == [np.eye(3)[latest["place"] - 2].tolist()]
+    np.testing.assert_array_equal(seen["at"][0], latest["at"].astype(np.float32))
+    assert block.observation.shape == (1, 5)
+    game, envs = make(tape, 1, kwargs={"shows": Tuple([Discrete(2), Discrete(3)])})
+    (block,) = start(game)
+    assert block.observation.sum(axis=1).tolist() == [2.0]
+    assert block.observation.shape == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("takes", "given", "told"),
+    [
+        (Discrete(3, start=5), [2], 7),
+        (MultiDiscrete([2, 3]), [[1, 2]], [1, 2]),
+        (MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]), [[1, 2, 3, 4]], [[1, 3], [5, 7]]),
+        (MultiBinary((2, 2)), [[0, 1, 1, 0]], [[0, 1], [1, 0]]),
+        (Box(-2, 2, (2, 1), np.float64), [[0.5, -2]], [[0.5], [-2]]),
+        (Box(0.1, 0.3, (1,), np.float64), [[0.3]], [0.3]),
+    ],
+)
+def test_the_env_is_told_an_action_of_its_own_space(takes, given, told, tape):
+    game, envs = make(tape, 1, kwargs={"takes": takes})
+    start(game)
+    transition = game.step([np.array(given)])
+    assert transition.reason.tolist() == []  # legal, and nothing crashed
+    (action,) = envs[0].unwrapped.told
+    assert takes.contains(action)
+    np.testing.assert_array_equal(action, told)
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"takes": Box(-np.inf, np.inf, (2,), np.float32)}, "action space Box"),
+        ({"takes": Tuple([Discrete(2)])}, "action space Tuple"),
+        ({"shows": Sequence(Discrete(2))}, "observation space Sequence"),
+    ],
+)
+def test_a_space_that_no_seat_can_have_is_refused_by_name(kwargs, message, tape):
+    with pytest.raises(BadOption, match=f"{tape}: {message}"):
+        make(tape, 1, kwargs=kwargs)
+
+
+# ---------------------------------------------------------------- ends
+
+
+def test_time_that_runs_out_truncates_and_an_end_of_its_own_terminates(tape):
+    game, _ = make(tape, 1, kwargs={"max_episode_steps": 2})
+    for length, truncated, reason in ((5, True, EndReason.STEP_LIMIT), (2, False, EndReason.FINISHED)):
+        game._copies._envs[0].unwrapped.length = length
+        start(game)
+        game.step([np.array([0])])
+        game.due()
+        end = game.step([np.array([0])])
+        assert (end.ended.tolist(), end.truncated.tolist()) == ([0], [truncated])
+        assert end.reason.tolist() == [reason]
+        assert game.look(np.array([0]), np.array([0]))[0, 0] == 2.0  # what it saw last
+
+
+def test_a_seat_whose_copy_ended_waits_for_the_others_at_no_reward(tape):
+    game, envs = make(tape, 1, seats=2)
+    (block,) = start(game)
+    assert block.seat.tolist() == [0, 1]
+    assert block.observation[0].tolist() == block.observation[1].tolist()  # the same chance for both
+    envs[0].unwrapped.length = 1
+    transition = game.step([np.array([0, 0])])
+    assert len(transition.ended) == 0
+    returns = transition.rewards.copy()
+    for _ in range(4):
+        (block,) = game.due()
+        assert block.seat.tolist() == [1]
+        transition = game.step([np.array([1])])
+        returns += transition.rewards
+    assert returns.tolist() == [[1.0, 15.0]]
+    assert transition.ended.tolist() == [0]
+    assert transition.truncated.tolist() == [False]
+
+
+@pytest.mark.parametrize("limit", ["of its own", "of the game"])
+def test_only_the_seat_that_was_still_playing_was_cut(limit, tape):
+    own, ours = ({"max_episode_steps": 3}, None) if limit == "of its own" else ({}, 4)
+    game, envs = make(tape, 1, seats=2, kwargs=own, step_limit=ours)
+    start(game)
+    envs[1].unwrapped.length = 1
+    game.step([np.array([0, 0])])
+    for _ in range(2):
+        game.due()
+        transition = game.step([np.array([0])])
+    assert transition.ended.tolist() == [0]
+    assert transition.truncated.tolist() == [True]
+    assert transition.reason.tolist() == [EndReason.STEP_LIMIT]
+    assert game.was_cut(np.array([0, 0]), np.array([0, 1])).tolist() == [True, False]
+
+
+def test_an_env_that_raises_costs_its_match_and_nothing_else(tape, caplog):
+    game, envs = make(tape, 3, kwargs={"broken": 6})
+    start(game)
+    before = game.look(np.array([1]), np.array([0]))
+    broken = envs[1]
+    with caplog.at_level(logging.WARNING):
+        transition = game.step([np.array([0, 1, 2])])
+    assert transition.ended.tolist() == [1]
+    assert transition.reason.tolist() == [EndReason.CRASH]
+    assert transition.truncated.tolist() == [True]  # nobody knows how it would have ended
+    assert transition.forfeited.tolist() == [[False]]
+    assert transition.rewards[:, 0].tolist() == [1.0, 0.0, 1.0]
+    assert game.was_cut(np.array([1]), np.array([0])).tolist() == [True]
+    np.testing.assert_array_equal(game.look(np.array([1]), np.array([0])), before)
+    assert "the tape tore" in caplog.text
+    game.reset(np.array([1]), np.array([7]))
+    assert envs[1] is not broken
+    (block,) = game.due()
+    assert block.slot.tolist() == [0, 1, 2]
+    assert game.step([np.array([0, 0, 0])]).rewards[:, 0].tolist() == [2.0, 1.0, 2.0]
+
+
+def test_an_illegal_action_costs_what_was_said(tape):
+    game, _ = make(tape, 1, loss_reward=-50, kwargs={"takes": Box(-1, 1, (1,), np.float32)})
+    start(game)
+    transition = game.step([np.array([[np.nan]])])
+    assert transition.reason.tolist() == [EndReason.ILLEGAL_ACTION]
+    assert transition.rewards.tolist() == [[-50.0]]
+
+
+def test_envs_are_made_when_they_are_first_needed(tape):
+    game, envs = make(tape, 100, seats=2)
+    assert Tape.made == 1
+    game.reset(np.array([3, 70]), np.array([1, 2]))
+    assert sorted(envs) == [0, 6, 7, 140, 141]
+    game.reset(np.array([3, 70]), np.array([3, 4]))
+    assert Tape.made == 5
+
+
+# ---------------------------------------------------------------- names and options
+
+
+@pytest.mark.parametrize(
+    ("env_id", "message"),
+    [
+        ("gymnasium:CartPoel-v1", "gymnasium has no 'CartPoel-v1': did you mean .*CartPole-v1"),
+        ("gymnasium:CartPole", "did you mean .*CartPole-v"),
+        ("gymnasium:xyzzy", "expected an id such as CartPole-v1"),
+        ("gymnasium:", "expected an id such as CartPole-v1"),
+        ("gymnasium:no_such_module:Game-v0", "module 'no_such_module' cannot be imported"),
+    ],
+)
+def test_a_wrong_id_is_answered_with_the_nearest(env_id, message):
+    with pytest.raises(UnknownEnv, match=message):
+        registry.make(env_id, 1)
+
+
+def test_a_module_that_registers_its_envs_is_imported_first(tmp_path, monkeypatch):
+    (tmp_path / "my_envs.py").write_text(
+        "import gymnasium\n"
+        "gymnasium.register('Mine-v3', entry_point='gymnasium.envs.classic_control:CartPoleEnv')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    game = registry.make("gymnasium:my_envs:Mine-v3", 1)
+    assert game.id == "gymnasium:my_envs:Mine-v3"
+    assert registry.game_class("gymnasium:my_envs:Mine-v3") is type(game)
+    del gymnasium.registry["Mine-v3"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"seat": 2}, "no option 'seat'; its options: seats, kwargs, loss_reward"),
+        ({"seats": 0}, "seats is 0, expected a whole number"),
+        ({"kwargs": 3}, "kwargs is 3, expected the env's own options"),
+        ({"kwargs": {"colour": "red"}}, "failed: TypeError: .*colour"),
+        ({"kwargs": {"length": -1}}, "failed: KeyError: .*length"),
+    ],
+)
+def test_a_wrong_option_is_the_users_mistake(options, message, tape):
+    with pytest.raises(BadOption, match=message):
+        registry.make(tape, 1, **options)
