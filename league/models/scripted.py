@@ -10,19 +10,19 @@ A bot is uniform over the actions it prefers, so its log-probabilities are exact
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
+import itertools
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from league.envs import connect_four, tic_tac_toe
 from league.envs.registry import import_path
+from league.envs.spaces import ActionSpec
+from league.models.actor import Actor, Chosen
 from storage.errors import Mistake
-
-if TYPE_CHECKING:  # the type needs torch, bots do not
-    from league.models.policy import Actor
 
 # (stones, cells that may be filled) -> where filling a cell completes a line; shapes in `_wins`
 Completes = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray[np.bool_]]
@@ -32,35 +32,90 @@ class UnknownBot(Mistake, ValueError):
     """No bot goes by that name or import path, or it cannot play the game."""
 
 
-class ScriptedPolicy(ABC):
-    """Chooses uniformly among the actions it prefers."""
+class ScriptedPolicy(Actor):
+    """Chooses uniformly among the actions it prefers. For games in which an action is one choice."""
 
     @abstractmethod
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Which of the legal actions it takes, at least one a row: [n, num_actions]."""
 
-    def act(
+    def decide(
         self,
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
         greedy: bool = False,
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-        """Observations [n, *shape], masks [n, A] -> actions [n], log-probabilities [n].
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        """An action for each row. `greedy` changes nothing: all that a bot prefers is equally good to it."""
+        action, log_prob = _uniform(self.preferred(observation, mask), rng)
+        return Chosen(action, log_prob, observation, action)
 
-        `greedy` changes nothing: all that a bot prefers is equally good to it.
-        """
-        preferred = self.preferred(observation, mask)
-        noise = rng.random(preferred.shape, dtype=np.float32)
-        action = np.where(preferred, noise, np.float32(-1)).argmax(axis=1)
-        return action, -np.log(preferred.sum(axis=1)).astype(np.float32)
+
+def _uniform(
+    allowed: npt.NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Of each row of `allowed` [n, A] one, with its log-probability."""
+    noise = rng.random(allowed.shape, dtype=np.float32)
+    action = np.where(allowed, noise, np.float32(-1)).argmax(axis=1)
+    return action, -np.log(allowed.sum(axis=1)).astype(np.float32)
 
 
 class RandomBot(ScriptedPolicy):
-    """Any legal action."""
+    """Any legal action, whatever the kind. Without `action` it is one choice."""
+
+    action: ActionSpec | None = None
+
+    def __init__(self, action: ActionSpec | None = None) -> None:
+        self.action = action
 
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         return mask
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        if self.action is None or self.action.kind == "discrete":
+            return super().decide(observation, mask, rng)
+        n = len(observation)
+        log_prob = np.zeros(n, dtype=np.float32)
+        action = np.empty((n, *self.action.shape), dtype=self.action.dtype)
+        if self.action.kind == "multi_discrete":
+            border = np.cumsum((0, *self.action.sizes))
+            for factor, (start, end) in enumerate(itertools.pairwise(border)):
+                action[:, factor], of_factor = _uniform(mask[:, start:end], rng)
+                log_prob += of_factor
+        else:
+            low, high = self.action.bounds()
+            action[:] = np.clip(rng.uniform(low, high, action.shape), low, high)
+            log_prob -= np.log(high.astype(np.float64) - low).sum()
+        return Chosen(action, log_prob, observation, action)
+
+
+class OwnBot(Actor):
+    """A user's bot that has `act(observation, mask, rng, greedy)` and no more."""
+
+    def __init__(self, bot: Any) -> None:
+        self.bot = bot
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        action, log_prob = self.bot.act(observation, mask, rng, greedy)
+        return Chosen(action, log_prob, observation, action)
 
 
 class OnePlyBot(ScriptedPolicy):
@@ -144,8 +199,10 @@ def bots_for(env_id: str) -> list[str]:
     return sorted(["random", *_BOTS.get(env_id, {})])
 
 
-def make_bot(name: str, env_id: str) -> Actor:
+def make_bot(name: str, env_id: str, action: ActionSpec | None = None) -> Actor:
     """The bot `name` for the game `env_id`; "module:Class" is called with `env_id`.
+
+    `action`: what an action of the game is; without it, one choice.
 
     Raises UnknownBot when there is no such bot, or it cannot play the game.
     """
@@ -159,9 +216,9 @@ def make_bot(name: str, env_id: str) -> Actor:
         bot = build(env_id)
         if not callable(getattr(bot, "act", None)):
             raise UnknownBot(f"bot '{name}' is {bot!r}, which has no act(observation, mask, rng, greedy)")
-        return bot
+        return bot if isinstance(bot, Actor) else OwnBot(bot)
     if name == "random":
-        return RandomBot()
+        return RandomBot(action)
     make = _BOTS.get(env_id, {}).get(name)
     if make is None:
         known = any(name in bots for bots in _BOTS.values())

@@ -9,6 +9,7 @@ import pytest
 
 from league.envs import registry
 from league.envs.connect_four import planes
+from league.envs.spaces import ActionSpec
 from league.models.scripted import RandomBot, UnknownBot, bots_for, make_bot
 
 FOURS = [
@@ -24,6 +25,16 @@ class Strict(RandomBot):
     def __init__(self, env_id):
         if env_id != "kuhn_poker":
             raise UnknownBot(f"bot 'strict' cannot play '{env_id}'")
+
+
+class First:
+    """A user's bot that can act and no more."""
+
+    def __init__(self, env_id):
+        self.env_id = env_id
+
+    def act(self, observation, mask, rng, greedy=False):
+        return mask.argmax(1), np.zeros(len(mask), np.float32)
 
 
 def play(env_id, bots, num_matches, seed=0):
@@ -69,6 +80,32 @@ def test_random_is_uniform_over_legal_actions_and_says_so():
     assert counts[1] == 0
     assert np.abs(counts[[0, 2, 3]] - 10_000).max() < 4 * np.sqrt(10_000 * 2 / 3)
     assert log_prob == pytest.approx(np.log(1 / 3))
+
+
+def test_random_is_uniform_over_several_choices_at_once():
+    n = 20_000
+    bot = make_bot("random", "mine:Game", ActionSpec("multi_discrete", (2, 3)))
+    mask = np.tile([True, True, True, False, True], (n, 1))
+    chosen = bot.decide(np.zeros((n, 1)), mask, np.random.default_rng(0))
+    assert (chosen.action.shape, chosen.action.dtype) == ((n, 2), np.int64)
+    joint = np.bincount(3 * chosen.action[:, 0] + chosen.action[:, 1], minlength=6)
+    assert joint[[1, 4]].tolist() == [0, 0]
+    assert np.abs(joint[[0, 2, 3, 5]] - n / 4).max() < 4 * np.sqrt(n * 3 / 16)
+    assert chosen.log_prob == pytest.approx(np.log(1 / 4))
+
+
+def test_random_is_uniform_between_the_bounds():
+    n, action = 20_000, ActionSpec("continuous", low=(0.1, -2.0), high=(0.7, 5.0))
+    drawn, log_prob = make_bot("random", "mine:Game", action).act(
+        np.zeros((n, 1)), np.ones((n, 0), bool), np.random.default_rng(0)
+    )
+    assert (drawn.shape, drawn.dtype) == ((n, 2), np.float32)
+    low, high = np.array(action.low), np.array(action.high)
+    assert ((drawn.astype(np.float64) >= low) & (drawn.astype(np.float64) <= high)).all()
+    unit = (drawn - low) / (high - low)
+    assert np.abs(unit.mean(axis=0) - 0.5).max() < 4 / np.sqrt(12 * n)
+    assert np.abs(unit.std(axis=0) - 1 / np.sqrt(12)).max() < 0.01
+    assert log_prob == pytest.approx(-np.log(0.6 * 7.0))
 
 
 def test_the_same_generator_state_gives_the_same_actions():
@@ -200,3 +237,12 @@ def test_a_users_bot_is_found_by_its_import_path_and_may_refuse_a_game(monkeypat
     assert isinstance(make_bot("my_bots:Strict", "kuhn_poker"), Strict)
     with pytest.raises(UnknownBot, match="cannot play 'tic_tac_toe'"):
         make_bot("my_bots:Strict", "tic_tac_toe")
+
+
+def test_a_users_bot_that_can_only_act_decides_like_all_others(monkeypatch):
+    monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(First=First))
+    bot, observation = make_bot("my_bots:First", "kuhn_poker"), np.zeros((1, 3))
+    chosen = bot.decide(observation, np.array([[False, True]]), np.random.default_rng(0), memory=None)
+    assert chosen.action.tolist() == chosen.raw.tolist() == [1]
+    assert chosen.seen is observation
+    assert (bot.memory_size, bot.wants_reward) == (0, False)

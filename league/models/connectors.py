@@ -1,0 +1,244 @@
+"""Connectors: what happens to an observation on its way from the game to the network.
+
+Each is a frozen record of settings with pure functions; what it must remember of a seat between
+two decisions lies apart, in a row of floats that whoever plays keeps (all zero when a match begins).
+
+    flatten        every observation as one row
+    reshape        the same numbers in another shape, say planes of a board for a cnn
+    normalise      mean 0 and variance 1, by statistics that are learned with the weights
+    frame_stack    the last few observations together, the newest last; zeros before the first
+    previous       what the seat did last and the reward since, beside the observation
+
+The pipeline of a policy is `Connectors(spec)`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+
+from league.envs.spaces import ActionSpec, ObservationSpec, Part
+
+if TYPE_CHECKING:
+    from league.models.spec import PolicySpec
+
+Rows = npt.NDArray[np.float32]
+
+
+class ConnectorSettings(BaseModel, ABC):
+    """One connector. `seen` is what comes in: an observation as the connector before leaves it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @abstractmethod
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        """What goes out. Raises ValueError if the connector cannot take `seen`."""
+
+    def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
+        """Floats that it keeps per seat."""
+        return 0
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        """Observations [n, *seen.shape] -> [n, *output.shape]; writes memory [n, memory_size] in place."""
+        return observation
+
+    def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
+        """Note in `memory` [n, memory_size] the actions [n, *action.shape] that were drawn."""
+
+
+class Flatten(ConnectorSettings):
+    """Every observation as one row."""
+
+    kind: Literal["flatten"] = "flatten"
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        return ObservationSpec((seen.size,), seen.dtype)
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        return observation.reshape(len(observation), seen.size)
+
+
+class Reshape(ConnectorSettings):
+    """The same numbers in another shape."""
+
+    kind: Literal["reshape"] = "reshape"
+    shape: tuple[PositiveInt, ...] = Field(
+        description="Of one observation, such as [planes, rows, columns]", min_length=1, max_length=8
+    )
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        if math.prod(self.shape) != seen.size:
+            raise ValueError(
+                f"connector reshape: an observation has {seen.size} numbers, shape {list(self.shape)} "
+                f"has {math.prod(self.shape)}"
+            )
+        return ObservationSpec(self.shape, seen.dtype)
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        return observation.reshape(len(observation), *self.shape)
+
+
+class Normalise(ConnectorSettings):
+    """Mean 0 and variance 1. The network's first layer: its statistics are tensors of every snapshot."""
+
+    kind: Literal["normalise"] = "normalise"
+    clip: PositiveFloat = Field(
+        default=10.0, allow_inf_nan=False, description="Largest absolute value that goes out"
+    )
+    epsilon: PositiveFloat = Field(default=1e-8, allow_inf_nan=False, description="Added to the variance")
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        return seen
+
+
+class FrameStack(ConnectorSettings):
+    """The last few observations together, oldest first, along the first axis of planes, else in one row.
+
+    Of a dict observation, each part is stacked for itself.
+    """
+
+    kind: Literal["frame_stack"] = "frame_stack"
+    frames: int = Field(description="Observations, the present one included", ge=2, le=1024)
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        # frames are remembered as float32, which does not hold every integer of 32 bits
+        dtype = seen.dtype if np.can_cast(seen.dtype, np.float32) else "float32"
+        if seen.parts:
+            parts = tuple(Part(part.name, self._stacked(part.shape)) for part in seen.parts)
+            return ObservationSpec((self.frames * seen.size,), dtype, parts)
+        return ObservationSpec(self._stacked(seen.shape), dtype)
+
+    def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
+        return (self.frames - 1) * seen.size
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        n = len(observation)
+        history = np.empty((n, self.frames, seen.size), dtype=np.float32)
+        history[:, :-1] = memory.reshape(n, self.frames - 1, seen.size)
+        history[:, -1] = observation.reshape(n, seen.size)
+        memory[:] = history[:, 1:].reshape(n, memory.shape[1])
+        if np.can_cast(seen.dtype, np.float32):
+            history = history.astype(seen.dtype, copy=False)
+        if not seen.parts:
+            return history.reshape(n, *self._stacked(seen.shape))
+        rows, start = [], 0
+        for part in seen.parts:
+            rows.append(history[:, :, start : start + part.size].reshape(n, self.frames * part.size))
+            start += part.size
+        return np.concatenate(rows, axis=1)
+
+    def _stacked(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        if len(shape) == 3:
+            return (self.frames * shape[0], *shape[1:])
+        return (self.frames * math.prod(shape),)
+
+
+class Previous(ConnectorSettings):
+    """What the seat did last (a 1 for each choice taken, or the raw numbers) and the reward since.
+
+    Appended to the observation as a row of float32. Before a seat's first decision the action is
+    all zeros, which no choice is.
+    """
+
+    kind: Literal["previous"] = "previous"
+    action: bool = Field(default=True, description="Whether the last action is shown")
+    reward: bool = Field(default=True, description="Whether the reward since the last action is shown")
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        added = self.memory_size(seen, action) + self.reward
+        if not added:
+            raise ValueError("connector previous: neither action nor reward is shown, expected one of them")
+        parts = seen.parts
+        if not parts and len(seen.shape) > 1:
+            parts = (Part("observation", seen.shape),)
+        if parts:  # a network that looks at planes still finds them
+            name = "previous"
+            while name in {part.name for part in parts}:
+                name += "_"
+            parts = (*parts, Part(name, (added,)))
+        return ObservationSpec((seen.size + added,), "float32", parts)
+
+    def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
+        """The last action, as it is shown."""
+        if not self.action:
+            return 0
+        return sum(action.sizes) or len(action.low)
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        n = len(observation)
+        row = np.empty((n, seen.size + memory.shape[1] + self.reward), dtype=np.float32)
+        row[:, : seen.size] = observation.reshape(n, seen.size)
+        row[:, seen.size : seen.size + memory.shape[1]] = memory
+        if self.reward:
+            row[:, -1] = reward
+        return row
+
+    def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
+        if not self.action:
+            return
+        if action.kind == "continuous":
+            memory[:] = raw
+            return
+        memory[:] = 0.0
+        first = np.cumsum((0, *action.sizes[:-1]))  # column of each choice's first alternative
+        np.put_along_axis(memory, raw.reshape(len(raw), -1) + first, np.float32(1.0), axis=1)
+
+
+Connector = Annotated[Flatten | Reshape | Normalise | FrameStack | Previous, Field(discriminator="kind")]
+
+
+def seen_through(
+    connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
+) -> ObservationSpec:
+    """The observation as it leaves the last of `connectors`. Raises ValueError for one that does not fit."""
+    for position, connector in enumerate(connectors):
+        if isinstance(connector, Normalise) and position != len(connectors) - 1:
+            raise ValueError("connector normalise: it is the network's first layer, so it must come last")
+        observation = connector.output(observation, action)
+    return observation
+
+
+class Connectors:
+    """The pipeline of one policy. Memories [n, memory_size] hold each connector's part, in their order."""
+
+    def __init__(self, spec: PolicySpec) -> None:
+        self._action = spec.action
+        self._stages: list[tuple[ConnectorSettings, ObservationSpec, slice]] = []
+        seen, start = spec.observation, 0
+        for connector in spec.settings.connectors:
+            end = start + connector.memory_size(seen, spec.action)
+            self._stages.append((connector, seen, slice(start, end)))
+            seen, start = connector.output(seen, spec.action), end
+        self.seen = seen
+        self.memory_size = start
+        self.wants_reward = any(isinstance(c, Previous) and c.reward for c in spec.settings.connectors)
+
+    def apply(self, observation: npt.NDArray, memory: Rows, reward: Rows | None) -> npt.NDArray:
+        """Observations [n, *shape] of the game -> [n, *seen.shape]. `reward` [n]: none is zero."""
+        if not self._stages:
+            return observation
+        if reward is None:
+            reward = np.zeros(len(observation), dtype=np.float32)
+        for connector, seen, part in self._stages:
+            observation = connector.apply(observation, memory[:, part], reward, seen)
+        return observation
+
+    def acted(self, memory: Rows, raw: npt.NDArray) -> None:
+        """Note the actions [n, *action.shape], as they were drawn."""
+        for connector, _, part in self._stages:
+            connector.acted(memory[:, part], raw, self._action)

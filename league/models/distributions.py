@@ -1,0 +1,266 @@
+"""Distributions over actions: what a network's parameters mean.
+
+    discrete         A logits: a choice, the illegal ones masked out
+    multi_discrete   A_1 + ... + A_k logits: k independent choices
+    continuous       d means, d log standard deviations: a Gaussian, brought into the bounds by tanh
+                     (squashed) or cut off at them (clipped) on its way to the game
+
+Each answers to the learner (`evaluate`, `kl`: torch, differentiable, one pass) and to whoever plays
+(`sample`, `to_env`: numpy out). What is recorded of a continuous action is the raw draw, and its
+log-probability is the Gaussian's: the Jacobian of the squashing cancels in every ratio.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from league.envs.spaces import ActionSpec
+
+SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0, and 0 / 0 would win every argmax
+LOG_STD_RANGE = (-5.0, 2.0)  # standard deviations from 0.007 to 7.4
+NODES, FARTHEST = 48, 6.0  # of the quadrature of a squashed entropy: how many, up to how many deviations
+
+
+class Distribution(ABC):
+    """The distribution that rows of network parameters [N, num_parameters] stand for.
+
+    Masks are bool [N, mask_width], at least one True for each choice.
+    """
+
+    num_parameters: int
+
+    @abstractmethod
+    def evaluate(self, parameters: Tensor, mask: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities [N] of (raw) actions [N, *shape], and entropies [N] in nats."""
+
+    @abstractmethod
+    def kl(self, p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
+        """KL(p || q) [N] in nats, of the distributions with these parameters, exact."""
+
+    @abstractmethod
+    def sample(
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        """Raw actions [n, *shape] and their log-probabilities [n]. `parameters` may be overwritten."""
+
+    @abstractmethod
+    def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
+        """[N, num_parameters]: of each choice, side by side; for continuous actions mean and log_std."""
+
+    def to_env(self, raw: npt.NDArray) -> npt.NDArray:
+        """The actions that the game takes."""
+        return raw
+
+
+@functools.lru_cache(maxsize=256)
+def distribution(action: ActionSpec, squash: bool = True) -> Distribution:
+    """The distribution over `action`; `squash` matters to continuous ones only."""
+    if action.kind == "discrete":
+        return Categorical(action.sizes[0])
+    if action.kind == "multi_discrete":
+        return MultiCategorical(action.sizes)
+    return Gaussian(action, squash)
+
+
+# ---------------------------------------------------------------------- choices
+
+
+def _log_probs(logits: Tensor, mask: Tensor) -> Tensor:
+    """[..., A], -inf where illegal."""
+    return logits.masked_fill(~mask, -torch.inf).log_softmax(-1)
+
+
+def _entropy(log_probs: Tensor) -> Tensor:
+    # an illegal action adds 0 x -inf, which is NaN unless the infinity is cut first
+    return -(log_probs.exp() * log_probs.clamp(min=-1e9)).sum(-1)
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    """Of log-probabilities [..., A] with the same legal actions."""
+    return (p.exp() * (p.clamp(min=-1e9) - q.clamp(min=-1e9))).sum(-1)
+
+
+def _draw(probability: Tensor, noise: Tensor) -> Tensor:
+    """A draw from `probability` [..., A], unnormalised or not, by its noise ~ Exponential(1).
+
+    The largest of p / Exponential(1) is a draw from p (the Gumbel-max trick, exponentiated).
+    """
+    return (probability / noise).argmax(-1)
+
+
+def _noise(shape: torch.Size, rng: np.random.Generator) -> Tensor:
+    return torch.from_numpy(rng.standard_exponential(shape, dtype=np.float32)).add_(SMALLEST_NOISE)
+
+
+class Categorical(Distribution):
+    """One of A choices."""
+
+    def __init__(self, num_choices: int) -> None:
+        self.num_parameters = num_choices
+
+    def evaluate(self, parameters: Tensor, mask: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        log_probs = _log_probs(parameters, mask)
+        return log_probs.gather(1, action.unsqueeze(1)).squeeze(1), _entropy(log_probs)
+
+    def kl(self, p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
+        return _kl(_log_probs(p, mask), _log_probs(q, mask))
+
+    def sample(
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        probability = self.probabilities(parameters, torch.from_numpy(mask))
+        action = probability.argmax(1) if greedy else _draw(probability, _noise(probability.shape, rng))
+        return action.numpy(), probability.gather(1, action.unsqueeze(1)).squeeze(1).log().numpy()
+
+    def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
+        """[N, A]. Overwrites `parameters`."""
+        return parameters.masked_fill_(~mask, -torch.inf).softmax(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Neighbouring factors of the same size, handled as one array [..., factors, size]."""
+
+    columns: slice  # of the parameters
+    factors: slice  # of the action
+    size: int
+
+    def of(self, columns: Tensor) -> Tensor:
+        return columns[:, self.columns].unflatten(1, (-1, self.size))
+
+
+class MultiCategorical(Distribution):
+    """k independent choices. An illegal combination of legal ones is for the game to judge."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        self.num_parameters = sum(sizes)
+        self._num_factors = len(sizes)
+        self._blocks = []
+        column = factor = 0
+        for size, group in itertools.groupby(sizes):
+            count = len(list(group))
+            self._blocks.append(
+                _Block(slice(column, column + count * size), slice(factor, factor + count), size)
+            )
+            column, factor = column + count * size, factor + count
+
+    def evaluate(self, parameters: Tensor, mask: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        log_prob = parameters.new_zeros(len(parameters))
+        entropy = parameters.new_zeros(len(parameters))
+        for block in self._blocks:
+            log_probs = _log_probs(block.of(parameters), block.of(mask))
+            taken = log_probs.gather(2, action[:, block.factors].unsqueeze(2)).squeeze(2)
+            log_prob, entropy = log_prob + taken.sum(1), entropy + _entropy(log_probs).sum(1)
+        return log_prob, entropy
+
+    def kl(self, p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
+        total = p.new_zeros(len(p))
+        for block in self._blocks:
+            legal = block.of(mask)
+            total = total + _kl(_log_probs(block.of(p), legal), _log_probs(block.of(q), legal)).sum(1)
+        return total
+
+    def sample(
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        logits = parameters.masked_fill_(~torch.from_numpy(mask), -torch.inf)
+        noise = None if greedy else _noise(logits.shape, rng)
+        action = torch.empty((len(logits), self._num_factors), dtype=torch.int64)
+        log_prob = torch.zeros(len(logits))
+        for block in self._blocks:
+            probability = block.of(logits).softmax(2)
+            chosen = probability.argmax(2) if noise is None else _draw(probability, block.of(noise))
+            action[:, block.factors] = chosen
+            log_prob += probability.gather(2, chosen.unsqueeze(2)).squeeze(2).log().sum(1)
+        return action.numpy(), log_prob.numpy()
+
+    def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
+        """[N, A_1 + ... + A_k]. Overwrites `parameters`."""
+        logits = parameters.masked_fill_(~mask, -torch.inf)
+        return torch.cat([block.of(logits).softmax(2).flatten(1) for block in self._blocks], 1)
+
+
+# ---------------------------------------------------------------------- real numbers
+
+
+class Gaussian(Distribution):
+    """d independent real numbers, with parameters (mean, log_std), within bounds."""
+
+    def __init__(self, action: ActionSpec, squash: bool) -> None:
+        self.num_parameters = 2 * len(action.low)
+        self.squash = squash
+        self._low, self._high = action.bounds()
+        low, high = np.array(action.low), np.array(action.high)
+        self._middle = ((low + high) / 2).astype(np.float32)
+        self._half_width = ((high - low) / 2).astype(np.float32)
+        self._log_half_widths = float(np.log((high - low) / 2).sum())
+        nodes = torch.linspace(-FARTHEST, FARTHEST, NODES, dtype=torch.float64)
+        self._nodes, self._weights = nodes, (-0.5 * nodes.square()).softmax(0)
+
+    def evaluate(self, parameters: Tensor, mask: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = self._split(parameters)
+        entropy = (log_std + 0.5 * math.log(2.0 * math.pi * math.e)).sum(1)
+        if self.squash:
+            entropy = entropy + self._mean_log_slope(mean, log_std)
+        return self._log_prob(mean, log_std, action), entropy
+
+    def kl(self, p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
+        """Of the squashed distributions too: a one-to-one map of both changes nothing."""
+        (mean, log_std), (other_mean, other_log_std) = self._split(p), self._split(q)
+        log_ratio = 2.0 * (log_std - other_log_std)  # of the variances
+        distance = (mean - other_mean) * (-other_log_std).exp()
+        # expm1: of near distributions nothing is left of ratio - 1 - log(ratio) in float32
+        return 0.5 * (log_ratio.expm1() - log_ratio + distance.square()).sum(1)
+
+    def sample(
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+    ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
+        mean, log_std = self._split(parameters)
+        raw = mean
+        if not greedy:
+            noise = torch.from_numpy(rng.standard_normal(mean.shape, dtype=np.float32))
+            raw = torch.addcmul(mean, log_std.exp(), noise)
+        # of the draw as it is recorded, rounding included, so that the learner finds the same
+        return raw.numpy(), self._log_prob(mean, log_std, raw).numpy()
+
+    def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
+        """[N, 2 d]: no probabilities, but the mean and log_std that are meant by `parameters`."""
+        return torch.cat(self._split(parameters), 1)
+
+    def to_env(self, raw: npt.NDArray) -> npt.NDArray[np.float32]:
+        action = self._middle + self._half_width * np.tanh(raw) if self.squash else raw
+        return np.clip(action, self._low, self._high)
+
+    @staticmethod
+    def _split(parameters: Tensor) -> tuple[Tensor, Tensor]:
+        mean, log_std = parameters.chunk(2, 1)
+        return mean, log_std.clamp(*LOG_STD_RANGE)
+
+    @staticmethod
+    def _log_prob(mean: Tensor, log_std: Tensor, raw: Tensor) -> Tensor:
+        z = (raw - mean) * (-log_std).exp()
+        return -(0.5 * z.square() + log_std + 0.5 * math.log(2.0 * math.pi)).sum(1)
+
+    def _mean_log_slope(self, mean: Tensor, log_std: Tensor) -> Tensor:
+        """E[log of the slope of the map from the raw draw to the action] [N], by quadrature.
+
+        The entropy of a squashed draw is the Gaussian's plus this. Of tanh, the slope is
+        1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)) for any x.
+        Equally spaced nodes: of a smooth function that dies away they are exact to e^(-c nodes)
+        (Trefethen and Weideman 2014, doi 10.1137/130932132). As many Gauss-Hermite nodes lie too
+        far apart for wide draws: off by 0.04 nats at the widest, these by 0.002.
+        """
+        nodes, weights = self._nodes.to(mean), self._weights.to(mean)
+        x = mean.unsqueeze(2) + log_std.exp().unsqueeze(2) * nodes
+        mean_softplus = F.softplus(-2.0 * x) @ weights
+        return 2.0 * (math.log(2.0) - mean - mean_softplus).sum(1) + self._log_half_widths

@@ -1,0 +1,177 @@
+"""Encoders: from an observation to the features that memory and heads read.
+
+    mlp      everything flat, through fully connected layers
+    cnn      boards [planes, rows, columns] through convolutions, then flat as above
+    resnet   the same with residual blocks (He et al. 2016, https://arxiv.org/abs/1512.03385, figure 5
+             left), without batch normalisation: a policy that acts sees what its learner saw
+
+Padding keeps rows and columns. Of a dict observation each part that is a board goes through
+convolutions of its own; the other parts join them flat, before the fully connected layers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from league.envs.spaces import ObservationSpec, Part
+from storage.errors import Mistake
+
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
+
+
+class BadNetwork(Mistake, ValueError):
+    """The settings of a policy describe no network that can be built for what it sees and does."""
+
+
+def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> None:
+    """Fresh orthogonal weights of `gain`, biases of zero (Saxe et al. 2014, https://arxiv.org/abs/1312.6120)."""
+    nn.init.orthogonal_(layer.weight, gain, generator=generator)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+class Encoder(nn.Module):
+    """Observations [n, *shape] of any dtype -> features [n, width]."""
+
+    width: int
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw fresh weights in place."""
+        raise NotImplementedError
+
+
+class Dense(nn.Sequential, Encoder):
+    """Fully connected layers over the flat observation."""
+
+    def __init__(self, size: int, hidden: Sequence[int], activation: str) -> None:
+        layers: list[nn.Module] = []
+        for fan_in, fan_out in itertools.pairwise([size, *hidden]):
+            layers += [nn.Linear(fan_in, fan_out), ACTIVATIONS[activation]()]
+        super().__init__(*layers)
+        self.width = hidden[-1]
+
+    def forward(self, observation: Tensor) -> Tensor:
+        return super().forward(observation.flatten(1).float())
+
+    def initialise(self, generator: torch.Generator) -> None:
+        for layer in self:
+            if isinstance(layer, nn.Linear):
+                orthogonal(layer, math.sqrt(2.0), generator)
+
+
+class ResidualBlock(nn.Module):
+    """act(x + conv(act(conv(x)))); where the channels change, x passes a 1 x 1 convolution."""
+
+    def __init__(self, planes: int, channels: int, kernel: int, activation: str) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(planes, channels, kernel, padding=kernel // 2)
+        self.second = nn.Conv2d(channels, channels, kernel, padding=kernel // 2)
+        self.shortcut = nn.Identity() if planes == channels else nn.Conv2d(planes, channels, 1)
+        self.activation = ACTIVATIONS[activation]()
+
+    def forward(self, board: Tensor) -> Tensor:
+        return self.activation(self.shortcut(board) + self.second(self.activation(self.first(board))))
+
+
+class Boards(Encoder):
+    """Convolutions over every part that is a board, then fully connected layers over all parts."""
+
+    def __init__(
+        self,
+        seen: ObservationSpec,
+        architecture: str,
+        channels: Sequence[int],
+        kernel: int,
+        hidden: Sequence[int],
+        activation: str,
+    ) -> None:
+        super().__init__()
+        self.parts = seen.parts or (Part("observation", seen.shape),)
+        boards = [part for part in self.parts if len(part.shape) == 3]
+        _check_boards(seen, boards, architecture, kernel)
+        stack = _plain_stack if architecture == "cnn" else _residual_stack
+        self.boards = nn.ModuleList(stack([part.shape[0], *channels], kernel, activation) for part in boards)
+        flat = [part.size for part in self.parts if len(part.shape) != 3]
+        squares = sum(rows * columns for _, rows, columns in (part.shape for part in boards))
+        self.dense = Dense(sum(flat) + channels[-1] * squares, hidden, activation)
+        self.width = self.dense.width
+
+    def forward(self, observation: Tensor) -> Tensor:
+        rows = observation.flatten(1).float()
+        boards = iter(self.boards)
+        features = [
+            next(boards)(part.view(-1, *spec.shape)).flatten(1) if len(spec.shape) == 3 else part
+            for part, spec in zip(rows.split([p.size for p in self.parts], 1), self.parts, strict=True)
+        ]
+        return self.dense(features[0] if len(features) == 1 else torch.cat(features, 1))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        for stack in self.boards:
+            blocks = sum(isinstance(layer, ResidualBlock) for layer in stack.modules())
+            for name, layer in stack.named_modules():
+                if isinstance(layer, nn.Conv2d):
+                    # what the blocks add to their input must not grow with their number
+                    branch = name.endswith("second")
+                    orthogonal(layer, 1 / math.sqrt(blocks) if branch else math.sqrt(2.0), generator)
+        self.dense.initialise(generator)
+
+
+def _plain_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in itertools.pairwise(planes):
+        layers += [nn.Conv2d(before, after, kernel, padding=kernel // 2), ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers)
+
+
+def _residual_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.Sequential:
+    stem = _plain_stack(planes[:2], kernel, activation)
+    widths = [planes[1], *planes[1:]]
+    return nn.Sequential(
+        *stem, *(ResidualBlock(a, b, kernel, activation) for a, b in itertools.pairwise(widths))
+    )
+
+
+def _check_boards(seen: ObservationSpec, boards: Sequence[Part], architecture: str, kernel: int) -> None:
+    if not boards:
+        found = (
+            "parts " + ", ".join(f"{part.name} {list(part.shape)}" for part in seen.parts)
+            if seen.parts
+            else f"shape {list(seen.shape)}"
+        )
+        raise BadNetwork(
+            f"policy.architecture '{architecture}': the network is shown {found}, expected a board "
+            "[planes, rows, columns]; make it one with a connector {kind: reshape, shape: [planes, rows, "
+            "columns]}, or choose architecture mlp"
+        )
+    if kernel % 2 == 0:
+        raise BadNetwork(
+            f"policy.kernel is {kernel}, expected an odd number such as {kernel - 1 or 3}: "
+            "only those keep the board's rows and columns"
+        )
+    for part in boards:
+        _, rows, columns = part.shape
+        if kernel > max(rows, columns):
+            raise BadNetwork(
+                f"policy.kernel is {kernel}, but the board '{part.name}' has {rows} rows and {columns} "
+                f"columns; expected at most {max(rows, columns)} (policy.architecture '{architecture}'; if "
+                "the board is not what you meant, see the connector reshape)"
+            )
+
+
+def build_encoder(
+    seen: ObservationSpec,
+    architecture: str,
+    hidden: Sequence[int],
+    activation: str,
+    channels: Sequence[int],
+    kernel: int,
+) -> Encoder:
+    """The encoder `architecture` (mlp, cnn, resnet) for what the network is shown. Raises BadNetwork."""
+    if architecture == "mlp":
+        return Dense(seen.size, hidden, activation)
+    return Boards(seen, architecture, channels, kernel, hidden, activation)

@@ -1,0 +1,65 @@
+"""Normaliser: observations with mean 0 and variance 1, by statistics of all that was learned from.
+
+The statistics are buffers, so they are part of every snapshot: a frozen policy goes on seeing the
+world as it did. They are merged batch by batch (Chan, Golub, LeVeque 1983, equation 2.1b).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and (population) variance of rows [n, *shape], each [*shape] float64."""
+    variance, mean = torch.var_mean(rows.double(), dim=0, correction=0)
+    return mean, variance
+
+
+def merged(
+    count_a: Tensor, mean_a: Tensor, variance_a: Tensor, count_b: Tensor, mean_b: Tensor, variance_b: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Count, mean and variance of two sets of rows together, given those of each; float64."""
+    count = count_a + count_b
+    delta = mean_b - mean_a
+    mean = mean_a + delta * (count_b / count)
+    squares = variance_a * count_a + variance_b * count_b + delta.square() * (count_a * count_b / count)
+    return count, mean, squares / count
+
+
+class Normaliser(nn.Module):
+    """(observation - mean) / sqrt(variance + epsilon), clipped to [-clip, clip]; float32."""
+
+    mean: Tensor
+    variance: Tensor
+    count: Tensor
+
+    def __init__(self, shape: Sequence[int], clip: float, epsilon: float) -> None:
+        super().__init__()
+        self.clip = clip
+        self.epsilon = epsilon
+        self.register_buffer("mean", torch.zeros(*shape, dtype=torch.float64))
+        self.register_buffer("variance", torch.ones(*shape, dtype=torch.float64))
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """[n, *shape] of any dtype -> the same shape, float32."""
+        scale = (self.variance + self.epsilon).rsqrt().float()
+        return ((observation.float() - self.mean.float()) * scale).clamp_(-self.clip, self.clip)
+
+    @torch.no_grad()
+    def update(self, rows: Tensor) -> None:
+        """Count these observations [n, *shape] in. The buffers change in place."""
+        if not len(rows):
+            return
+        new = merged(self.count, self.mean, self.variance, self.count.new_tensor(len(rows)), *moments(rows))
+        for buffer, value in zip((self.count, self.mean, self.variance), new, strict=True):
+            buffer.copy_(value)
+
+    def initialise(self) -> None:
+        """As if nothing had been seen: observations pass as they are, clipped."""
+        self.mean.zero_()
+        self.variance.fill_(1.0)
+        self.count.zero_()

@@ -1,0 +1,165 @@
+"""What a policy is, beside its weights: settings of the network, and the spaces it was built for.
+
+A `PolicySpec` travels with every snapshot, as JSON: a snapshot that is played months later sees
+and does what it was trained on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from league.envs.base import BatchedGame
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.connectors import Connector, seen_through
+from storage.errors import WeightsMismatch
+
+ARCHITECTURES = ("mlp", "cnn", "resnet")
+IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
+
+# bounded: a spec may come out of somebody else's file, and must not exhaust the memory here
+Width = Annotated[int, Field(ge=1, le=2**16)]
+
+
+class PolicySettings(BaseModel):
+    """The network of every player."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    architecture: str = Field(
+        default="mlp",
+        description="mlp, cnn or resnet (boards of shape [planes, rows, columns]), or module:Class",
+    )
+    hidden: tuple[Width, ...] = Field(
+        default=(256, 256), description="Widths of the hidden layers", min_length=1, max_length=256
+    )
+    activation: Literal["relu", "tanh"] = Field(default="relu", description="Nonlinearity between layers")
+    channels: tuple[Width, ...] = Field(
+        default=(32, 64),
+        description="cnn, resnet: channels of each layer or block",
+        min_length=1,
+        max_length=256,
+    )
+    kernel: int = Field(default=3, ge=1, le=255, description="cnn, resnet: width of the square kernels, odd")
+    separate_value: bool = Field(
+        default=False, description="The value has a network of its own instead of a head on the policy's"
+    )
+    memory: Literal["none", "gru", "lstm", "transformer"] = Field(
+        default="none", description="What connects the steps of one seat in one match"
+    )
+    memory_size: Width = Field(default=128, description="Width of the memory")
+    context: Width = Field(
+        default=16, description="transformer: steps it looks back on, the present included"
+    )
+    heads: Width = Field(default=4, description="transformer: attention heads")
+    squash: bool = Field(
+        default=True, description="Continuous actions: tanh into the bounds (false: clipped at them)"
+    )
+    connectors: tuple[Connector, ...] = Field(
+        default=(),
+        description="What happens to an observation on its way to the network, in this order",
+        max_length=16,
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Passed to a network of your own")
+
+    @field_validator("options")
+    @classmethod
+    def _survive_json(cls, options: dict[str, Any]) -> dict[str, Any]:
+        if not _is_json(options):
+            raise ValueError("expected what JSON can hold: numbers, strings, lists, tables by name")
+        return options
+
+
+def _is_json(found: object) -> bool:
+    """Whether `found` comes back from a snapshot's manifest as it is."""
+    try:
+        return bool(json.loads(json.dumps(found, allow_nan=False)) == found)
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicySpec:
+    """What is needed, beside weights, to build a policy."""
+
+    settings: PolicySettings
+    observation: ObservationSpec  # as the game shows it
+    action: ActionSpec
+
+    @staticmethod
+    def for_game(settings: PolicySettings, game: BatchedGame) -> PolicySpec:
+        """The spec of a policy that can sit in every seat of `game`. Raises ValueError if none can."""
+        if not game.shared_spaces:
+            raise ValueError(
+                f"env '{game.id}': its seats differ in their spaces, but one policy must fit them all"
+            )
+        try:
+            observation = ObservationSpec.from_space(game.observation_spaces[0])
+            action = ActionSpec.from_space(game.action_spaces[0])
+        except ValueError as error:
+            raise ValueError(f"env '{game.id}': {error}") from None
+        return PolicySpec(settings, observation, action)
+
+    @property
+    def architecture(self) -> str:
+        return self.settings.architecture
+
+    @property
+    def seen(self) -> ObservationSpec:
+        """What the network is shown: the observation after the connectors."""
+        return seen_through(self.settings.connectors, self.observation, self.action)
+
+    def __hash__(self) -> int:
+        # of a part only: settings hold a dict, and equality decides in the end
+        return hash((self.settings.architecture, self.settings.hidden, self.observation, self.action))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "settings": self.settings.model_dump(mode="json"),
+            "observation": asdict(self.observation),
+            "action": asdict(self.action),
+        }
+
+    @staticmethod
+    def from_json(fields: Any) -> PolicySpec:
+        """Raises WeightsMismatch when `fields` describe no policy of this version."""
+        try:
+            if not isinstance(fields, Mapping) or set(fields) != {"settings", "observation", "action"}:
+                raise ValueError("expected settings, observation and action")
+            # as JSON, and strictly: no "8" for 8, no list of pairs for a table
+            settings = PolicySettings.model_validate_json(
+                json.dumps(fields["settings"], allow_nan=False), strict=True
+            )
+            own = IMPORT_PATH.fullmatch(settings.architecture) is not None
+            if not own and settings.architecture not in ARCHITECTURES:
+                expected = f"{', '.join(ARCHITECTURES)} or module:Class"
+                raise ValueError(f"architecture '{settings.architecture}', expected {expected}")
+            if settings.options and not own:
+                raise ValueError(f"architecture '{settings.architecture}' takes no options")
+            spec = PolicySpec(
+                settings,
+                ObservationSpec.from_json(fields["observation"]),
+                ActionSpec.from_json(fields["action"]),
+            )
+            spec.seen  # noqa: B018  # connectors that do not fit say so here
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in ("settings", *first["loc"]))
+            raise _unreadable(fields, f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+        except KeyError as error:
+            raise _unreadable(fields, f"{error} is missing") from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise _unreadable(fields, str(error)) from None
+        return spec
+
+
+def _unreadable(fields: object, reason: str) -> WeightsMismatch:
+    found = repr(fields)
+    found = found if len(found) <= 300 else f"{found[:300]}..."
+    return WeightsMismatch(
+        f"policy spec {found} cannot be read: {reason}; was it written by another version?"
+    )

@@ -1,0 +1,192 @@
+"""Specs survive JSON, and one that describes no policy is refused without anything being run."""
+
+import json
+import pickle
+import sys
+from types import SimpleNamespace
+
+import gymnasium.spaces as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from league.envs import registry
+from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.models.spec import PolicySettings, PolicySpec
+from storage.errors import WeightsMismatch
+
+SPEC = PolicySpec(PolicySettings(), ObservationSpec((4,), "int8"), ActionSpec("discrete", (3,)))
+SPECS = [
+    SPEC,
+    PolicySpec(
+        PolicySettings(
+            architecture="cnn",
+            hidden=(8, 8),
+            memory="lstm",
+            connectors=[{"kind": "frame_stack", "frames": 2}, {"kind": "previous"}, {"kind": "normalise"}],
+        ),
+        ObservationSpec((2, 6, 7), "float32"),
+        ActionSpec("multi_discrete", (2, 3)),
+    ),
+    PolicySpec(
+        PolicySettings(architecture="mine.nets:Deep", options={"width": 3, "names": ["a"]}, squash=False),
+        ObservationSpec((7,), "float32", (Part("board", (2, 3)), Part("clock", ()))),
+        ActionSpec("continuous", low=(-1.0,), high=(0.1,)),
+    ),
+]
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def with_settings(**settings):
+    return {**SPEC.to_json(), "settings": settings}
+
+
+def places(fields, path=()):
+    """The path of every value in a tree of JSON."""
+    yield path
+    if isinstance(fields, dict | list):
+        for key in fields if isinstance(fields, dict) else range(len(fields)):
+            yield from places(fields[key], (*path, key))
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_spec_survives_json(spec):
+    assert PolicySpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+    assert PolicySpec.from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_equal_specs_are_one_key(spec):
+    again = pickle.loads(pickle.dumps(spec))
+    assert again.settings is not spec.settings
+    assert {spec: 1}[again] == 1
+    other = PolicySpec(spec.settings.model_copy(update={"options": {"x": 1}}), spec.observation, spec.action)
+    assert other != spec
+
+
+def test_a_spec_fits_the_game():
+    spec = PolicySpec.for_game(PolicySettings(), registry.make("connect_four", 1))
+    assert (spec.observation.shape, spec.observation.dtype) == ((84,), "int8")
+    assert spec.action == ActionSpec("discrete", (7,))
+    assert spec.seen == spec.observation
+    assert spec.architecture == "mlp"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"shared_spaces": False}, "env 'mine': its seats differ in their spaces"),
+        ({"observation_spaces": (gym.Discrete(3),)}, "env 'mine': observation space Discrete"),
+        ({"action_spaces": (gym.MultiBinary(3),)}, "env 'mine': action space MultiBinary"),
+    ],
+)
+def test_a_game_that_no_policy_can_play_is_named(change, message):
+    fields = {
+        "id": "mine",
+        "shared_spaces": True,
+        "observation_spaces": (gym.Box(0, 1, (4,), np.int8),),
+        "action_spaces": (gym.Discrete(3),),
+    }
+    assert PolicySpec.for_game(PolicySettings(), SimpleNamespace(**fields)) == SPEC
+    with pytest.raises(ValueError, match=message):
+        PolicySpec.for_game(PolicySettings(), SimpleNamespace(**{**fields, **change}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"architecture": "a:B", "options": {"x": (1, 2)}}, "expected what JSON can hold"),
+        ({"architecture": "a:B", "options": {"x": float("nan")}}, "expected what JSON can hold"),
+        ({"hidden": ()}, "at least 1 item"),
+        ({"hidden": (0,)}, "greater than or equal to 1"),
+        ({"memory": "elephant"}, "'none', 'gru', 'lstm' or 'transformer'"),
+        ({"size": 3}, "Extra inputs"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        PolicySettings(**settings)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        None,
+        [],
+        "spec",
+        7,
+        {},
+        ["settings", "observation", "action"],
+        {**SPEC.to_json(), "extra": 1},
+        {**SPEC.to_json(), "settings": None},
+        {**SPEC.to_json(), "settings": []},
+        {**SPEC.to_json(), "observation": None},
+        {**SPEC.to_json(), "observation": "here"},
+        {**SPEC.to_json(), "observation": {}},
+        {**SPEC.to_json(), "observation": {"shape": [10**12], "dtype": "int8", "parts": []}},
+        {**SPEC.to_json(), "observation": {"shape": [4], "dtype": "object", "parts": []}},
+        {**SPEC.to_json(), "action": 5},
+        {**SPEC.to_json(), "action": {"kind": "evil", "sizes": [], "low": [], "high": []}},
+        {**SPEC.to_json(), "action": {"kind": "discrete", "sizes": [10**12], "low": [], "high": []}},
+        with_settings(architecture="evil"),
+        with_settings(architecture=["mlp"]),
+        with_settings(extra=1),
+        with_settings(hidden=["8"]),
+        with_settings(hidden=[8.5]),
+        with_settings(hidden=[True]),
+        with_settings(hidden=[10**9]),
+        with_settings(hidden=[8] * 1000),
+        with_settings(channels=[0]),
+        with_settings(kernel=10**6),
+        with_settings(squash="yes"),
+        with_settings(memory="elephant"),
+        with_settings(memory_size=10**9),
+        with_settings(options={"a": 1}),
+        with_settings(options={"a": {1, 2}}),
+        with_settings(connectors=[{"kind": "evil"}]),
+        with_settings(connectors=[{"kind": "flatten", "extra": 1}]),
+        with_settings(connectors=[{"kind": "reshape", "shape": [5]}]),
+        with_settings(connectors=[{"kind": "frame_stack", "frames": 1000}] * 5),
+        with_settings(connectors=[{"kind": "flatten"}] * 1000),
+        with_settings(connectors="flatten"),
+        with_settings(connectors=[{"kind": "normalise"}, {"kind": "flatten"}]),
+        with_settings(connectors=[{"kind": "normalise", "clip": float("inf")}]),
+    ],
+)
+def test_a_spec_that_describes_no_policy_is_refused(fields):
+    with pytest.raises(WeightsMismatch, match=r"policy spec .* cannot be read: .*another version") as refusal:
+        PolicySpec.from_json(fields)
+    assert len(str(refusal.value)) < 1000
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(SPECS), st.integers(0, 10**6), JUNK)
+def test_whatever_a_file_says_it_is_a_spec_or_refused(spec, which, junk):
+    fields = json.loads(json.dumps(spec.to_json()))
+    paths = list(places(fields))[1:]
+    *way, last = paths[which % len(paths)]
+    holder = fields
+    for key in way:
+        holder = holder[key]
+    holder[last] = junk
+    try:
+        read = PolicySpec.from_json(fields)
+    except WeightsMismatch:
+        return
+    assert PolicySpec.from_json(read.to_json()) == read
+
+
+def test_reading_a_spec_imports_nothing(tmp_path, monkeypatch):
+    (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(tmp_path)
+    spec = PolicySpec.from_json(with_settings(architecture="trap:Network", options={"a": 1}))
+    assert spec.architecture == "trap:Network"
+    assert "trap" not in sys.modules
