@@ -20,9 +20,9 @@ class Episode:
     match_id: int
     seat: int
     version: int
-    observation: npt.NDArray  # [T, *shape]
-    mask: npt.NDArray[np.bool_]  # [T, num_actions]
-    action: npt.NDArray[np.int64]  # [T]
+    observation: npt.NDArray  # [T, *shape], as the network saw it
+    mask: npt.NDArray[np.bool_]  # [T, mask_width]
+    action: npt.NDArray  # [T, *action.shape], as it was drawn
     log_prob: npt.NDArray[np.float32]  # [T], under the weights that acted
     reward: npt.NDArray[np.float32]  # [T], everything received after this action until the next
     bootstrap: npt.NDArray | None  # [*shape], or None when the match terminated
@@ -38,9 +38,9 @@ class Episodes:
     seat: npt.NDArray[np.int8]  # [E]
     version: npt.NDArray[np.int64]  # [E], learner updates behind the weights that acted
     terminated: npt.NDArray[np.bool_]  # [E]; False: truncated, value continues at `bootstrap`
-    observation: npt.NDArray  # [N, *shape]
-    mask: npt.NDArray[np.bool_]  # [N, num_actions]
-    action: npt.NDArray[np.int64]  # [N]
+    observation: npt.NDArray  # [N, *shape], as the network saw it
+    mask: npt.NDArray[np.bool_]  # [N, mask_width]
+    action: npt.NDArray  # [N, *action.shape], as it was drawn: before tanh or clipping
     log_prob: npt.NDArray[np.float32]  # [N]
     reward: npt.NDArray[np.float32]  # [N]
     bootstrap: npt.NDArray  # [K, *shape], one for each episode that was not terminated, in order
@@ -67,6 +67,28 @@ class Episodes:
             log_prob=self.log_prob[steps],
             reward=self.reward[steps],
             bootstrap=bootstrap,
+        )
+
+    def take(self, indices: npt.NDArray[np.int64]) -> Episodes:
+        """These episodes, in this order, copied."""
+        length = np.diff(self.offset)[indices]
+        offset = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
+        steps = np.repeat(self.offset[:-1][indices] - offset[:-1], length) + np.arange(offset[-1])
+        cut = ~self.terminated
+        bootstraps = (np.cumsum(cut) - 1)[indices][cut[indices]]
+        return Episodes(
+            player=self.player,
+            offset=offset,
+            match_id=self.match_id[indices],
+            seat=self.seat[indices],
+            version=self.version[indices],
+            terminated=self.terminated[indices],
+            observation=self.observation[steps],
+            mask=self.mask[steps],
+            action=self.action[steps],
+            log_prob=self.log_prob[steps],
+            reward=self.reward[steps],
+            bootstrap=self.bootstrap[bootstraps],
         )
 
     @staticmethod

@@ -7,7 +7,6 @@ matches, decisions and steps are rows of arrays; one Python step serves a thousa
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +20,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from league.envs import registry
 from league.episode import Episodes
-from league.models.policy import Actor, Policy, PolicySpec
+from league.models.actor import Actor
+from league.models.networks import trust_network
+from league.models.policy import Policy
 from league.models.scripted import make_bot
+from league.models.spec import PolicySpec
 from league.rollout.recorder import Recorder
+from league.rollout.seats import NOBODY, Seats
+from league.runtime import prepare_process
 from storage.blobs import map_tensors
 from storage.policy_map import PolicyMap, PolicyMapInfo
 from storage.records import EndReason, MatchBatch, Outcome, ResultBatch
@@ -100,7 +104,7 @@ class EnvRunner:
     def __init__(
         self, env_id: str, env_options: Mapping[str, Any], settings: RolloutSettings, threads: int = 1
     ) -> None:
-        torch.set_num_threads(threads)
+        prepare_process(threads)
         self._env_id = env_id
         self._game = registry.make(
             env_id, settings.slots, step_limit=settings.step_limit, **dict(env_options)
@@ -116,15 +120,19 @@ class EnvRunner:
         """Play every match of the request to its end."""
         began = time.perf_counter()
         game, matches = self._game, request.matches
+        _trust_networks(request)
         actors = [self._actor(source, live_weights) for source in request.sources]
         greedy = [isinstance(source, SnapshotSource) and source.greedy for source in request.sources]
         rng = np.random.default_rng(request.seed)
         results = _Results(matches)
-        recorder = Recorder(game, request.learner, _version(request)) if request.learner is not None else None
+        learner, recorder = NOBODY, None
+        if request.learner is not None:
+            learner, source = _find_learner(request)
+            recorder = Recorder(game, source.player, source.version, source.spec)
+        seats = Seats(game, actors, greedy, learner)
         score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)
         match_of = np.zeros(game.num_slots, dtype=np.int64)
         learns = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
-        seated = np.zeros((game.num_slots, game.num_seats), dtype=np.int16)  # 16 bits: sorts in linear time
         free = np.arange(min(game.num_slots, len(matches)))
         begun = 0
         while True:
@@ -132,11 +140,8 @@ class EnvRunner:
                 free = free[: len(matches) - begun]
                 fresh = np.arange(begun, begun + len(free))
                 begun += len(free)
-                match_of[free], seated[free], learns[free] = (
-                    fresh,
-                    matches.seat[fresh],
-                    matches.learning[fresh],
-                )
+                match_of[free], learns[free] = fresh, matches.learning[fresh]
+                seats.begin(free, matches.seat[fresh])
                 score[free] = 0.0
                 results.started_at[fresh] = time.time()
                 game.reset(free, matches.seed[fresh])
@@ -145,21 +150,19 @@ class EnvRunner:
                 break
             actions = []
             for block in blocks:
-                action, log_prob = _act(
-                    actors, greedy, seated[block.slot, block.seat], block.observation, block.mask, rng
-                )
+                action, taken = seats.decide(block, rng)
                 actions.append(action)
-                if recorder is not None:
-                    chosen = np.flatnonzero(learns[block.slot, block.seat])
-                    recorder.decided(block, chosen, match_of, action, log_prob)
+                if recorder is not None and taken is not None:
+                    recorder.decided(taken, match_of, learns)
             transition = game.step(actions)
             score += transition.rewards
+            seats.rewarded(transition.rewards)
             if recorder is not None:
                 recorder.rewarded(transition.rewards)
             free = transition.ended
             if len(free):
                 if recorder is not None:
-                    recorder.ended(transition, match_of, learns)
+                    recorder.ended(transition, match_of, learns, seats.shown_to_learner)
                 results.fill(match_of[free], score[free], game.env_steps[free], transition)
         batch = results.batch()
         episodes = recorder.episodes(matches) if recorder is not None else None
@@ -176,41 +179,25 @@ class EnvRunner:
             return self._snapshots[source]
         if isinstance(source, BotSource):
             if source.name not in self._bots:
-                self._bots[source.name] = make_bot(source.name, self._env_id)
+                self._bots[source.name] = make_bot(source.name, self._env_id, self._game.action_specs[0])
             return self._bots[source.name]
         # copied: arrays that came through an object store are read-only, which torch cannot express
         tensors = {name: torch.tensor(array) for name, array in live_weights[source.player].items()}
         return Policy(source.spec, tensors, source.player)
 
 
-def _act(
-    actors: list[Actor],
-    greedy: list[bool],
-    competitor: npt.NDArray[np.int16],
-    observation: npt.NDArray,
-    mask: npt.NDArray[np.bool_],
-    rng: np.random.Generator,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Choose all actions of one block, one call per competitor that has a decision in it."""
-    order = np.argsort(competitor, kind="stable")
-    grouped = competitor[order]
-    bounds = np.flatnonzero(np.diff(grouped, prepend=np.int16(-1), append=np.int16(-1)))
-    observation, mask = observation[order], mask[order]
-    action = np.empty(len(order), dtype=np.int64)
-    log_prob = np.empty(len(order), dtype=np.float32)
-    for start, end in itertools.pairwise(bounds):
-        who = grouped[start]
-        chosen, likelihood = actors[who].act(observation[start:end], mask[start:end], rng, greedy[who])
-        action[order[start:end]] = chosen
-        log_prob[order[start:end]] = likelihood
-    return action, log_prob
-
-
-def _version(request: PlayRequest) -> int:
-    """The weights version of the player that learns."""
+def _trust_networks(request: PlayRequest) -> None:
+    """What a live player plays with stands in the config of whoever runs this; a snapshot's need not."""
     for source in request.sources:
+        if isinstance(source, LiveSource) and ":" in source.spec.architecture:
+            trust_network(source.spec.architecture)
+
+
+def _find_learner(request: PlayRequest) -> tuple[int, LiveSource]:
+    """The player that learns, and its index among the request's sources."""
+    for index, source in enumerate(request.sources):
         if isinstance(source, LiveSource) and source.player == request.learner:
-            return source.version
+            return index, source
     raise ValueError(f"request: learner '{request.learner}' is not among its live competitors")
 
 

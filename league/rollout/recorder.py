@@ -6,46 +6,51 @@ the rows, which lie in order of time, into whole episodes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.base import BatchedGame, Decisions, Transition
+from league.envs.base import BatchedGame, Transition
 from league.episode import Episodes
+from league.models.spec import PolicySpec
+from league.rollout.seats import Taken
 from storage.records import MatchBatch
 
 NO_ROW = -1
 
+Look = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray]
+
 
 class Recorder:
-    """Records for one player, whose weights had one version during all of it."""
+    """Records for one player, whose weights had one version during all of it.
 
-    def __init__(self, game: BatchedGame, player: str, version: int) -> None:
+    Recorded is what its network saw and what was drawn from it, not what the game showed and took.
+    """
+
+    def __init__(self, game: BatchedGame, player: str, version: int, spec: PolicySpec) -> None:
         self._game = game
         self._player = player
         self._version = version
+        self._spec = spec
         self._blocks: list[tuple[npt.NDArray, ...]] = []  # key, observation, mask, action, log_prob
         self._reward = np.zeros(1024, dtype=np.float32)
         self._rows = 0
         self._last_row = np.full((game.num_slots, game.num_seats), NO_ROW, dtype=np.int64)
         self._cut: list[tuple[npt.NDArray, npt.NDArray]] = []  # key, observation at truncation
 
-    def decided(
-        self,
-        block: Decisions,
-        chosen: npt.NDArray[np.int64],
-        match_of: npt.NDArray[np.int64],
-        action: npt.NDArray[np.int64],
-        log_prob: npt.NDArray[np.float32],
-    ) -> None:
-        """Append the `chosen` decisions of a block."""
-        slot, seat = block.slot[chosen], block.seat[chosen]
-        self._last_row[slot, seat] = self._rows + np.arange(len(chosen))
-        self._rows += len(chosen)
+    def decided(self, taken: Taken, match_of: npt.NDArray[np.int64], learns: npt.NDArray[np.bool_]) -> None:
+        """Append those of the player's decisions in a block that it learns from."""
+        rows = np.flatnonzero(learns[taken.slot, taken.seat])
+        slot, seat, chosen = taken.slot[rows], taken.seat[rows], taken.chosen
+        self._last_row[slot, seat] = self._rows + np.arange(len(rows))
+        self._rows += len(rows)
         while self._rows > len(self._reward):
             self._reward = np.concatenate([self._reward, np.zeros_like(self._reward)])
         key = match_of[slot] * self._game.num_seats + seat
+        # copies: a part of a block must not keep the whole of it
         self._blocks.append(
-            (key, block.observation[chosen], block.mask[chosen], action[chosen], log_prob[chosen])
+            (key, chosen.seen[rows], taken.mask[rows], chosen.raw[rows], chosen.log_prob[rows])
         )
 
     def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
@@ -56,28 +61,34 @@ class Recorder:
         self._reward[row[seen]] += rewards[slot[seen], seat[seen]]
 
     def ended(
-        self, transition: Transition, match_of: npt.NDArray[np.int64], learns: npt.NDArray[np.bool_]
+        self,
+        transition: Transition,
+        match_of: npt.NDArray[np.int64],
+        learns: npt.NDArray[np.bool_],
+        look: Look,
     ) -> None:
-        """Close the matches that ended; remember what learning seats of truncated ones saw last."""
+        """Close the matches that ended; remember what learning seats that were cut short see then.
+
+        `look(slots, seats)`: what the player's network would be shown there.
+        """
         for seat in range(self._game.num_seats) if transition.truncated.any() else ():
             slot = transition.ended[transition.truncated]
             slot = slot[learns[slot, seat] & (self._last_row[slot, seat] != NO_ROW)]
+            slot = slot[self._game.was_cut(slot, np.full(len(slot), seat, dtype=np.int64))]
             if len(slot):
                 seats = np.full(len(slot), seat, dtype=np.int64)
-                self._cut.append(
-                    (match_of[slot] * self._game.num_seats + seat, self._game.observe(slot, seats))
-                )
+                self._cut.append((match_of[slot] * self._game.num_seats + seat, look(slot, seats)))
         self._last_row[transition.ended] = NO_ROW
 
     def episodes(self, matches: MatchBatch) -> Episodes:
         """Everything recorded, episode by episode, in the order of the matches."""
         seats = self._game.num_seats
-        space, actions = self._game.observation_spaces[0], self._game.action_spaces[0]
+        seen, actions = self._spec.seen, self._spec.action
         nothing = (
             np.zeros(0, np.int64),
-            np.zeros((0, *space.shape), space.dtype),
-            np.zeros((0, int(actions.n)), np.bool_),
-            np.zeros(0, np.int64),
+            np.zeros((0, *seen.shape), seen.dtype),
+            np.zeros((0, actions.mask_width), np.bool_),
+            np.zeros((0, *actions.shape), actions.dtype),
             np.zeros(0, np.float32),
         )
         columns = [np.concatenate(column) for column in zip(*(self._blocks or [nothing]), strict=True)]

@@ -1,27 +1,105 @@
+import sys
+import types
+
 import numpy as np
 import pytest
 import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
-from league.envs import registry
-from league.models.policy import PolicySettings, PolicySpec, initial_weights
+from league.envs import chance, registry
+from league.envs.base import BatchedGame
+from league.models.policy import initial_weights
+from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, SnapshotSource
 from storage.blobs import publish
 from storage.records import MatchBatch, Purpose
 
 torch.set_num_threads(1)
 
+PLAIN = PolicySettings(hidden=(16,))
+
+
+class Signals(BatchedGame):
+    """Two seats of which one or both act, as chance says; rewards at every step, to both."""
+
+    id = "signals"
+    num_seats = 2
+
+    def __init__(self, num_slots, *, actions="discrete", parts=False, step_limit=None):
+        board, row = Box(0, 1, (2, 3, 3), np.float32), Box(0, 1, (4,), np.float32)
+        self.observation_spaces = (Dict({"board": board, "row": row}) if parts else row,) * 2
+        spaces = {
+            "discrete": Discrete(3),
+            "multi_discrete": MultiDiscrete([2, 3]),
+            "continuous": Box(np.array([-1, 0], np.float32), np.array([1, 3], np.float32)),
+        }
+        self.action_spaces = (spaces[actions],) * 2
+        super().__init__(num_slots, step_limit=step_limit)
+        self._seeds = np.zeros(num_slots, np.int64)
+        self._steps = np.zeros(num_slots, np.int64)
+
+    def _noise(self, slot, seat, width, kind):
+        counter = ((self._steps[slot] * 2 + seat) * 8 + kind)[:, None] * 64 + np.arange(width)
+        return (chance.bits(self._seeds[slot][:, None], counter) / 2.0**64).astype(np.float32)
+
+    def observe(self, slot, seat):
+        row = self._noise(slot, seat, 4, 0)
+        if not self._shows_parts:
+            return row
+        return {"board": self._noise(slot, seat, 18, 1).reshape(-1, 2, 3, 3), "row": row}
+
+    def legal(self, slot, seat):
+        spec = self.action_specs[0]
+        mask = self._noise(slot, seat, spec.mask_width, 2) < 0.6
+        mask[:, np.cumsum((0, *spec.sizes[:-1]))[: spec.mask_width]] = True
+        return mask
+
+    def _reset(self, slots, seeds):
+        self._seeds[slots] = seeds
+        self._steps[slots] = 0
+
+    def _turn(self):
+        slot = np.flatnonzero(self.active)
+        who = chance.below(self._seeds[slot], 10_000 + self._steps[slot], 3)
+        acts = np.stack([who != 1, who != 0], axis=1)
+        row, seat = np.nonzero(acts)
+        return slot[row], seat
+
+    def _play(self, slot, seat, action):
+        total = action.reshape(len(action), -1).sum(axis=1)
+        mine, theirs = (self._noise(slot, s, 1, 3)[:, 0] for s in (seat, 1 - seat))
+        np.add.at(self._rewards, (slot, seat), mine * total)
+        np.add.at(self._rewards, (slot, 1 - seat), -theirs * total)
+        moved = np.unique(slot)
+        self._steps[moved] += 1
+        self._over[moved] = self._steps[moved] == 4 + self._seeds[moved] % 6
+
+
+@pytest.fixture
+def signals(monkeypatch):
+    """The import path of `Signals`, whatever name pytest imported it by."""
+    module = types.ModuleType("games_for_rollout")
+    vars(module).update(Signals=Signals)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return f"{module.__name__}:Signals"
+
 
 @pytest.fixture
 def make_request(tmp_path):
-    """A request: `main-0` (learning, odd matches in seat 1) against snapshots and bots in turn."""
+    """A request: `main-0` (learning, odd matches in seat 1) against snapshots and bots in turn.
 
-    def make(env, num_matches, *, snapshots=2, bots=(), self_play=0, seed=0):
-        spec = PolicySpec.for_game(PolicySettings(hidden=(16,)), registry.make(env, 1))
+    `snapshots`: how many, or the settings of each.
+    """
+
+    def make(env, num_matches, *, snapshots=2, bots=(), self_play=0, seed=0, options=None, settings=PLAIN):
+        game = registry.make(env, 1, **(options or {}))
+        spec = PolicySpec.for_game(settings, game)
         sources = [LiveSource("main-0", 7, spec)]
-        for i in range(snapshots):
-            blob_hash, _ = publish(tmp_path / "objects", initial_weights(spec, 100 + i))
+        for i, theirs in enumerate([settings] * snapshots if isinstance(snapshots, int) else snapshots):
+            of_snapshot = PolicySpec.for_game(theirs, game)
+            blob_hash, _ = publish(tmp_path / "objects", initial_weights(of_snapshot, 100 + i))
             path = tmp_path / "objects" / blob_hash[:2] / f"{blob_hash}.safetensors"
-            sources.append(SnapshotSource(f"main-0@{i}", blob_hash, str(path), spec))
+            sources.append(SnapshotSource(f"main-0@{i}", blob_hash, str(path), of_snapshot))
         sources += [BotSource(name) for name in bots]
         games = np.arange(num_matches)
         opponent = 1 + games % max(len(sources) - 1, 1)
@@ -29,6 +107,8 @@ def make_request(tmp_path):
         seat = np.where(
             games[:, None] % 2 == 0, np.stack([0 * games, opponent], 1), np.stack([opponent, 0 * games], 1)
         )
+        if game.num_seats == 1:
+            seat = np.zeros((num_matches, 1), np.int64)
         names = tuple(
             s.player
             if isinstance(s, LiveSource)

@@ -1,17 +1,31 @@
 """A runner plays every match of a request to its end, and hands over what the learner saw."""
 
 import dataclasses
+from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
+import torch
 
 from league.envs import registry
+from league.models.distributions import distribution
+from league.models.networks import build_network
+from league.models.policy import Policy
+from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner, LiveSource, RolloutSettings
+from storage.blobs import map_tensors
 from storage.records import EndReason, Outcome
 
+GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)
+LSTM = PolicySettings(hidden=(16,), memory="lstm", memory_size=12)
+STACKED = PolicySettings(
+    hidden=(16,), connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"})
+)
 
-def runner(env, slots=16, **settings):
-    return EnvRunner(env, {}, RolloutSettings(slots=slots, **settings))
+
+def runner(env, slots=16, *, options=None, **settings):
+    return EnvRunner(env, options or {}, RolloutSettings(slots=slots, **settings))
 
 
 @pytest.mark.parametrize(
@@ -134,3 +148,192 @@ def test_a_learner_that_is_not_seated_is_refused(make_request):
     request, weights = make_request("tic_tac_toe", 2)
     with pytest.raises(ValueError, match="'ghost' is not among its live competitors"):
         runner("tic_tac_toe").play(dataclasses.replace(request, learner="ghost"), weights)
+
+
+# ---------------------------------------------------------------- memory, connectors, kinds of actions
+
+
+def reevaluated(spec, weights, episodes):
+    """Log-probabilities [N] of the recorded actions, from what a learner gets to know."""
+    network = build_network(spec)
+    network.load_state_dict({name: torch.tensor(array) for name, array in weights["main-0"].items()})
+    lengths = np.diff(episodes.offset)
+    steps = np.arange(lengths.max())[:, None]
+    layout = np.where(steps < lengths, episodes.offset[:-1] + steps, episodes.num_steps)
+    with torch.no_grad():
+        parameters, _, _ = network.unroll(
+            torch.from_numpy(episodes.observation),
+            torch.from_numpy(layout),
+            torch.zeros(len(episodes), network.memory_size),
+        )
+        of = distribution(spec.action, spec.settings.squash)
+        log_prob, _ = of.evaluate(
+            parameters, torch.from_numpy(episodes.mask), torch.from_numpy(episodes.action)
+        )
+    return log_prob.numpy()
+
+
+@pytest.mark.parametrize("actions", ["discrete", "multi_discrete", "continuous"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GRU,
+        LSTM,
+        STACKED,
+        PolicySettings(hidden=(16,), memory="transformer", memory_size=8, context=3, heads=2),
+        GRU.model_copy(update={"connectors": STACKED.connectors}),
+        PolicySettings(hidden=(16,), connectors=({"kind": "normalise"},)),
+    ],
+    ids=["gru", "lstm", "stacked", "transformer", "gru-stacked", "normalised"],
+)
+def test_recorded_steps_have_the_log_probabilities_that_an_unroll_gives_them(
+    settings, actions, signals, make_request
+):
+    """Memory is right at every step, zero where matches begin, and of no other seat."""
+    options = {"actions": actions, "parts": settings is GRU}
+    opponents = [LSTM, STACKED, PolicySettings(hidden=(8,))]
+    request, weights = make_request(
+        signals, 60, snapshots=opponents, bots=("random",), self_play=20, settings=settings, options=options
+    )
+    # heads that are close to uniform would hide what went wrong
+    weights["main-0"]["policy_head.weight"] *= 100.0
+    results, _, episodes = runner(signals, slots=7, options=options).play(request, weights)
+    assert (results.reason == EndReason.FINISHED).all()
+    assert episodes.num_steps > 300
+    spec = request.sources[0].spec
+    assert episodes.observation.shape[1:] == spec.seen.shape
+    assert episodes.observation.dtype == spec.seen.dtype
+    assert episodes.action.shape[1:] == spec.action.shape
+    assert episodes.mask.shape[1:] == (spec.action.mask_width,)
+    np.testing.assert_allclose(reevaluated(spec, weights, episodes), episodes.log_prob, rtol=0, atol=1e-5)
+
+
+def test_frames_last_actions_and_rewards_are_those_of_the_seat_itself(signals, make_request):
+    options = {"actions": "multi_discrete"}
+    request, weights = make_request(
+        signals, 40, snapshots=[GRU], self_play=10, settings=STACKED, options=options
+    )
+    _, _, episodes = runner(signals, slots=6, options=options, step_limit=6).play(request, weights)
+    assert (~episodes.terminated).sum() > 10
+    width, zeros = 4, np.zeros(4, np.float32)
+    one_hot = [np.eye(size, dtype=np.float32) for size in (2, 3)]
+    for e in range(len(episodes)):
+        episode = episodes[e]
+        seen = list(episode.observation)
+        if episode.bootstrap is not None:
+            seen.append(episode.bootstrap)  # what it would have been shown next
+        frames = [zeros, zeros, *(row[2 * width : 3 * width] for row in seen)]
+        for t, row in enumerate(seen):
+            np.testing.assert_array_equal(row[: 3 * width], np.concatenate(frames[t : t + 3]))
+            last = np.zeros(6, np.float32)
+            if t:
+                choices = episode.action[t - 1]
+                last = np.r_[one_hot[0][choices[0]], one_hot[1][choices[1]], episode.reward[t - 1]]
+                np.testing.assert_allclose(row[3 * width :], last, atol=1e-6)
+            else:
+                np.testing.assert_array_equal(row[3 * width : -1], last[:-1])
+
+
+@pytest.mark.parametrize("theirs", [GRU, STACKED, LSTM], ids=["gru", "stacked", "lstm"])
+def test_snapshots_mapped_from_blobs_remember_as_opponents_do_in_a_match_of_their_own(
+    theirs, signals, make_request
+):
+    request, weights = make_request(signals, 12, snapshots=[theirs, theirs])
+    greedy = tuple(
+        s if isinstance(s, LiveSource) else dataclasses.replace(s, greedy=True) for s in request.sources
+    )
+    seat = np.array([[1, 2], [2, 1]] * 6, np.int32)
+    matches = dataclasses.replace(request.matches, seat=seat, learning=np.zeros((12, 2), bool))
+    alone = dataclasses.replace(request, matches=matches, sources=greedy, learner=None)
+    results, _, _ = runner(signals, slots=5).play(alone, weights)
+
+    policies = [Policy(s.spec, map_tensors(Path(s.path), verify=True)) for s in greedy[1:]]
+    game, rng = registry.make(signals, 1), np.random.default_rng(0)
+    for match in range(12):
+        memory = [np.zeros((1, policies[0].memory_size), np.float32) for _ in range(2)]
+        since, score = np.zeros(2, np.float32), np.zeros(2, np.float32)
+        game.reset(np.array([0]), matches.seed[match : match + 1])
+        while game.active.any():
+            (block,) = game.due()
+            actions = []
+            for row, s in enumerate(block.seat):
+                action, _ = policies[seat[match, s] - 1].act(
+                    block.observation[row : row + 1],
+                    block.mask[row : row + 1],
+                    rng,
+                    True,
+                    memory[s],
+                    since[s : s + 1].copy(),
+                )
+                since[s] = 0.0
+                actions.append(action)
+            rewards = game.step([np.concatenate(actions)]).rewards[0]
+            since += rewards
+            score += rewards
+        np.testing.assert_allclose(score, results.score[match], atol=1e-5)
+
+
+def test_the_network_of_a_live_player_may_be_imported_that_of_a_snapshot_not(
+    signals, make_request, monkeypatch
+):
+    trusted = []
+    monkeypatch.setattr("league.rollout.env_runner.trust_network", trusted.append)
+    request, weights = make_request(signals, 2, snapshots=0, self_play=2)
+    runner(signals).play(request, weights)
+    assert trusted == []
+    live = request.sources[0]
+    spec = PolicySpec(PolicySettings(architecture="mine:Net"), live.spec.observation, live.spec.action)
+    foreign = dataclasses.replace(request, sources=(dataclasses.replace(live, spec=spec),))
+    with pytest.raises(Exception, match="mine:Net"):  # named, not found: this test trusts nothing
+        runner(signals).play(foreign, weights)
+    assert trusted == ["mine:Net"]
+
+
+# ---------------------------------------------------------------- games for one
+
+
+def test_a_game_for_one_is_played_and_recorded(make_request):
+    request, weights = make_request("recall", 50, snapshots=0, settings=GRU)
+    results, info, episodes = runner("recall", options={"length": 5}).play(request, weights)
+    assert results.score.shape == (50, 1)
+    assert set(results.score[:, 0]) == {-1.0, 1.0}
+    assert (results.rank == 0).all()
+    assert info.env_steps == info.trained_steps == 250
+    assert np.diff(episodes.offset).tolist() == [5] * 50
+    np.testing.assert_array_equal(episodes.reward.reshape(50, 5)[:, :4], 0.0)
+    np.testing.assert_array_equal(episodes.reward.reshape(50, 5)[:, 4], results.score[:, 0])
+    np.testing.assert_allclose(
+        reevaluated(request.sources[0].spec, weights, episodes), episodes.log_prob, rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "seats", "time"), [("Pendulum-v1", 1, 9), ("CartPole-v1", 1, 14), ("CartPole-v1", 2, 14)]
+)
+def test_gymnasium_itself_replays_what_was_recorded_and_where_it_was_cut(name, seats, time, make_request):
+    """Of two seats, one may have come to its end before time cut the other: it is not bootstrapped."""
+    env, options = f"gymnasium:{name}", {"seats": seats, "kwargs": {"max_episode_steps": time}}
+    request, weights = make_request(env, 30, snapshots=0, self_play=30, options=options)
+    results, _, episodes = runner(env, slots=8, options=options).play(request, weights)
+    spec = request.sources[0].spec
+    assert len(episodes) == 30 * seats
+    original, cut = gymnasium.make(name, max_episode_steps=time), []
+    for e in range(len(episodes)):
+        episode = episodes[e]
+        match = episode.match_id - 1000
+        seen, _ = original.reset(seed=int(request.matches.seed[match]))
+        taken = distribution(spec.action, spec.settings.squash).to_env(episode.action)
+        for t, action in enumerate(taken):
+            np.testing.assert_array_equal(episode.observation[t], np.float32(seen))
+            seen, reward, terminated, truncated, _ = original.step(action)
+            assert episode.reward[t] == pytest.approx(reward, abs=1e-5)
+            assert (terminated or truncated) == (t == len(taken) - 1)
+        cut.append(truncated and not terminated)
+        assert episodes.terminated[e] != cut[-1]
+        if cut[-1]:
+            np.testing.assert_array_equal(episode.bootstrap, np.float32(seen))
+    assert any(cut)
+    assert all(cut) == (name == "Pendulum-v1")
+    by_match = np.array(cut).reshape(30, seats).any(axis=1)
+    np.testing.assert_array_equal(results.reason == EndReason.STEP_LIMIT, by_match)
+    np.testing.assert_array_equal(results.reason == EndReason.FINISHED, ~by_match)

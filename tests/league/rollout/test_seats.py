@@ -1,0 +1,139 @@
+"""What an actor wants kept of a seat is kept for that seat alone, from a match's beginning to its end."""
+
+import numpy as np
+import pytest
+
+from league.envs import registry
+from league.models.actor import Actor, Chosen
+from league.rollout.seats import Seats
+
+
+class Counts(Actor):
+    """Remembers how often a seat decided and what it earned in all; writes down what it is told."""
+
+    memory_size = 2
+    wants_reward = True
+
+    def __init__(self):
+        self.told = []
+
+    def decide(self, observation, mask, rng, greedy=False, memory=None, reward=None):
+        memory[:, 0] += 1
+        memory[:, 1] += reward
+        self.told.append((memory.copy(), reward.copy(), greedy))
+        action = np.zeros(len(observation), np.int64)
+        return Chosen(action, np.zeros(len(observation), np.float32), -observation, action)
+
+    def see(self, observation, memory=None, reward=None):
+        return memory + reward[:, None]
+
+
+class Wide(Counts):
+    memory_size = 5
+
+
+class Plain(Actor):
+    """Keeps nothing; refuses to be given anything."""
+
+    def decide(self, observation, mask, rng, greedy=False, memory=None, reward=None):
+        assert memory is None
+        assert reward is None
+        action = mask.argmax(axis=1)
+        return Chosen(action, np.zeros(len(action), np.float32), observation, action)
+
+
+@pytest.fixture
+def game():
+    """Rock-paper-scissors: both seats decide at every step."""
+    game = registry.make("rock_paper_scissors", 3, rounds=50)
+    game.reset(np.arange(3), np.arange(3))
+    return game
+
+
+RNG = np.random.default_rng(0)
+
+
+def test_every_seat_of_every_slot_has_a_memory_of_its_own(game):
+    counts, plain = Counts(), Plain()
+    seats = Seats(game, [counts, plain], [True, False], 0)
+    seats.begin(np.arange(3), np.array([[0, 1], [1, 0], [0, 0]]))
+    (block,) = game.due()
+    for step in range(3):
+        action, taken = seats.decide(block, RNG)
+        assert action.tolist() == [0] * 6
+        assert list(zip(taken.slot, taken.seat, strict=True)) == [(0, 0), (1, 1), (2, 0), (2, 1)]
+        np.testing.assert_array_equal(taken.chosen.seen, -block.observation[[0, 3, 4, 5]])
+        np.testing.assert_array_equal(taken.mask, block.mask[[0, 3, 4, 5]])
+        memory, _, greedy = counts.told[-1]
+        assert greedy
+        assert memory[:, 0].tolist() == [step + 1] * 4
+        seats.rewarded(np.array([[1, 90], [90, 2], [4, 8]], np.float32))
+    assert counts.told[0][1].tolist() == [0, 0, 0, 0]
+    assert counts.told[2][1].tolist() == [1, 2, 4, 8]
+    assert counts.told[2][0][:, 1].tolist() == [2, 4, 8, 16]
+
+
+def test_rewards_gather_until_the_seat_decides_again(game):
+    counts = Counts()
+    seats = Seats(game, [counts], [False])
+    seats.begin(np.arange(3), np.zeros((3, 2), int))
+    for amount in (1, 10):
+        seats.rewarded(np.full((3, 2), amount, np.float32))
+    (block,) = game.due()
+    _, taken = seats.decide(block, RNG)
+    assert taken is None  # nobody learns
+    assert counts.told[0][1].tolist() == [11] * 6
+    seats.decide(block, RNG)
+    assert counts.told[1][1].tolist() == [0] * 6
+
+
+def test_a_new_match_begins_with_nothing_while_the_others_go_on(game):
+    counts = Counts()
+    seats = Seats(game, [counts], [False])
+    seats.begin(np.arange(3), np.zeros((3, 2), int))
+    (block,) = game.due()
+    seats.decide(block, RNG)
+    seats.rewarded(np.ones((3, 2), np.float32))
+    seats.begin(np.array([1]), np.zeros((1, 2), int))
+    seats.decide(block, RNG)
+    memory, reward, _ = counts.told[-1]
+    assert memory[:, 0].tolist() == [2, 2, 1, 1, 2, 2]
+    assert reward.tolist() == [1, 1, 0, 0, 1, 1]
+
+
+def test_actors_with_memories_of_different_sizes_sit_side_by_side(game):
+    narrow, wide = Counts(), Wide()
+    seats = Seats(game, [narrow, wide], [False, False])
+    seats.begin(np.arange(3), np.array([[0, 1]] * 3))
+    (block,) = game.due()
+    for _ in range(2):
+        seats.decide(block, RNG)
+    assert narrow.told[-1][0].shape == (3, 2)
+    assert wide.told[-1][0].shape == (3, 5)
+    assert wide.told[-1][0].tolist() == [[2, 0, 0, 0, 0]] * 3
+
+
+def test_looking_through_the_learners_eyes_changes_nothing(game):
+    counts = Counts()
+    seats = Seats(game, [counts], [False], 0)
+    seats.begin(np.arange(3), np.zeros((3, 2), int))
+    (block,) = game.due()
+    seats.decide(block, RNG)
+    seats.rewarded(np.full((3, 2), 5, np.float32))
+    for _ in range(2):
+        seen = seats.shown_to_learner(np.array([2, 0]), np.array([1, 0]))
+        assert seen.tolist() == [[6, 5], [6, 5]]
+    seats.decide(block, RNG)
+    assert counts.told[-1][0].tolist() == [[2, 5]] * 6
+
+
+def test_where_nobody_remembers_nothing_is_kept(game):
+    seats = Seats(game, [Plain()], [False], 0)
+    seats.begin(np.arange(3), np.zeros((3, 2), int))
+    seats.rewarded(np.ones((3, 2), np.float32))
+    (block,) = game.due()
+    action, taken = seats.decide(block, RNG)
+    assert action.tolist() == [0] * 6
+    assert len(taken.slot) == 6
+    assert seats._memory.size == 0
+    assert not seats._reward.any()
