@@ -16,3 +16,5 @@ types:
 
 bench:
 	python -m tests.bench.throughput
+	python -m tests.bench.learners
+	python -m tests.bench.stacked

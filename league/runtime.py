@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import logging
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import psutil
 from pydantic import BaseModel, ConfigDict, Field
 
 from storage.errors import Mistake
 
+Amounts = Mapping[str, float]  # "CPU" and "GPU" to how many
+
+PLACEMENT_SECONDS = 60.0  # a cluster that has the resources places us at once, unless others hold them
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
+
+# glibc's mallopt: arrays up to the first size come from the heap (32 MiB is the most it takes), and the
+# heap is given back only beyond the second
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+HEAP_ARRAY_BYTES, HEAP_SPARE_BYTES = 32 * 2**20, 256 * 2**20
 
 
 class ResourceSettings(BaseModel):
@@ -34,6 +45,21 @@ def available_cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def prepare_process(threads: int) -> None:
+    """Make this process fit to play or learn: torch threads, and memory that is kept for the next step.
+
+    By default glibc returns large arrays to the system at every free, and each step pays for fresh
+    pages; kept, a league of 2 runners plays 5 % more (`python -m tests.bench.throughput`).
+    """
+    import torch
+
+    torch.set_num_threads(threads)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, or another
+    if mallopt is not None and sys.platform == "linux":
+        mallopt(M_MMAP_THRESHOLD, HEAP_ARRAY_BYTES)
+        mallopt(M_TRIM_THRESHOLD, HEAP_SPARE_BYTES)
+
+
 def check_resources(settings: ResourceSettings, runners: int) -> None:
     """Raise Mistake for what this machine cannot give. A cluster that is joined answers for itself."""
     if runners and importlib.util.find_spec("ray") is None:
@@ -51,7 +77,9 @@ def check_resources(settings: ResourceSettings, runners: int) -> None:
 
 @contextlib.contextmanager
 def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
-    """A Ray session with room for `num_actors` one-CPU actors, shut down at the end.
+    """A Ray session with room for `num_actors` one-CPU actors (runners, learners, aggregators).
+
+    It is shut down at the end.
 
     On a cluster of our own the CPUs are counted as actors want them: a runner and a learner may
     well share a core. A cluster that is joined keeps its own count.
@@ -77,3 +105,89 @@ def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def reserve(bundles: Sequence[Amounts], num_runners: int) -> Any:
+    """A placement group with these bundles, each of them on one node. Needs a Ray session.
+
+    Raises Mistake, with nothing left behind, if the cluster cannot give them and a CPU per runner.
+    """
+    import ray
+    from ray.util.placement_group import placement_group, remove_placement_group
+
+    nodes = [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+    check_placement(bundles, nodes, num_runners)
+    group = placement_group([dict(bundle) for bundle in bundles], strategy="PACK")
+    if not group.wait(PLACEMENT_SECONDS):
+        free = ray.available_resources()
+        remove_placement_group(group)
+        raise Mistake(
+            f"the learners' shards need {', '.join(_said(bundle) for bundle in bundles)}, each on one node; "
+            f"the cluster has them, but only {_said(free)} of it were free in {PLACEMENT_SECONDS:.0f} s; "
+            "end what else runs there, or ask for less"
+        )
+    return group
+
+
+def release(group: Any) -> None:
+    """Give back what `reserve` took."""
+    from ray.util.placement_group import remove_placement_group
+
+    remove_placement_group(group)
+
+
+def inside(group: Any, bundle: int) -> Any:
+    """The scheduling strategy of actors that belong in this bundle."""
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
+
+
+def node_id() -> str:
+    """Of the node that this actor runs on."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def check_placement(bundles: Sequence[Amounts], nodes: Sequence[Amounts], num_runners: int) -> None:
+    """Raise Mistake, naming what is missing, unless every bundle fits on a node and the runners beside them.
+
+    The largest bundles are placed first, each on the node where it leaves least.
+    """
+    free = [{kind: float(node.get(kind, 0.0)) for kind in ("GPU", "CPU")} for node in nodes]
+    for i in sorted(range(len(bundles)), key=lambda i: _size(bundles[i]), reverse=True):
+        fitting = [node for node in free if all(node[kind] >= n for kind, n in bundles[i].items())]
+        if not fitting:
+            largest = max(free, key=_size if bundles[i].get("GPU") else _cpus, default={})
+            raise Mistake(
+                f"shard {i} needs {_said(bundles[i])} on one node; the largest free node of {len(nodes)} has "
+                f"{_said(largest)} once the other shards are placed; lower resources.gpus, "
+                "learner.processes or learner.aggregators, or join a larger cluster (resources.address)"
+            )
+        node = min(fitting, key=_size)
+        for kind, n in bundles[i].items():
+            node[kind] -= n
+    left = sum(int(node["CPU"]) for node in free)
+    if left < num_runners:
+        raise Mistake(
+            f"{num_runners} runners need a CPU each; the cluster has {left} left beside the learners'; "
+            "lower runners, or join a larger cluster (resources.address)"
+        )
+
+
+def _size(amounts: Amounts) -> tuple[float, float]:
+    """GPUs decide, then CPUs."""
+    return amounts.get("GPU", 0.0), amounts.get("CPU", 0.0)
+
+
+def _cpus(amounts: Amounts) -> float:
+    return amounts.get("CPU", 0.0)
+
+
+def _said(amounts: Amounts) -> str:
+    """Such as "2 GPUs and 1 CPU"."""
+    counts = [(kind, amounts.get(kind, 0.0)) for kind in ("GPU", "CPU")]
+    return (
+        " and ".join(f"{n:g} {kind}{'' if n == 1 else 's'}" for kind, n in counts if n) or "no CPU and no GPU"
+    )

@@ -1,89 +1,88 @@
-"""Learner: one player's network, optimizer and update. A plain class; groups make it remote."""
+"""Learner: one player's network, optimizer and update. A plain class; groups make it remote.
+
+learner.update_from_episodes(episodes)      from what runners bring: waits until a batch is full, mixes in
+                                            what is replayed, and makes all updates that are due
+learner.update_from_batch(batch)            one optimizer step
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import contextlib
+import copy
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import torch
-from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from league.episode import Episodes
-from league.learning.batching import Batch, minibatches
-from league.learning.losses import LOSSES, entropy
-from league.learning.schedules import Linear, Schedule, value_at
-from league.learning.vtrace import vtrace
-from league.models.policy import PolicySpec, build_network, check_tensors, initial_weights
-from storage.errors import Failure
+from league.learning.batching import Batch, Sequences, cut, minibatches, tensor_of
+from league.learning.forward import Forward, survey
+from league.learning.gae import GAE, advantages
+from league.learning.losses import find_loss
+from league.learning.objective import Objective, Trainee
+from league.learning.optimizers import Optimizers
+from league.learning.peers import ALONE, Peers
+from league.learning.preload import preload
+from league.learning.replay import Replay, Ring, mix
+from league.learning.settings import LearnerSettings, ReplaySettings, RingSettings
+from league.models.networks import build_network
+from league.models.policy import check_tensors, initial_weights
+from league.models.spec import PolicySpec
+from storage.errors import Failure, Mistake
 
-
-class LearnerSettings(BaseModel):
-    """How players learn."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    loss: Literal["impala", "appo"] = Field(
-        default="appo", description="V-trace policy gradient, or PPO's clipped surrogate on V-trace errors"
-    )
-    lr: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Linear = Field(
-        default=5e-4,
-        description="Adam's step size; {start, end}: a line over the whole run",
-    )
-    batch_steps: int = Field(default=4096, ge=1, description="Steps in one update (whole sequences: about)")
-    sequence_length: int = Field(
-        default=128, ge=1, description="Longer episodes are cut and bootstrapped here"
-    )
-    epochs: int = Field(default=1, ge=1, description="Passes over the same experience")
-    discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
-    vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
-    clip: float = Field(default=0.2, gt=0, lt=1, description="appo: how far the ratio may move")
-    entropy: Schedule = Field(
-        default=0.01, description="Weight of the entropy bonus; a number or {start, end}, as for lr"
-    )
-    value: float = Field(default=0.5, ge=0, description="Weight of the value loss")
-    gradient_norm: float = Field(default=1.0, gt=0, description="Gradients are clipped to this norm")
-    max_backlog: int = Field(
-        default=2, ge=1, description="Rollouts of one player that may wait for its learner before play pauses"
-    )
+__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings", "RingSettings"]
 
 
 class NonFiniteLoss(Failure, ArithmeticError):
-    """A loss became NaN or infinite; the weights of before that update are kept."""
+    """A loss became NaN or infinite; everything is as it was before that update."""
+
+    def __init__(
+        self, message: str, update: int = 0, tensors: Mapping[str, npt.NDArray] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.update = update  # the number that it would have had
+        self.tensors = dict(tensors or {})  # the batch, by the names of its fields
+
+
+Turns = Generator[Batch, Tensor | NonFiniteLoss, dict[str, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerState:
     """All that a learner needs to go on. Tensors are copies on the CPU, never the live ones."""
 
-    weights: dict[str, Tensor]
-    optimizer: dict[str, Tensor]  # "step", "exp_avg.<name>", "exp_avg_sq.<name>": Adam's own names
+    weights: dict[str, Tensor]  # parameters and buffers
+    optimizer: dict[str, Tensor]  # "step.<name>", "exp_avg.<name>", ...: the optimizer's own names
     updates: int
     env_steps: int
+    target: dict[str, Tensor] = field(default_factory=dict)  # weights of the target network, if there is one
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """Weights and moments in one mapping, to be stored; `from_tensors` takes them apart again."""
+        """All tensors in one mapping, to be stored; `from_tensors` takes them apart again."""
         return {
             f"{part}/{name}": tensor
-            for part, tensors in (("weights", self.weights), ("optimizer", self.optimizer))
-            for name, tensor in tensors.items()
+            for part in ("weights", "optimizer", "target")
+            for name, tensor in getattr(self, part).items()
         }
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor], updates: int, env_steps: int) -> LearnerState:
-        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}}
+        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}, "target": {}}
         for key, tensor in tensors.items():
             part, name = key.split("/", 1)
             parts[part][name] = tensor
-        return LearnerState(parts["weights"], parts["optimizer"], updates, env_steps)
+        return LearnerState(parts["weights"], parts["optimizer"], updates, env_steps, parts["target"])
 
 
 class Learner:
     """Learns one player's policy from its episodes.
 
     `updates` counts optimizer steps and is the version of the weights; `env_steps` counts the
-    steps trained on, each once however many epochs.
+    fresh steps trained on, each once however often it is used. Learners on several `peers` are
+    given the same calls in the same order, and come to the same weights as one alone would.
     """
 
     def __init__(
@@ -93,6 +92,8 @@ class Learner:
         settings: LearnerSettings,
         seed: int,
         device: str = "cpu",
+        peers: Peers = ALONE,
+        replay: Replay | None = None,
     ) -> None:
         self.player = player
         self.spec = spec
@@ -100,135 +101,267 @@ class Learner:
         self.device = torch.device(device)
         self.updates = 0
         self.env_steps = 0
+        bfloat16 = settings.precision == "bfloat16"
+        if bfloat16 and self.device.type != "cuda":
+            raise Mistake(
+                f"learner.precision: found bfloat16 for player {player} on device '{device}', expected a "
+                "GPU; set learner.precision to float32, or resources.gpus to 1 or more"
+            )
+        self._seed = seed
+        self._peers = peers
         self._network = build_network(spec)
         self._network.load_state_dict(initial_weights(spec, seed))
         self._network.to(self.device)
         self._parameters = dict(self._network.named_parameters())
-        self._optimizer = self._fresh_optimizer()
-        self._rng = np.random.default_rng(seed)
+        self._forward = Forward(self._network, bfloat16)
+        self._speedup: float | None = None  # of compiling; None: not tried yet
+        self._target: Forward | None = None
+        if settings.target_updates:
+            target = copy.deepcopy(self._network).requires_grad_(False)
+            self._target = Forward(target, bfloat16)
+        self._objective = Objective(spec, settings, peers)
+        self._optimizers = Optimizers(self._parameters, settings)
         self._waiting: list[Episodes] = []
+        self._ring = Ring(settings.ring.batches, settings.ring.passes)
+        self._replay = replay
+        if replay is None and settings.replay.proportion:
+            self._replay = Replay(settings.replay.capacity_steps)
         self._progress = 0.0
+        self._metrics = (*self._objective.names[1:], "gradient_norm")  # in the order of `_update`
+
+    # ------------------------------------------------------------------ updates
 
     def update_from_episodes(self, episodes: Episodes, progress: float = 0.0) -> dict[str, float] | None:
         """Learn from these episodes, and from those still waiting for a batch to fill.
 
         `progress` is the part of the run that is done, in [0, 1]: what schedules go by. Returns means
-        over the updates made, with "lag" in updates; None when too few steps wait.
+        over the updates made, with "lag" in updates; None when too few steps wait. Raises
+        NonFiniteLoss at the first update that is refused; those made before it stay.
+        """
+        turns = self.turns(episodes, progress)
+        try:
+            batch = next(turns)
+            while True:
+                batch = turns.send(self.try_update(batch))
+        except StopIteration as finished:
+            return finished.value
+
+    def turns(self, episodes: Episodes, progress: float) -> Turns:
+        """`update_from_episodes`, whose updates are made by whoever goes through it.
+
+        Yields each batch that is due; is sent what `try_update` gave for it.
         """
         self._progress = progress
         self._waiting.append(episodes)
-        if sum(part.num_steps for part in self._waiting) < self.settings.batch_steps:
+        proportion = self.settings.replay.proportion
+        if sum(part.num_steps for part in self._waiting) < self.settings.batch_steps * (1.0 - proportion):
             return None
-        episodes = Episodes.concatenate(self._waiting)
+        fresh = Episodes.concatenate(self._waiting)
         self._waiting = []
-        reports = [
-            self.update_from_batch(batch.to(self.device))
-            for epoch in range(self.settings.epochs)
-            for batch in minibatches(
-                episodes,
-                self.settings.batch_steps,
-                self.settings.sequence_length,
-                self._rng if epoch else None,  # the first pass takes the order of play
-            )
-        ]
-        self.env_steps += episodes.num_steps
-        return {key: float(np.mean([report[key] for report in reports])) for key in reports[0]}
+        rng = np.random.default_rng([self._seed, self.updates])
+        used, replayed = fresh, 0.0
+        if self._replay is not None and proportion:
+            wanted = round(fresh.num_steps * proportion / (1.0 - proportion))
+            old = self._replay.sample(self.player, wanted, rng)
+            if old is not None:
+                used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
+        with self._statistics_of(fresh):
+            reports: list[Tensor] = []
+            for batch in preload(self._batches(used, rng), self.device):
+                for due in self._ring.turn(batch):
+                    report = yield due
+                    if isinstance(report, NonFiniteLoss):
+                        raise report
+                    reports.append(report)
+        if self._replay is not None and proportion:
+            self._replay.add(self.player, fresh)
+        self.env_steps += fresh.num_steps
+        means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
+        metrics = dict(zip(self._metrics, means, strict=True))
+        if proportion:
+            metrics["replayed"] = replayed
+        if self.settings.compile:
+            metrics["compile_speedup"] = self._speedup or 0.0
+        return metrics
 
     def update_from_batch(self, batch: Batch) -> dict[str, float]:
-        """One optimizer step. Raises NonFiniteLoss, the weights untouched, if the loss is no number."""
-        settings = self.settings
-        n = batch.num_steps
-        lag = self.updates - float(batch.lag_versions.double().mean())
-        logits, value_all = self._network(batch.observation)
-        log_probs = logits[:n].masked_fill(~batch.mask, -torch.inf).log_softmax(1)
-        log_prob = log_probs.gather(1, batch.action.unsqueeze(1)).squeeze(1)
-        value = value_all[:n]
-        vs, error = self._targets(batch, log_prob.detach(), value_all.detach())
-        policy_loss = LOSSES[settings.loss](log_prob, batch.log_prob, error, settings.clip)
-        value_loss = 0.5 * (value - vs).square().mean()
-        mean_entropy = entropy(log_probs).mean()
-        entropy_weight = value_at(settings.entropy, self._progress)
-        loss = policy_loss + settings.value * value_loss - entropy_weight * mean_entropy
-        self._optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(self._parameters.values(), settings.gradient_norm)
-        if not bool(torch.isfinite(loss) & torch.isfinite(norm)):
-            raise NonFiniteLoss(
-                f"player {self.player}, update {self.updates + 1}: the loss is {float(loss.detach())} "
-                f"and its gradient's norm {float(norm)}, expected finite numbers; "
-                "the last good weights are kept: lower learner.lr"
-            )
-        for group in self._optimizer.param_groups:
-            group["lr"] = value_at(settings.lr, self._progress)
-        self._optimizer.step()
-        self.updates += 1
-        return {
-            "policy_loss": float(policy_loss.detach()),
-            "value_loss": float(value_loss.detach()),
-            "entropy": float(mean_entropy.detach()),
-            "gradient_norm": float(norm),
-            "lag": lag,
-        }
+        """One optimizer step. Raises NonFiniteLoss, everything untouched, if the loss is no number."""
+        return dict(zip(self._metrics, self._update(batch).tolist(), strict=True))
 
-    def _targets(self, batch: Batch, log_prob: Tensor, value_all: Tensor) -> tuple[Tensor, Tensor]:
-        """V-trace's value targets and errors of the batch's steps, [N] each."""
-        present = batch.rows < batch.num_steps
-        nothing = value_all.new_zeros(1)
-        values = torch.cat([value_all[: batch.num_steps], nothing])
-        following = torch.cat([value_all, nothing])
-        reward = torch.cat([batch.reward, nothing])[batch.rows]
-        rho = torch.cat([(log_prob - batch.log_prob).exp(), nothing])[batch.rows]
-        discount = torch.where(batch.after < len(value_all), self.settings.discount, 0.0)
-        result = vtrace(
-            values[batch.rows],
-            following[batch.after],
-            reward,
-            discount,
-            rho,
-            lambda_=self.settings.vtrace_lambda,
+    def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:
+        """The minibatches of all epochs."""
+        settings = self.settings
+        sequences = cut(episodes, settings.sequence_length)
+        memory, targets = self._looked_at(episodes, sequences)
+        for epoch in range(settings.epochs):
+            yield from minibatches(
+                episodes,
+                settings.batch_steps,
+                settings.sequence_length,
+                rng if epoch or settings.shuffle else None,  # else in the order of play
+                memory=memory,
+                targets=targets,
+                peers=self._peers,
+            )
+
+    def _looked_at(
+        self, episodes: Episodes, sequences: Sequences
+    ) -> tuple[npt.NDArray[np.float32], GAE | None]:
+        """What the present weights remember at the first step of each sequence; and, for losses that
+        want them, the advantages of all steps."""
+        wanted = find_loss(self.settings.loss).targets == "gae"
+        found = survey(
+            self._forward,
+            episodes,
+            sequences,
+            self.settings.batch_steps,
+            self.device,
+            values=wanted,
+            peers=self._peers,
         )
-        flat = batch.rows[present]
-        vs, error = torch.empty_like(value_all[: batch.num_steps]), torch.empty_like(log_prob)
-        vs[flat] = result.vs[present]
-        error[flat] = result.error[present]
-        return vs, error
+        if not wanted:
+            return found.memory, None
+        settings = self.settings
+        return found.memory, advantages(
+            episodes, found.value, discount=settings.discount, lambda_=settings.gae_lambda
+        )
+
+    @contextlib.contextmanager
+    def _statistics_of(self, fresh: Episodes) -> Iterator[None]:
+        """The normaliser counts these observations in; not, if an update from them is refused."""
+        normaliser = self._network.normaliser
+        if normaliser is None:
+            yield
+            return
+        before = copy.deepcopy(normaliser.state_dict())
+        normaliser.update(tensor_of(fresh.observation).to(self.device))
+        try:
+            yield
+        except NonFiniteLoss:
+            normaliser.load_state_dict(before)
+            raise
+
+    def _update(self, batch: Batch) -> Tensor:
+        """One optimizer step; what `self._metrics` names, as one tensor, so that nothing waits for a GPU."""
+        return self._apply_gradients(batch, self._leave_gradients(batch))
+
+    def try_update(self, batch: Batch, means: Tensor | None = None) -> Tensor | NonFiniteLoss:
+        """One optimizer step, or why it was refused.
+
+        With `means`, what the objective makes of the batch, gradients lie in the network already.
+        """
+        try:
+            return self._apply_gradients(batch, self._leave_gradients(batch) if means is None else means)
+        except NonFiniteLoss as refusal:
+            return refusal
+
+    def _leave_gradients(self, batch: Batch) -> Tensor:
+        """Gradients in the network's parameters; means of the whole minibatch."""
+        if self.settings.compile and self._speedup is None and batch.num_steps:
+            self._speedup = self._forward.compile_if_faster(batch)
+        means = self._objective.backward(batch, *self.trainee)
+        return self._sum_over_peers(means) if self._peers.size > 1 else means
+
+    @property
+    def trainee(self) -> Trainee:
+        """What the next gradients depend on; its networks are the live ones."""
+        return Trainee(self._forward, self._target, self._progress, self.updates)
+
+    def _apply_gradients(self, batch: Batch, means: Tensor) -> Tensor:
+        gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
+            raise self._refusal(batch, float(means[0]), float(norm))
+        self._clip(gradients, norm)
+        self._optimizers.step(self._progress)
+        self.updates += 1
+        if self._target is not None and self.updates % self.settings.target_updates == 0:
+            _load(self._target.network, self._network.state_dict())
+        return torch.cat([means[1:], norm.reshape(1)])
+
+    def _sum_over_peers(self, means: Tensor) -> Tensor:
+        """Gradients and means of the whole minibatch, from every peer's part, in one exchange."""
+        parameters = list(self._parameters.values())
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        summed = torch.cat([*(part.reshape(-1) for part in parts), means])
+        self._peers.sum(summed)
+        *gradients, means = summed.split([*(p.numel() for p in parameters), len(means)])
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient.view_as(parameter)
+        return means
+
+    def _clip(self, gradients: list[Tensor], norm: Tensor) -> None:
+        settings = self.settings
+        if settings.gradient_value is not None:
+            for gradient in gradients:
+                gradient.clamp_(-settings.gradient_value, settings.gradient_value)
+            norm = nn.utils.get_total_norm(gradients)
+        if settings.gradient_norm is not None:
+            nn.utils.clip_grads_with_norm_(self._parameters.values(), settings.gradient_norm, norm)
+
+    def _refusal(self, batch: Batch, loss: float, norm: float) -> NonFiniteLoss:
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        self._ring.clear()  # what was refused must not come round again
+        update = self.updates + 1
+        return NonFiniteLoss(
+            f"player {self.player}, update {update}: the loss is {loss} and its gradient's norm {norm}, "
+            "expected finite numbers; the last good weights are kept: lower learner.lr",
+            update,
+            {name: tensor.cpu().numpy() for name, tensor in batch.tensors().items()},
+        )
+
+    # ------------------------------------------------------------------ state
 
     def weights(self) -> dict[str, Tensor]:
-        """A deep copy on the CPU: what is frozen or broadcast never follows the live weights."""
-        return {name: tensor.detach().to("cpu", copy=True) for name, tensor in self._parameters.items()}
+        """A deep copy on the CPU, buffers too: what is frozen or broadcast never follows the live weights."""
+        return _copies(self._network)
 
     def state(self) -> LearnerState:
         """A copy of everything that `load_state` needs to go on exactly here."""
-        moments: dict[str, Tensor] = {}
-        for name, parameter in self._parameters.items():
-            for key, tensor in self._optimizer.state[parameter].items():
-                moments[f"{key}.{name}"] = tensor.detach().to("cpu", copy=True)
-        return LearnerState(self.weights(), moments, self.updates, self.env_steps)
+        target = {} if self._target is None else _copies(self._target.network)
+        return LearnerState(self.weights(), self._optimizers.state(), self.updates, self.env_steps, target)
 
     def load_state(self, state: LearnerState) -> None:
-        """Go on from `state`. Raises WeightsMismatch if it belongs to another network."""
-        self._load_weights(state.weights)
-        self._optimizer = self._fresh_optimizer()
-        for key, tensor in state.optimizer.items():
-            moment, name = key.split(".", 1)
-            self._optimizer.state[self._parameters[name]][moment] = (
-                tensor.clone() if moment == "step" else tensor.to(self.device, copy=True)
-            )
+        """Go on from `state`. Raises WeightsMismatch if it belongs to another network or optimizer.
+
+        Where it has no target network but the settings want one, that begins as the network itself.
+        """
+        self._check(state.weights)
+        if state.target:
+            self._check(state.target)
+        optimizers = Optimizers(self._parameters, self.settings)
+        optimizers.load(self.player, state.optimizer)
+        self._start(state.weights, optimizers, state.target)
         self.updates, self.env_steps = state.updates, state.env_steps
-        self._waiting = []
 
     def reset(self, weights: Mapping[str, Tensor]) -> None:
-        """Start again from `weights`: fresh optimizer, waiting experience dropped, counters go on."""
-        self._load_weights(weights)
-        self._optimizer = self._fresh_optimizer()
+        """Start again from `weights`: fresh optimizer, all experience dropped, counters go on."""
+        self._check(weights)
+        self._start(weights, Optimizers(self._parameters, self.settings), {})
+
+    def _start(
+        self, weights: Mapping[str, Tensor], optimizers: Optimizers, target: Mapping[str, Tensor]
+    ) -> None:
+        _load(self._network, weights)
+        if self._target is not None:
+            _load(self._target.network, target or weights)
+        self._optimizers = optimizers
         self._waiting = []
+        self._ring.clear()
+        if self._replay is not None:
+            self._replay.forget(self.player)
 
-    def _load_weights(self, weights: Mapping[str, Tensor]) -> None:
-        wanted = {name: tuple(tensor.shape) for name, tensor in self._parameters.items()}
-        check_tensors(f"player {self.player}", weights, wanted)
-        with torch.no_grad():
-            for name, tensor in weights.items():
-                self._parameters[name].copy_(tensor)
+    def _check(self, tensors: Mapping[str, Tensor]) -> None:
+        wanted = {name: tuple(tensor.shape) for name, tensor in self._network.state_dict().items()}
+        check_tensors(f"player {self.player}", tensors, wanted)
 
-    def _fresh_optimizer(self) -> torch.optim.Adam:
-        return torch.optim.Adam(self._parameters.values(), eps=1e-5)  # lr is set at each step
+
+def _copies(network: nn.Module) -> dict[str, Tensor]:
+    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in network.state_dict().items()}
+
+
+@torch.no_grad()
+def _load(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    for name, tensor in network.state_dict().items():
+        tensor.copy_(weights[name])

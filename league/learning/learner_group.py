@@ -1,61 +1,76 @@
-"""All learners of a run, placed by shard: in this process, or as one Ray actor per shard.
+"""All learners of a run, placed by shard: in this process, or as Ray actors, each shard on one node.
 
 Experience arrives as whatever the runners handed out: episodes themselves, or references to
-them, which go to the shard's actor unopened. Weights leave the same way.
+them, which go to the shard's actors unopened. Weights leave the same way.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from torch import Tensor
 
-from league.episode import Episodes
-from league.learning.learner import Learner, LearnerSettings, LearnerState
-from league.learning.shards import Shard
-from league.models.policy import PolicySpec
-from storage.errors import Failure
+from league.learning.aggregator import Gathering, concatenate_as_tree
+from league.learning.learner import LearnerSettings, LearnerState
+from league.learning.local_learners import LiveWeights, LocalLearnerGroup
+from league.learning.queues import Block, Queue, QueueInfo, Waiting
+from league.learning.shard_actors import Sent, ShardActors
+from league.learning.shard_learners import Counters, Learned, LearnerStopped, LearnReport
+from league.learning.shards import Shard, shard_of, spread, with_player, without_player
+from league.models.spec import PolicySpec
+from league.runtime import release, reserve
+from storage.errors import Failure, Mistake
 
-Weights = Mapping[str, np.ndarray]
+__all__ = [
+    "LearnReport",
+    "LearnerGroup",
+    "LearnerStopped",
+    "LearnersLost",
+    "LiveWeights",
+    "LocalLearnerGroup",
+    "RayLearnerGroup",
+]
+
+LOST = (
+    "the process of the learners died (out of memory, or killed); what was saved last is intact: "
+    "go on with --resume"
+)
+PEER_SECONDS = 5.0  # within which the death of a shard's process is known
 
 
 class LearnersLost(Failure):
     """The process of a shard's learners died, and with it what they had learned since the last save."""
 
 
-@dataclass(frozen=True, slots=True)
-class LearnReport:
-    """What became of one rollout's episodes. `metrics` is None while they wait for a batch to fill."""
-
-    player: str
-    updates: int
-    env_steps: int
-    metrics: Mapping[str, float] | None
-
-
-@dataclass(frozen=True, slots=True)
-class LiveWeights:
-    """A player's newest weights: a mapping of arrays, or a Ray reference to one."""
-
-    version: int
-    handle: Any
-
-
 class LearnerGroup(Protocol):
     """What the loop asks of its learners."""
 
-    def submit(self, player: str, episodes: Any, progress: float = 0.0) -> None:
-        """Queue experience for `player`; `progress` is the part of the run that is done, in [0, 1]."""
+    def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
+        """Queue experience for `player`; `progress` is the part of the run that is done, in [0, 1].
 
-    def ready(self, timeout_seconds: float) -> list[LearnReport]:
-        """Reports that are finished, at once if there are any; new weights are live from here on."""
+        `steps` is how many steps it has; 0: not known (it is then learned from as it is).
+        """
+
+    def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
+        """What is finished, at once if there is anything; new weights are live from here on.
+
+        Without `learner.async_update`: everything submitted, when it is finished.
+        """
 
     def backlog(self, player: str) -> int:
-        """Rollouts of `player` that were submitted and not yet reported."""
+        """Blocks of `player`'s experience that were submitted and not yet reported."""
+
+    def full(self, player: str) -> bool:
+        """Whether so much waits for `player`'s learner that play should wait; counted as a wait then."""
+
+    def queues(self) -> Mapping[str, QueueInfo]: ...
+
+    def plan(self) -> Sequence[Shard]:
+        """Who trains where now."""
+
+    def players(self) -> tuple[str, ...]: ...
 
     def live(self, player: str) -> LiveWeights: ...
 
@@ -67,196 +82,263 @@ class LearnerGroup(Protocol):
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`. What was submitted before still counts, but is reported no more."""
 
+    def add(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
+        """A new learner, in the shard of the fewest players; the others go on meanwhile.
+
+        Its weights are those of `seed`, if none are given.
+        """
+
+    def remove(self, player: str) -> None:
+        """Free the learner, its optimizer and its experience; its place is for the next to come."""
+
+    def replace(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
+        """A new learner in the place of the old, which is freed. Counters and versions go on."""
+
     def close(self) -> None: ...
 
 
-class ShardLearners:
-    """The learners of one shard. The same class serves in the driver and as a Ray actor."""
+class _Pending(NamedTuple):
+    """A call of `learn` under way."""
 
-    def __init__(
-        self,
-        shard: Shard,
-        spec: PolicySpec,
-        settings: Mapping[str, LearnerSettings],
-        seeds: Mapping[str, int],
-        device: str,
-        threads: int,
-    ) -> None:
-        import torch
-
-        torch.set_num_threads(threads)
-        self._learners = {
-            player: Learner(player, spec, settings[player], seeds[player], device) for player in shard.players
-        }
-
-    def learn(self, player: str, episodes: Episodes, progress: float) -> tuple[LearnReport, Weights | None]:
-        """Update `player`; the new weights, or None if no update was made."""
-        learner = self._learners[player]
-        metrics = learner.update_from_episodes(episodes, progress)
-        report = LearnReport(player, learner.updates, learner.env_steps, metrics)
-        return report, None if metrics is None else self.weights(player)
-
-    def weights(self, player: str) -> Weights:
-        return {name: tensor.numpy() for name, tensor in self._learners[player].weights().items()}
-
-    def state(self, player: str) -> LearnerState:
-        return self._learners[player].state()
-
-    def load_state(self, player: str, state: LearnerState) -> Weights:
-        self._learners[player].load_state(state)
-        return self.weights(player)
-
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> Weights:
-        self._learners[player].reset(weights)
-        return self.weights(player)
-
-
-class LocalLearnerGroup:
-    """All learners in this process, one update at a time: repeatable to the bit."""
-
-    def __init__(
-        self,
-        shards: Sequence[Shard],
-        spec: PolicySpec,
-        settings: Mapping[str, LearnerSettings],
-        seeds: Mapping[str, int],
-        *,
-        device: str = "cpu",
-        threads: int = 1,
-    ) -> None:
-        players = tuple(player for shard in shards for player in shard.players)
-        gpus = sum(shard.num_gpus for shard in shards)
-        self._shard = ShardLearners(Shard(players, gpus), spec, settings, seeds, device, threads)
-        self._queue: deque[tuple[str, Episodes, float]] = deque()
-        self._live = {player: LiveWeights(0, self._shard.weights(player)) for player in players}
-
-    def submit(self, player: str, episodes: Episodes, progress: float = 0.0) -> None:
-        self._queue.append((player, episodes, progress))
-
-    def ready(self, timeout_seconds: float) -> list[LearnReport]:
-        reports = []
-        while self._queue:
-            report, weights = self._shard.learn(*self._queue.popleft())
-            if weights is not None:
-                self._live[report.player] = LiveWeights(report.updates, weights)
-            reports.append(report)
-        return reports
-
-    def backlog(self, player: str) -> int:
-        return sum(name == player for name, _, _ in self._queue)
-
-    def live(self, player: str) -> LiveWeights:
-        return self._live[player]
-
-    def state(self, player: str) -> LearnerState:
-        return self._shard.state(player)
-
-    def load_state(self, player: str, state: LearnerState) -> None:
-        self._live[player] = LiveWeights(state.updates, self._shard.load_state(player, state))
-
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
-        """Experience queued before is learned first, and forgotten with the weights it moved."""
-        for queued in [item for item in self._queue if item[0] == player]:
-            self._shard.learn(*queued)
-        self._queue = deque(item for item in self._queue if item[0] != player)
-        fresh = self._shard.reset(player, weights)
-        self._live[player] = LiveWeights(self._shard.state(player).updates, fresh)
-
-    def close(self) -> None:
-        self._queue.clear()
+    block: Block
+    weights: Any  # reference
 
 
 class RayLearnerGroup:
-    """One Ray actor per shard. Episodes and weights move between actors; the driver sees references."""
+    """Ray actors, each shard's in its bundle of one placement group. The driver sees references only.
+
+    The queues are the actors' mailboxes, where calls wait with references to their experience; the
+    driver counts them. Raises Mistake if the cluster cannot hold the shards and `num_runners` runners.
+    """
 
     def __init__(
         self,
         shards: Sequence[Shard],
         spec: PolicySpec,
-        settings: Mapping[str, LearnerSettings],
+        settings: LearnerSettings,
         seeds: Mapping[str, int],
         *,
         device: str = "cpu",
         threads: int = 1,
+        num_runners: int = 0,
     ) -> None:
         import ray
 
-        self._ray: Any = ray
-        remote: Any = ray.remote(ShardLearners)
-        self._actors: list[Any] = [
-            remote.options(num_cpus=0 if shard.num_gpus else 1, num_gpus=shard.num_gpus).remote(
-                shard, spec, dict(settings), dict(seeds), device, threads
+        if settings.aggregators > num_runners > 0:
+            raise Mistake(
+                f"learner.aggregators is {settings.aggregators} with {num_runners} runners, expected no more "
+                "than those: an aggregator gathers what several of them bring; lower it"
             )
-            for shard in shards
+        self._ray: Any = ray
+        self._settings = settings
+        self._plan = list(shards)
+        aggregators = spread(settings.aggregators, shards)
+        bundles = [shard.bundle(n) for shard, n in zip(shards, aggregators, strict=True)]
+        self._group = reserve(bundles, num_runners)
+        learning = (spec, settings, dict(seeds), device, threads)
+        self._shards = [
+            ShardActors(ray, shard, n, self._group, i, learning)
+            for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True))
         ]
-        self._of_player = {
-            player: actor
-            for shard, actor in zip(shards, self._actors, strict=True)
-            for player in shard.players
-        }
-        self._pending: dict[Any, tuple[str, Any]] = {}
-        self._backlog: Counter[str] = Counter()
-        self._live = {
-            player: LiveWeights(0, actor.weights.remote(player)) for player, actor in self._of_player.items()
-        }
+        self._building = [reference for shard in self._shards for reference in shard.built]
+        self._pending: dict[Any, _Pending] = {}
+        self._queues: dict[str, Queue] = {}
+        self._gathering: dict[str, Gathering] = {}
+        self._live: dict[str, LiveWeights] = {}
+        self._retired: dict[str, Any] = {}  # references to Counters
+        for player in (player for shard in shards for player in shard.players):
+            self._open(player, LiveWeights(0, self._of(player).call("publish", player, num_returns=2)[1]))
 
-    def submit(self, player: str, episodes: Any, progress: float = 0.0) -> None:
-        learn = self._of_player[player].learn.options(num_returns=2)
-        report, weights = learn.remote(player, episodes, progress)
-        self._pending[report] = player, weights
-        self._backlog[player] += 1
+    def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
+        shard, queue = self._of(player), self._queues[player]
+        if queue.stopped:
+            queue.lost(1, steps)
+            return
+        if not shard.aggregators or not steps:
+            self._learn(player, episodes, progress, queue.block(1, steps))
+            return
+        gathered = self._gathering[player].add(episodes, steps, time.monotonic())
+        queue.gathering = len(self._gathering[player])
+        if gathered is not None:
+            block = queue.block(len(gathered.parts), gathered.steps, gathered.since)
+            self._learn(player, concatenate_as_tree(gathered.parts, shard.concatenate), progress, block)
 
-    def ready(self, timeout_seconds: float) -> list[LearnReport]:
+    def _learn(self, player: str, episodes: Any, progress: float, block: Block) -> None:
+        index = shard_of(self._plan, player)
+        shard, trained = self._shards[index], self._plan[index]
+        several = len(trained.players) > 1 and trained.processes == 1
+        if self._settings.stacked == "auto" and (several or shard.waiting):
+            shard.waiting.append(Waiting(block, episodes, progress))  # until `ready`, for others to come
+        else:
+            self._note(shard.learn(block, episodes, progress))
+
+    def _note(self, sent: Sent) -> None:
+        self._pending[sent.report] = _Pending(sent.block, sent.weights)
+
+    def _send_waiting(self, shard: ShardActors, *, everything: bool) -> None:
+        for sent in shard.send_waiting(everything=everything):
+            self._note(sent)
+
+    def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
+        self._check_watched()
+        for shard in self._shards:
+            self._send_waiting(shard, everything=not self._settings.async_update)
         if not self._pending:
             return []
-        done, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout_seconds)
-        if done:  # one came: take whatever else is there
-            done, _ = self._ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
-        reports = []
+        waiting = list(self._pending)
+        if self._settings.async_update:
+            done, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout_seconds)
+            if done:  # one came: take whatever else is there
+                done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        else:
+            done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=None)
+        for shard in self._shards:  # again: there may be room now
+            self._send_waiting(shard, everything=False)
+        outcomes: list[LearnReport | LearnerStopped] = []
         for reference in done:
-            player, weights = self._pending.pop(reference)
-            self._backlog[player] -= 1
-            report = self._get(reference)
-            if report.metrics is not None and report.updates > self._live[player].version:
-                self._live[player] = LiveWeights(report.updates, weights)
-            reports.append(report)
-        return reports
+            if reference not in self._pending:  # its player was found to be stopped just now
+                continue
+            block, weights = self._pending.pop(reference)
+            learned: Learned = self._get(reference)
+            outcome = self._queues[block.player].settle(block, learned)
+            if isinstance(outcome, LearnReport) and learned.published:
+                self._live[block.player] = LiveWeights(outcome.updates, weights)
+            if isinstance(outcome, LearnerStopped):
+                self._drop(block.player)
+            if outcome is not None:
+                outcomes.append(outcome)
+        return outcomes
 
     def backlog(self, player: str) -> int:
-        return self._backlog[player]
+        return self._queues[player].depth
+
+    def full(self, player: str) -> bool:
+        return self._queues[player].full()
+
+    def queues(self) -> Mapping[str, QueueInfo]:
+        return {player: queue.info() for player, queue in self._queues.items()}
+
+    def plan(self) -> Sequence[Shard]:
+        return tuple(self._plan)
+
+    def players(self) -> tuple[str, ...]:
+        return tuple(self._queues)
+
+    def nodes(self) -> list[list[str]]:
+        """For each shard, the ids of the nodes of its actors: all the same."""
+        return [shard.nodes() for shard in self._shards]
 
     def live(self, player: str) -> LiveWeights:
         return self._live[player]
 
     def state(self, player: str) -> LearnerState:
-        return self._get(self._of_player[player].state.remote(player))
+        shard = self._of(player)
+        self._send_waiting(shard, everything=True)
+        return self._get(shard.processes[0].state.remote(player))
 
     def load_state(self, player: str, state: LearnerState) -> None:
-        weights = self._of_player[player].load_state.remote(player, state)
-        self._live[player] = LiveWeights(state.updates, weights)
+        self._send_waiting(self._of(player), everything=True)
+        stored = self._ray.put(state)
+        version, weights = self._of(player).call("load_state", player, stored, num_returns=2)
+        self._live[player] = LiveWeights(self._get(version), weights)
+        self._queues[player].stopped = False
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Experience queued before is learned first, and forgotten with the weights it moved."""
-        fresh = self._of_player[player].reset.remote(player, dict(weights))
-        self._discard(player)
-        self._live[player] = LiveWeights(self.state(player).updates, fresh)
+        self._forget(player)
+        stored = self._ray.put(dict(weights))
+        version, fresh = self._of(player).call("reset", player, stored, num_returns=2)
+        self._live[player] = LiveWeights(self._get(version), fresh)
+
+    def add(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
+        plan, chosen = with_player(self._plan, player)
+        counters = self._get(self._retired.pop(player)) if player in self._retired else Counters()
+        stored = None if weights is None else self._ray.put(dict(weights))
+        version, fresh = self._shards[chosen].call("add", player, seed, stored, counters, num_returns=2)
+        self._shards[chosen].watched.append(version)
+        self._plan = plan
+        self._open(player, LiveWeights(counters.updates, fresh))
+
+    def remove(self, player: str) -> None:
+        self._forget(player)
+        self._retired[player] = self._of(player).call("remove", player)
+        self._plan = without_player(self._plan, player)
+        del self._queues[player], self._gathering[player], self._live[player]
+
+    def replace(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
+        self._forget(player)
+        stored = None if weights is None else self._ray.put(dict(weights))
+        version, fresh = self._of(player).call("replace", player, seed, stored, num_returns=2)
+        self._live[player] = LiveWeights(self._get(version), fresh)
+
+    def _open(self, player: str, live: LiveWeights) -> None:
+        """An empty queue for `player`, with its weights."""
+        self._live[player] = live
+        self._queues[player] = Queue(player, self._settings.max_backlog)
+        fresh = 1.0 - self._settings.replay.proportion
+        self._gathering[player] = Gathering(self._settings.batch_steps * fresh)
+
+    def _of(self, player: str) -> ShardActors:
+        return self._shards[shard_of(self._plan, player)]
 
     def _get(self, reference: Any) -> Any:
+        errors = self._ray.exceptions
         try:
+            if self._building:  # whatever keeps learners from being made is the cause of all that follows
+                self._ray.get(self._building)
+                self._building = []
             return self._ray.get(reference)
-        except self._ray.exceptions.ActorDiedError as error:
-            raise LearnersLost(
-                "the process of the learners died (out of memory, or killed); what was saved last is intact: "
-                "go on with --resume"
-            ) from error
+        except errors.RayActorError as error:
+            raise LearnersLost(LOST) from error
+        except errors.RayTaskError:
+            self._check_watched(PEER_SECONDS)  # a peer's death shows here as a sum that cannot be made
+            raise
 
-    def _discard(self, player: str) -> None:
-        """Reports of before a reset would bring back the old weights."""
-        for reference in [r for r, (name, _) in self._pending.items() if name == player]:
+    def _check_watched(self, timeout_seconds: float = 0.0) -> None:
+        """Raise what went wrong in a process that nobody waits for."""
+        found: list[Exception] = []
+        for shard in self._shards:
+            if shard.watched:
+                done, shard.watched = self._ray.wait(
+                    shard.watched, num_returns=len(shard.watched), timeout=timeout_seconds
+                )
+                for reference in done:
+                    try:
+                        self._ray.get(reference)
+                    except self._ray.exceptions.RayError as error:
+                        found.append(error)
+        for cause in found:
+            if isinstance(cause, self._ray.exceptions.RayActorError):
+                raise LearnersLost(LOST) from cause
+        if found:
+            raise found[0]
+
+    def _forget(self, player: str) -> None:
+        """Nothing of `player` is waited for any more: reports of before would bring back old weights."""
+        queue = self._queues[player]
+        self._send_waiting(self._of(player), everything=True)
+        for reference in [r for r, pending in self._pending.items() if pending.block.player == player]:
             del self._pending[reference]
-        self._backlog[player] = 0
+        queue.clear()
+        self._drop_gathered(player)
+        queue.stopped = False
+
+    def _drop(self, player: str) -> None:
+        """A stopped learner will take nothing of what waits for it."""
+        queue = self._queues[player]
+        for reference in [r for r, pending in self._pending.items() if pending.block.player == player]:
+            queue.drop(self._pending.pop(reference).block)
+        for block in self._of(player).take_back(player):
+            queue.drop(block)
+        self._drop_gathered(player)
+
+    def _drop_gathered(self, player: str) -> None:
+        gathered = self._gathering[player].take()
+        self._queues[player].lost(len(gathered.parts), gathered.steps)
+        self._queues[player].gathering = 0
 
     def close(self) -> None:
-        for actor in self._actors:
-            self._ray.kill(actor)
+        for shard in self._shards:
+            shard.kill()
+        release(self._group)
         self._pending.clear()

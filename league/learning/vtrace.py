@@ -46,12 +46,21 @@ def vtrace(
         rho = rho_tm1.clamp(max=clip_rho)
         c = lambda_ * rho_tm1.clamp(max=clip_c)
         delta = rho * (r_t + discount_t * v_t - v_tm1)
-        correction = torch.zeros_like(delta)  # vs - v
-        later = torch.zeros_like(delta[0])
-        for t in range(delta.shape[0] - 1, -1, -1):
-            later = delta[t] + discount_t[t] * c[t] * later
-            correction[t] = later
+        correction = _discounted_sums(delta, discount_t * c)  # vs - v
         # after the last step nothing is corrected: vs there is the bootstrap value itself
         next_correction = torch.cat([correction[1:], torch.zeros_like(correction[:1])])
         error = r_t + discount_t * (v_t + lambda_ * next_correction) - v_tm1
     return VTrace(v_tm1 + correction, error)
+
+
+def _discounted_sums(x: Tensor, decay: Tensor) -> Tensor:
+    """y_t = x_t + decay_t y_t+1 along the first axis, y = 0 behind the last.
+
+    By doubling: from sums over k steps those over 2 k, in log2(T) rounds instead of T.
+    """
+    reach = 1
+    while reach < len(x):
+        x = torch.cat([torch.addcmul(x[:-reach], decay[: len(x) - reach], x[reach:]), x[-reach:]])
+        decay = decay[:-reach] * decay[reach:]  # over twice the reach, where there are so many steps left
+        reach *= 2
+    return x

@@ -99,7 +99,7 @@ class Meter:
         if self._last[0] < self._warmup:
             return
         self._first = self._first or self._last
-        self._lags += [record.lag for record in session.last_metrics.values()]
+        self._lags += [record.lag for record in session.log.newest.values()]
 
     def close(self, session: Session) -> None:
         self.show(session)

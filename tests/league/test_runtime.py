@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import league
-from league.runtime import ResourceSettings, check_resources, ray_session
+from league.runtime import ResourceSettings, check_placement, check_resources, ray_session, reserve
 from storage.errors import Mistake
 
 LACKING = torch.cuda.device_count() + 1
@@ -25,6 +25,70 @@ def test_runners_without_ray_are_refused(monkeypatch):
     check_resources(ResourceSettings(), 0)
     with pytest.raises(Mistake, match="runners is 2, but ray is not installed"):
         check_resources(ResourceSettings(), 2)
+
+
+def test_bundles_that_fit_are_placed_where_they_leave_least():
+    nodes = [{"CPU": 4.0, "GPU": 5.0, "memory": 1e9}, {"CPU": 4.0, "GPU": 3.0}, {"CPU": 2.0}]
+    bundles = [{"CPU": 2.0, "GPU": 2.0}, {"CPU": 3.0, "GPU": 3.0}, {"CPU": 3.0, "GPU": 3.0}]
+    with pytest.raises(Mistake, match="shard 0 needs 2 GPUs and 2 CPUs on one node; the largest free node"):
+        check_placement(bundles, nodes, num_runners=0)
+    check_placement([{"CPU": 1.0, "GPU": 2.0}, *bundles[1:]], nodes, num_runners=3)
+
+
+@pytest.mark.parametrize(
+    ("bundles", "nodes", "runners", "message"),
+    [
+        (
+            [{"CPU": 1.0, "GPU": 1.0}, {"CPU": 1.0, "GPU": 2.0}],
+            [{"CPU": 8.0, "GPU": 1.0}, {"CPU": 8.0, "GPU": 1.0}],
+            0,
+            "shard 1 needs 2 GPUs and 1 CPU on one node; the largest free node of 2 has 1 GPU and 8 CPUs",
+        ),
+        (
+            [{"CPU": 3.0}],
+            [{"CPU": 1.0, "GPU": 4.0}, {"CPU": 2.0}],
+            0,
+            "shard 0 needs 3 CPUs on one node; the largest free node of 2 has 2 CPUs",
+        ),
+        ([{"CPU": 1.0}], [], 0, "the largest free node of 0 has no CPU and no GPU"),
+        (
+            [{"CPU": 1.0}, {"CPU": 1.0}],
+            [{"CPU": 2.0}, {"CPU": 3.0}],
+            4,
+            "4 runners need a CPU each; the cluster has 3 left beside the learners'",
+        ),
+    ],
+)
+def test_a_plan_that_no_node_can_hold_is_refused_with_what_is_missing(bundles, nodes, runners, message):
+    with pytest.raises(Mistake, match=message):
+        check_placement(bundles, nodes, runners)
+
+
+@pytest.mark.slow
+def test_what_is_refused_leaves_nothing_behind():
+    from ray.util.placement_group import placement_group_table
+
+    with ray_session(ResourceSettings(), num_actors=3):
+        with pytest.raises(Mistake, match="shard 0 needs 1 GPU and 1 CPU on one node"):
+            reserve([{"CPU": 1.0, "GPU": 1.0}], num_runners=0)
+        with pytest.raises(Mistake, match="1000 runners need a CPU each"):
+            reserve([{"CPU": 1.0}], num_runners=1000)
+        assert placement_group_table() == {}
+
+
+@pytest.mark.slow
+def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
+    import ray
+    from ray.util.placement_group import placement_group_table
+
+    monkeypatch.setattr("league.runtime.PLACEMENT_SECONDS", 1.0)
+    with ray_session(ResourceSettings(), num_actors=3):
+        cpus = ray.cluster_resources()["CPU"]
+        reserve([{"CPU": cpus}], num_runners=0)
+        with pytest.raises(Mistake, match="end what else runs there"):
+            reserve([{"CPU": 1.0}], num_runners=0)
+        states = [group["state"] for group in placement_group_table().values()]
+        assert sorted(states) == ["CREATED", "REMOVED"]
 
 
 @pytest.mark.slow

@@ -2,21 +2,40 @@ import numpy as np
 import pytest
 import torch
 
+from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
+from league.models.spec import PolicySettings, PolicySpec
 
 torch.set_num_threads(1)
+
+ACTIONS = {
+    "discrete": ActionSpec("discrete", (3,)),
+    "multi_discrete": ActionSpec("multi_discrete", (3, 2)),
+    "continuous": ActionSpec("continuous", low=(-1.0, 0.0), high=(1.0, 2.0)),
+}
+
+
+@pytest.fixture
+def make_spec():
+    """The spec of a small network: four numbers in, an action of some kind out."""
+
+    def make(kind="discrete", **settings):
+        settings = {"hidden": (16,), **settings}
+        return PolicySpec(PolicySettings(**settings), ObservationSpec((4,), "float32"), ACTIONS[kind])
+
+    return make
 
 
 @pytest.fixture
 def make_episodes():
     """Episodes with random content: lengths as given, the i-th truncated if `truncated[i]`."""
 
-    def make(lengths, truncated=None, *, shape=(4,), actions=3, seed=0, version=0):
+    def make(lengths, truncated=None, *, shape=(4,), actions=3, seed=0, version=0, player="main-0"):
         rng = np.random.default_rng(seed)
         n, e = sum(lengths), len(lengths)
         terminated = np.ones(e, bool) if truncated is None else ~np.asarray(truncated)
         return Episodes(
-            player="main-0",
+            player=player,
             offset=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             match_id=np.arange(e),
             seat=np.zeros(e, np.int8),

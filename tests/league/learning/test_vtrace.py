@@ -81,6 +81,19 @@ def test_padding_changes_no_value():
     np.testing.assert_allclose(long.error[:5].numpy(), short.error.numpy(), atol=1e-12)
 
 
+@pytest.mark.parametrize("steps", [1, 2, 3, 5, 8, 13, 33])
+def test_sums_by_doubling_equal_the_backward_recursion_for_any_length(steps):
+    v_tm1, v_t, r, discount, rho = columns(np.random.default_rng(5), steps, 4)
+    result = vtrace(*tensors(v_tm1, v_t, r, discount, rho), lambda_=0.9)
+    clipped, later = np.minimum(1.0, rho), np.zeros(4)
+    for t in range(steps - 1, -1, -1):
+        error = r[t] + discount[t] * (v_t[t] + 0.9 * later) - v_tm1[t]
+        np.testing.assert_allclose(result.error[t].numpy(), error, atol=1e-12)
+        delta = clipped[t] * (r[t] + discount[t] * v_t[t] - v_tm1[t])
+        later = delta + discount[t] * 0.9 * clipped[t] * later
+        np.testing.assert_allclose(result.vs[t].numpy(), v_tm1[t] + later, atol=1e-12)
+
+
 def test_misshapen_arrays_are_refused():
     good = torch.zeros(3, 2)
     with pytest.raises(ValueError, match=r"expected five equal \[T, B\]"):

@@ -1,0 +1,181 @@
+"""How a learner runs its network: as it is, in bfloat16, or compiled if that turns out faster."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from league.episode import Episodes
+from league.learning.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
+from league.learning.peers import ALONE, Peers, shard_episodes
+from league.models.networks import Network
+
+log = logging.getLogger(__name__)
+
+REPEATS = 5  # of a timing; the fastest counts
+
+
+class Forward:
+    """Calls one network. Parameters and values come out in float32, whatever is used inside."""
+
+    def __init__(self, network: Network, bfloat16: bool = False) -> None:
+        self.network = network
+        self._bfloat16 = bfloat16
+        self._call: Callable[..., Any] = network.unroll if network.memory_size else network
+
+    def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Parameters [N + K, P] and values [N + K] of a batch's observations."""
+        with self._precision():
+            if self.network.memory_size:
+                parameters, value, _ = self._call(batch.observation, batch.layout, batch.memory)
+            else:
+                parameters, value = self._call(batch.observation)
+        return parameters.float(), value.float()
+
+    def values(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Values [M] of whole sequences, and their memories [B, S] afterwards. As for Network.unroll."""
+        with self._precision():
+            if self.network.memory_size:
+                _, value, memory = self.network.unroll(observation, layout, memory)
+            else:
+                _, value = self.network(observation)
+        return value.float(), memory.float()
+
+    def forget_gradients(self) -> None:
+        """None in place of every gradient."""
+        for parameter in self.network.parameters():
+            parameter.grad = None
+
+    def compile_if_faster(self, batch: Batch) -> float:
+        """Compile the network, and keep that if `batch` is done sooner so, forwards and backwards.
+
+        Returns how many times faster the compiled one is; 0 where compiling fails, which is said once.
+        """
+        plain = self._call
+        try:
+            eager_seconds = self._seconds(batch)
+            self._call = torch.compile(plain, dynamic=True)
+            speedup = eager_seconds / self._seconds(batch)
+        except Exception as error:  # a missing compiler, or one that cannot do this network
+            self._call = plain
+            first_line = str(error).strip().partition("\n")[0]
+            log.warning(
+                "learner.compile: torch.compile failed (%s: %s); going on without it",
+                type(error).__name__,
+                first_line,
+            )
+            return 0.0
+        kept = speedup > 1.0
+        if not kept:
+            self._call = plain
+        log.info(
+            "learner.compile: the compiled network is %.2f times as fast; %s",
+            speedup,
+            "kept" if kept else "going on without it",
+        )
+        return speedup
+
+    def _seconds(self, batch: Batch) -> float:
+        """The shortest time of a pass forwards and backwards, after one to warm up. Leaves no gradients."""
+        times = []
+        for _ in range(1 + REPEATS):
+            wait_for(batch)
+            began = time.perf_counter()
+            parameters, value = self(batch)
+            (parameters.mean() + value.mean()).backward()
+            wait_for(batch)
+            times.append(time.perf_counter() - began)
+            self.network.zero_grad(set_to_none=True)
+        return min(times[1:])
+
+    @contextlib.contextmanager
+    def _precision(self) -> Iterator[None]:
+        if not self._bfloat16:
+            yield
+            return
+        with torch.autocast("cuda", torch.bfloat16):
+            yield
+
+
+def wait_for(batch: Batch) -> None:
+    """Until all that was asked of its GPU is done."""
+    if batch.reward.is_cuda:
+        torch.cuda.synchronize(batch.reward.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What the present weights make of whole episodes."""
+
+    memory: npt.NDArray[np.float32]  # [sequences, S], at the first step of each sequence
+    value: npt.NDArray[np.float32]  # [N + K], of all steps, then of the bootstraps; or [0]: not asked for
+
+
+@torch.no_grad()
+def survey(
+    forward: Forward,
+    episodes: Episodes,
+    sequences: Sequences,
+    steps: int,
+    device: torch.device,
+    *,
+    values: bool,
+    peers: Peers = ALONE,
+) -> Survey:
+    """Go through `episodes` once in order of time, about `steps` steps in one call, shared among `peers`.
+
+    Steps that nobody asks about are left out: those of an uncut episode, when no values are wanted.
+    """
+    size = forward.network.memory_size
+    memory = torch.zeros(len(sequences), size, device=device)
+    value = torch.zeros(episodes.num_steps + len(episodes.bootstrap) if values else 0, device=device)
+    mine = np.zeros(len(episodes), dtype=np.bool_)
+    mine[shard_episodes(np.diff(episodes.offset), peers.size)[peers.rank]] = True
+    wanted = mine[sequences.episode]
+    if not values:  # then memories at the beginning of later parts are all there is to find out
+        wanted &= ~sequences.final & bool(size)
+    # memory goes from part to part; without one, all parts are done at once
+    turns = range(int(sequences.part.max(initial=0)) + 1) if size else [None]
+    for turn in turns:
+        due = np.flatnonzero(wanted if turn is None else wanted & (sequences.part == turn))
+        for group in groups(sequences.length[due], steps):
+            chosen = due[group]
+            rows, layout = _rows(sequences, chosen, bootstraps=values)
+            observation = tensor_of(observed(episodes, rows)).to(device)
+            found, later = forward.values(
+                observation, torch.from_numpy(layout).to(device), memory[torch.from_numpy(chosen).to(device)]
+            )
+            if values:
+                value[torch.from_numpy(rows).to(device)] = found
+            goes_on = np.flatnonzero(~sequences.final[chosen])
+            if size:
+                memory[torch.from_numpy(chosen[goes_on] + 1).to(device)] = later[
+                    torch.from_numpy(goes_on).to(device)
+                ]
+    for shared in (memory, value):
+        if peers.size > 1 and shared.numel():
+            peers.sum(shared)
+    return Survey(memory.cpu().numpy(), value.cpu().numpy())
+
+
+def _rows(
+    sequences: Sequences, chosen: npt.NDArray[np.int64], *, bootstraps: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Rows of the observations of whole sequences [M], with those that follow a truncated match if
+    `bootstraps`, and how they lie in time [T, B]."""
+    following = sequences.following[chosen]
+    longer = sequences.final[chosen] & (following >= 0) & bootstraps
+    length = sequences.length[chosen] + longer
+    first = np.cumsum(length) - length
+    rows = np.repeat(sequences.start[chosen] - first, length) + np.arange(length.sum())
+    rows[(first + length - 1)[longer]] = following[longer]
+    return rows, lay_out(length)

@@ -1,0 +1,105 @@
+"""Peers: the processes that share each update of a player.
+
+Every one of them gets the same episodes and draws the same minibatches; each takes its share of
+a minibatch's sequences, and gradients are summed. So k processes come to the same weights as one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import heapq
+import socket
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+TIMEOUT_SECONDS = 600.0  # longer than any update; a peer that is gone is noticed sooner, by its closed socket
+
+
+class Peers(Protocol):
+    """What a learner asks of those that it shares its updates with."""
+
+    @property
+    def rank(self) -> int:
+        """Which of them this process is, from 0."""
+
+    @property
+    def size(self) -> int: ...
+
+    def sum(self, tensor: Tensor) -> None:
+        """Add up `tensor` over all peers, in place. All must take part, with equal shapes."""
+
+
+class Alone:
+    """No peers: the whole update is made here."""
+
+    rank = 0
+    size = 1
+
+    def sum(self, tensor: Tensor) -> None:
+        """The sum of one is itself."""
+
+
+ALONE = Alone()
+
+
+class DistributedPeers:
+    """Peers in other processes, by torch.distributed: gloo, or nccl between GPUs."""
+
+    def __init__(self, distributed: Any, rank: int, size: int) -> None:
+        self._distributed = distributed
+        self.rank = rank
+        self.size = size
+
+    @staticmethod
+    def join(address: str, rank: int, size: int, device: str = "cpu") -> DistributedPeers:
+        """Meet the others at `address`, "host:port" on the machine of rank 0; waits until all are there.
+
+        One group per process: its learners share it, in the same order everywhere.
+        """
+        import torch.distributed
+
+        torch.distributed.init_process_group(
+            "nccl" if device.startswith("cuda") else "gloo",
+            init_method=f"tcp://{address}",
+            rank=rank,
+            world_size=size,
+            timeout=datetime.timedelta(seconds=TIMEOUT_SECONDS),
+        )
+        return DistributedPeers(torch.distributed, rank, size)
+
+    def sum(self, tensor: Tensor) -> None:
+        self._distributed.all_reduce(tensor)
+
+    def leave(self) -> None:
+        """Part from the others; no sums after this."""
+        self._distributed.destroy_process_group()
+
+
+def free_address(host: str = "127.0.0.1") -> str:
+    """An address "host:port" of this machine where peers can meet."""
+    with contextlib.closing(socket.socket()) as probe:
+        probe.bind((host, 0))
+        return f"{host}:{probe.getsockname()[1]}"
+
+
+def shard_episodes(lengths: Sequence[int] | npt.NDArray[np.int64], k: int) -> list[npt.NDArray[np.int64]]:
+    """Indices of whole sequences for each of `k` shares, in order, none left out and none twice.
+
+    The longest go first, each to the share with the fewest steps: the greatest and the smallest
+    share then differ by at most the longest sequence.
+    """
+    if k == 1:
+        return [np.arange(len(lengths))]
+    shares: list[list[int]] = [[] for _ in range(k)]
+    least = [(0, share) for share in range(k)]
+    sizes = np.asarray(lengths, dtype=np.int64)
+    for index in np.argsort(-sizes, kind="stable").tolist():
+        steps, share = heapq.heappop(least)
+        shares[share].append(index)
+        heapq.heappush(least, (steps + int(sizes[index]), share))
+    return [np.array(sorted(share), dtype=np.int64) for share in shares]

@@ -1,0 +1,173 @@
+"""How players learn: the config section `learner`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from league.learning.losses import find_loss
+from league.learning.schedules import Points, Ramp, Schedule, extremes
+
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class ReplaySettings(BaseModel):
+    """Old experience, learned from again. One store for all players that share a shard."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    proportion: float = Field(default=0.0, ge=0, lt=1, description="Replayed part of each update's steps")
+    capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of all players together")
+
+
+class RingSettings(BaseModel):
+    """Several passes over the newest minibatches, mixed (IMPALA on a small buffer)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    batches: int = Field(default=1, ge=1, description="Minibatches kept")
+    passes: int = Field(default=1, ge=1, description="Updates from each of them")
+
+
+class LearnerSettings(BaseModel):
+    """How players learn."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    loss: str = Field(
+        default="appo",
+        description="impala: V-trace policy gradient; appo: PPO's clipped surrogate on V-trace errors; "
+        "ppo: the same on GAE; or module:Name of a Loss",
+    )
+    lr: Schedule = Field(
+        default=5e-4,
+        description="Step size; {start, end}: a ramp over the whole run; [[progress, value], ...]: a line",
+    )
+    value_lr: Schedule | None = Field(
+        default=None, description="Step size of the value's own parameters, in an optimizer of their own"
+    )
+    optimizer: Literal["adam", "adamw", "rmsprop"] = Field(default="adam", description="How steps are taken")
+    weight_decay: Weight = Field(default=0.0, description="adamw: pull of every parameter towards 0")
+    batch_steps: int = Field(default=4096, ge=1, description="Steps in one update (whole sequences: about)")
+    sequence_length: int = Field(
+        default=128, ge=1, description="Longer episodes are cut and bootstrapped here"
+    )
+    epochs: int = Field(default=1, ge=1, description="Passes over the same experience")
+    shuffle: bool = Field(default=False, description="Also the first pass is shuffled, by whole sequences")
+    discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
+    vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
+    gae_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of GAE (ppo)")
+    clip: Schedule = Field(default=0.2, description="appo, ppo: how far the ratio may move, within (0, 1)")
+    entropy: Schedule = Field(default=0.01, description="Weight of the entropy bonus; a number, or as for lr")
+    value: Weight = Field(default=0.5, description="Weight of the value loss")
+    kl: Weight = Field(default=0.0, description="Weight of KL(target network || policy)")
+    target_updates: int = Field(
+        default=0, ge=0, description="Updates between two copies to the target network; 0: there is none"
+    )
+    normalise_advantage: bool = Field(
+        default=True, description="ppo: advantages have mean 0 and deviation 1 in each minibatch"
+    )
+    gradient_norm: Limit | None = Field(default=1.0, description="Gradients are clipped to this norm")
+    gradient_value: Limit | None = Field(
+        default=None, description="Before that, each number in them is clipped to this size"
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        default="float32", description="bfloat16: of the network's products, on GPUs"
+    )
+    compile: bool = Field(
+        default=False, description="torch.compile, if the first batch shows that it is faster"
+    )
+    max_backlog: int = Field(
+        default=2, ge=1, description="Rollouts of one player that may wait for its learner before play pauses"
+    )
+    broadcast_updates: int = Field(
+        default=1, ge=1, description="Updates between two publications of a player's weights"
+    )
+    async_update: bool = Field(
+        default=True, description="Play goes on during updates (false: it waits for them)"
+    )
+    replay: ReplaySettings = ReplaySettings()
+    ring: RingSettings = RingSettings()
+    aggregators: int = Field(
+        default=0, ge=0, description="Ray actors that gather rollouts into larger ones for the learners"
+    )
+    processes: int = Field(
+        default=1, ge=1, description="Processes that share each update of a player, without GPUs"
+    )
+    stacked: Literal["off", "auto"] = Field(
+        default="off", description="auto: players of a shard in one call, if that is faster"
+    )
+
+    @field_validator("loss")
+    @classmethod
+    def _loss_exists(cls, name: str) -> str:
+        find_loss(name)
+        return name
+
+    @field_validator("lr", "value_lr")
+    @classmethod
+    def _steps_are_taken(cls, schedule: float | Points | Ramp | None) -> float | Points | Ramp | None:
+        if schedule is not None and extremes(schedule)[1] == 0.0:
+            raise ValueError("found 0 throughout, expected more than 0 at some time of the run")
+        return schedule
+
+    @field_validator("clip")
+    @classmethod
+    def _clip_is_a_part(cls, schedule: float | Points | Ramp) -> float | Points | Ramp:
+        low, high = extremes(schedule)
+        if low <= 0.0 or high >= 1.0:
+            raise ValueError(f"found {low if low <= 0.0 else high}, expected more than 0 and less than 1")
+        return schedule
+
+    @model_validator(mode="after")
+    def _no_contradictions(self) -> Self:
+        once = find_loss(self.loss).targets == "gae"
+        if once and self.replay.proportion > 0:
+            raise ValueError(
+                f"replay.proportion: found {self.replay.proportion}, but loss '{self.loss}' learns from "
+                "fresh experience only; set it to 0, or take appo or impala"
+            )
+        if once and self.ring.passes > 1:
+            raise ValueError(
+                f"ring.passes: found {self.ring.passes}, but loss '{self.loss}' computes its "
+                "advantages once; set epochs instead, or take appo or impala"
+            )
+        if self.ring.passes > 1 and self.epochs > 1:
+            raise ValueError(
+                f"ring.passes: found {self.ring.passes} together with epochs {self.epochs}, "
+                "expected one of them to be 1: both repeat the same experience"
+            )
+        if self.ring.batches > 1 and self.ring.passes == 1:
+            raise ValueError(
+                f"ring.batches: found {self.ring.batches} with ring.passes 1, but what is used once need "
+                "not be kept; set ring.passes to 2 or more, or ring.batches to 1"
+            )
+        if self.kl > 0 and not self.target_updates:
+            raise ValueError(
+                f"kl: found {self.kl}, but there is no target network to stay close to; "
+                "set target_updates to 1 or more"
+            )
+        if once and self.target_updates and self.kl == 0:
+            raise ValueError(
+                f"target_updates: found {self.target_updates}, but loss '{self.loss}' has no use for a "
+                "target network when kl is 0; set kl, or target_updates to 0"
+            )
+        if self.weight_decay > 0 and self.optimizer != "adamw":
+            raise ValueError(
+                f"weight_decay: found {self.weight_decay} with optimizer '{self.optimizer}', expected 0; "
+                "set optimizer to adamw"
+            )
+        if self.precision == "bfloat16" and self.processes > 1:
+            raise ValueError(
+                f"precision: found bfloat16, which needs GPUs, with processes {self.processes}, which are "
+                "for shards without; choose one"
+            )
+        return self
+
+
+def check_precision(settings: LearnerSettings, gpus: int) -> None:
+    """Raise ValueError for a precision that needs GPUs when there are none. For whoever knows both."""
+    if settings.precision == "bfloat16" and gpus == 0:
+        raise ValueError(
+            "learner.precision: found bfloat16 with resources.gpus 0, expected float32; "
+            "set resources.gpus to 1 or more, or learner.precision to float32"
+        )

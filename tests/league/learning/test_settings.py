@@ -1,0 +1,55 @@
+"""The config section `learner`: what contradicts itself is refused by name."""
+
+import pytest
+from pydantic import ValidationError
+
+from league.learning.settings import LearnerSettings, check_precision
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"loss": "appoo"}, "found 'appoo'; did you mean 'appo'"),
+        ({"entropy": -0.1}, "entropy"),
+        ({"value": -1}, "value"),
+        ({"weight_decay": 0.1}, "weight_decay: found 0.1 with optimizer 'adam'"),
+        ({"clip": 0}, "found 0.0, expected more than 0 and less than 1"),
+        ({"clip": {"start": 0.2, "end": 1}}, "found 1.0, expected more than 0 and less than 1"),
+        ({"kl": 0.1}, "kl: found 0.1, but there is no target network"),
+        ({"loss": "ppo", "target_updates": 5}, "target_updates: found 5, but loss 'ppo' has no use"),
+        ({"loss": "ppo", "replay": {"proportion": 0.5}}, "replay.proportion: found 0.5, but loss 'ppo'"),
+        ({"loss": "ppo", "ring": {"passes": 2}}, "ring.passes: found 2, but loss 'ppo' computes"),
+        ({"epochs": 2, "ring": {"passes": 2}}, "ring.passes: found 2 together with epochs 2"),
+        ({"ring": {"batches": 4}}, "ring.batches: found 4 with ring.passes 1"),
+        ({"precision": "bfloat16", "processes": 2}, "precision: found bfloat16, which needs GPUs"),
+        ({"gradient_norm": 0}, "gradient_norm"),
+        ({"replay": {"proportion": 1.0}}, "replay.proportion"),
+        ({"momentum": 0.9}, "momentum"),
+    ],
+)
+def test_contradictions_are_refused_by_name(fields, message):
+    with pytest.raises(ValidationError, match=message):
+        LearnerSettings(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"loss": "ppo", "epochs": 4, "shuffle": True},
+        {"loss": "ppo", "kl": 0.1, "target_updates": 3},
+        {"loss": "impala", "ring": {"batches": 4, "passes": 2}, "replay": {"proportion": 0.25}},
+        {"optimizer": "adamw", "weight_decay": 0.01, "gradient_norm": None, "gradient_value": 1.0},
+        {"value_lr": {"start": 1e-3, "end": 0, "shape": "cosine"}, "clip": [[0, 0.3], [1, 0.1]]},
+    ],
+)
+def test_what_makes_sense_is_taken_and_survives_being_written_down(fields):
+    settings = LearnerSettings(**fields)
+    assert LearnerSettings.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_bfloat16_is_refused_where_there_are_no_gpus():
+    check_precision(LearnerSettings(precision="bfloat16"), gpus=1)
+    check_precision(LearnerSettings(), gpus=0)
+    with pytest.raises(ValueError, match=r"learner.precision: found bfloat16 with resources.gpus 0"):
+        check_precision(LearnerSettings(precision="bfloat16"), gpus=0)
