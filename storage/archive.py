@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 import json
 import os
-import re
 import secrets
 import shutil
 import sys
@@ -20,15 +19,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 import yaml
 
-from storage import blobs, columns
+from storage import blobs, columns, learner_states
 from storage.blobs import Tensors
 from storage.database import Database
-from storage.errors import CorruptBlob, NotARun, RunExists, StorageError, UnknownSnapshot
+from storage.errors import NotARun, RunExists, StorageError, UnknownSnapshot
 from storage.layout import (
     CONFIG,
     FORMAT,
@@ -39,6 +37,8 @@ from storage.layout import (
     OBJECTS,
     VERSION,
     blob_path,
+    file_name,
+    require_new,
     require_run,
     sync_folder,
     write_json,
@@ -122,7 +122,7 @@ class ArchiveReader:
             raise StorageError(f"{path}: the manifest of '{snapshot_id}' cannot be read: {error}") from None
 
     def _manifest_path(self, snapshot_id: str) -> Path:
-        return self.run / MANIFESTS / f"{_file_name(snapshot_id)}.json"
+        return self.run / MANIFESTS / f"{file_name(snapshot_id)}.json"
 
 
 class Archive(ArchiveReader):
@@ -148,9 +148,7 @@ class Archive(ArchiveReader):
         """A new run at `run`: absent or an empty folder until now, else RunExists. It appears there
         whole, or not at all. `run_row`: name, env and seed."""
         run = Path(run)
-        if run.exists() and (not run.is_dir() or any(run.iterdir())):
-            remedy = "give --resume to go on with it, or" if (run / FORMAT).exists() else "it is no run:"
-            raise RunExists(f"{run} exists; {remedy} choose another folder")
+        require_new(run)
         first = {"runs": columns.run_table(run_row, config_yaml, 1, time.time())}
         run.parent.mkdir(parents=True, exist_ok=True)
         fresh = run.with_name(f".{run.name}.{secrets.token_hex(4)}.creating")
@@ -197,9 +195,10 @@ class Archive(ArchiveReader):
         table = columns.run_table(run_row, config_yaml, self._next_seq, time.time())
         return self._append({"runs": table}, numbers=0)
 
-    def add_player(self, player: LivePlayer) -> int:
-        """Remember a new player. Raises StorageError when the name is taken."""
-        return self._seat(player)
+    def add_player(self, player: LivePlayer, decisions: Sequence[Decision] = ()) -> int:
+        """Remember a new player, in one frame with the `decisions` (an Add) that it comes from.
+        Raises StorageError when the name is taken."""
+        return self._seat(player, decisions)
 
     def add_bot(self, bot: Bot) -> int:
         """Remember a new bot. Raises StorageError when the name is taken."""
@@ -309,9 +308,13 @@ class Archive(ArchiveReader):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _seat(self, competitor: LivePlayer | Bot) -> int:
+    def _seat(self, competitor: LivePlayer | Bot, decisions: Sequence[Decision] = ()) -> int:
         self._require_free(competitor.competitor)
-        sequence = self._append(columns.competitor_tables(competitor, time.time()), numbers=0)
+        now = time.time()
+        tables = columns.competitor_tables(competitor, now)
+        if decisions:
+            tables["decisions"] = columns.decision_table(decisions, self._next_seq, now)
+        sequence = self._append(tables, numbers=len(decisions))
         self._competitors[competitor.competitor] = competitor
         return sequence
 
@@ -362,34 +365,15 @@ class Archive(ArchiveReader):
     def save_learner(self, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
         """Remember a learner's state: `tensors` and `meta` (JSON) as one; a crash leaves the old or the new
         pair."""
-        name = _file_name(player)
-        head = self.run / LEARNERS / f"{name}.json"
-        data = blobs.encode(tensors)
-        mine = re.compile(re.escape(name) + r"\.(\d+)\.safetensors")
-        stale = [(path, m) for path in head.parent.iterdir() if (m := mine.fullmatch(path.name))]
-        number = 1 + max((int(m[1]) for _, m in stale), default=0)
-        path = head.with_name(f"{name}.{number}.safetensors")
-        write_whole(path, [data])
-        write_json(head, {"file": path.name, "hash": blobs.hash_of(data), "meta": dict(meta)})
-        for old, _ in stale:
-            old.unlink()
+        learner_states.save(self.run / LEARNERS, player, tensors, meta)
 
     def load_learner(self, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """(tensors, meta) as saved last, verified; None before the first save. Raises CorruptBlob."""
-        head = self.run / LEARNERS / f"{_file_name(player)}.json"
-        try:
-            saved = json.loads(head.read_text())
-            path = head.with_name(saved["file"])
-            return blobs.map_tensors(path, verify=True, blob_hash=saved["hash"]), saved["meta"]
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise CorruptBlob(f"{head}: the state of '{player}' cannot be read: {error}") from None
+        return learner_states.load(self.run / LEARNERS, player)
 
-
-def _file_name(name: str) -> str:
-    """A file name for any competitor's id, different ids giving different names."""
-    return quote(name, safe="@").replace(".", "%2E")
+    def save_refused(self, player: str, update: int, tensors: Tensors) -> Path:
+        """Keep the batch that an update of `player` was refused for; returns its safetensors file."""
+        return learner_states.save_refused(self.run / LEARNERS, player, update, tensors)
 
 
 def _owner() -> str:

@@ -30,11 +30,13 @@ from storage.records import (
     Outcome,
     Purpose,
     RatingChange,
+    Remove,
     Reset,
     ResultBatch,
     Retire,
     Role,
     Snapshot,
+    Stop,
     UpdateRecord,
 )
 
@@ -170,6 +172,10 @@ def decisions_of(table: pa.Table) -> list[tuple[int, Decision]]:
                 decision = Reset(target=row["snapshot_id"], **common)
             case Add.kind:
                 decision = Add(role=Role(row["role"]), **common)
+            case Remove.kind:
+                decision = Remove(**common)
+            case Stop.kind:
+                decision = Stop(**common)
             case Retire.kind:
                 decision = Retire(target=row["snapshot_id"], **common)
             case other:

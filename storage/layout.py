@@ -9,12 +9,14 @@ import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from storage.errors import NotARun
+from storage.errors import NotARun, RunExists
 
 VERSION = 1
 FORMAT, CONFIG, INDEX = "FORMAT", "config.yaml", "league.duckdb"
 LEDGER, OBJECTS, MANIFESTS, LEARNERS = "ledger", "objects", "manifests", "learners"
+REFUSED = "refused"  # in LEARNERS
 
 
 def require_run(run: Path) -> None:
@@ -29,9 +31,21 @@ def require_run(run: Path) -> None:
         raise NotARun(f"{run}: format version {found!r}, this package reads version {VERSION}")
 
 
+def require_new(run: Path) -> None:
+    """Raise RunExists unless `run` is absent or an empty folder."""
+    if run.exists() and (not run.is_dir() or any(run.iterdir())):
+        remedy = "give --resume to go on with it, or" if (run / FORMAT).exists() else "it is no run:"
+        raise RunExists(f"{run} exists; {remedy} choose another folder")
+
+
 def blob_path(objects: Path, blob_hash: str) -> Path:
     """Where the blob of that hash lies."""
     return objects / blob_hash[:2] / f"{blob_hash}.safetensors"
+
+
+def file_name(name: str) -> str:
+    """A file name for any competitor's id, different ids giving different names."""
+    return quote(name, safe="@").replace(".", "%2E")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -239,6 +239,20 @@ class Add(Decision):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remove(Decision):
+    """End the player's training; its snapshots stay seated."""
+
+    kind: ClassVar[str] = "remove"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop(Decision):
+    """An update of its learner was refused: the player learns no more, its last good weights stay."""
+
+    kind: ClassVar[str] = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Retire(Decision):
     """Take the snapshot `target` out of matchmaking; it stays stored."""
 

@@ -50,7 +50,7 @@ CREATE TABLE ratings (seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, g
 
 CREATE TABLE decisions (
     seq BIGINT,
-    kind VARCHAR,         -- freeze, reset, add, retire
+    kind VARCHAR,         -- freeze, reset, add, remove, retire, stop
     player VARCHAR,
     snapshot_id VARCHAR,  -- frozen, reset to, or retired
     role VARCHAR,         -- of a player added

@@ -1,0 +1,54 @@
+"""What lies in a run's folder `learners/`: the states that training resumes from, and refused batches.
+
+A state is two files, tensors and a JSON head that names them; the head is written last, so that a
+crash leaves the old or the new pair.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from storage import blobs
+from storage.blobs import Tensors
+from storage.errors import CorruptBlob
+from storage.layout import REFUSED, file_name, write_json, write_whole
+
+
+def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
+    """Remember a learner's state: `tensors` and `meta` (JSON) as one."""
+    name = file_name(player)
+    head = folder / f"{name}.json"
+    data = blobs.encode(tensors)
+    mine = re.compile(re.escape(name) + r"\.(\d+)\.safetensors")
+    stale = [(path, m) for path in folder.iterdir() if (m := mine.fullmatch(path.name))]
+    number = 1 + max((int(m[1]) for _, m in stale), default=0)
+    path = head.with_name(f"{name}.{number}.safetensors")
+    write_whole(path, [data])
+    write_json(head, {"file": path.name, "hash": blobs.hash_of(data), "meta": dict(meta)})
+    for old, _ in stale:
+        old.unlink()
+
+
+def load(folder: Path, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """(tensors, meta) as saved last, verified; None before the first save. Raises CorruptBlob."""
+    head = folder / f"{file_name(player)}.json"
+    try:
+        saved = json.loads(head.read_text())
+        path = head.with_name(saved["file"])
+        return blobs.map_tensors(path, verify=True, blob_hash=saved["hash"]), saved["meta"]
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptBlob(f"{head}: the state of '{player}' cannot be read: {error}") from None
+
+
+def save_refused(folder: Path, player: str, update: int, tensors: Tensors) -> Path:
+    """Keep the batch that an update was refused for; returns its safetensors file."""
+    (folder / REFUSED).mkdir(exist_ok=True)
+    path = folder / REFUSED / f"{file_name(player)}.{update}.safetensors"
+    write_whole(path, [blobs.encode(tensors)])
+    return path
