@@ -51,6 +51,7 @@ class SnapshotAction(StrEnum):
     LIST = "list"
     SHOW = "show"
     VERIFY = "verify"
+    EXPORT = "export"
 
 
 @app.command()
@@ -96,13 +97,20 @@ def compare(
     b: Annotated[str, typer.Argument(help="Its opponent")],
     pairs: Annotated[int, typer.Option(min=1, help="Pairs of games, seats swapped within each")] = 500,
     seed: Annotated[int, typer.Option(min=0, help="Of deals and sampled actions")] = 0,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE:CLASS", help="A network of your own that snapshots may be built from"),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Play A against B and say which is stronger, and how sure that is."""
     from analysis.ratings import elo_from_pairs
+    from league.models.networks import trust_network
     from league.tournament import compare as play
     from storage.records import Outcome
 
+    for path in trust or ():
+        trust_network(path)
     result = play(run, a, b, pairs=pairs, seed=seed)
     outcome = result.outcome_of_a
     wins, draws = (int((outcome == kind).sum()) for kind in (Outcome.WIN, Outcome.DRAW))
@@ -165,9 +173,14 @@ def sql(
 @app.command()
 def snapshots(
     run: RunArgument,
-    action: Annotated[SnapshotAction, typer.Argument(help="list, show ID or verify")] = SnapshotAction.LIST,
+    action: Annotated[
+        SnapshotAction, typer.Argument(help="list, show ID, verify or export ID DIR")
+    ] = SnapshotAction.LIST,
     snapshot: Annotated[
-        str | None, typer.Argument(metavar="ID", help="For show: an id or a unique prefix")
+        str | None, typer.Argument(metavar="ID", help="For show and export: an id or a unique prefix")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="For export: a new folder, which stands alone")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -177,10 +190,19 @@ def snapshots(
     from storage.errors import Mistake
 
     reader = open_reader(run)
+    if action in (SnapshotAction.SHOW, SnapshotAction.EXPORT) and snapshot is None:
+        raise Mistake(f"snapshots {action}: no ID given, expected a snapshot id or a unique prefix")
+    if action is SnapshotAction.EXPORT:
+        from storage.exports import export_snapshot
+
+        if folder is None:
+            raise Mistake("snapshots export: no DIR given, expected a folder that does not exist yet")
+        exported = reader.resolve(str(snapshot))
+        export_snapshot(reader, exported, folder)
+        print(f"{exported.snapshot_id} exported to {folder}")
+        return
     if action is SnapshotAction.SHOW:
-        if snapshot is None:
-            raise Mistake("snapshots show: no ID given, expected a snapshot id or a unique prefix")
-        print(json.dumps(reader.manifest(reader.resolve(snapshot).snapshot_id), indent=2))
+        print(json.dumps(reader.manifest(reader.resolve(str(snapshot)).snapshot_id), indent=2))
         return
     stored = reader.snapshots()
     if action is SnapshotAction.VERIFY:
@@ -226,13 +248,14 @@ def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetO
 def list_envs(as_json: JsonOption = False) -> None:
     """The native games, with their seats, spaces and bots."""
     from league.envs import registry
+    from league.envs.spaces import ObservationSpec
     from league.models.scripted import bots_for
 
     rows = []
     for env_id in registry.ids():
         game = registry.make(env_id, 1)
-        shape = "x".join(str(n) for n in game.observation_spaces[0].shape)
-        actions = int(game.action_spaces[0].n)
+        shape = "x".join(str(n) for n in ObservationSpec.from_space(game.observation_spaces[0]).shape)
+        actions = game.action_specs[0].mask_width
         rows.append((env_id, game.num_seats, shape, actions, ", ".join(bots_for(env_id))))
     _print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
 

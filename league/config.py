@@ -20,9 +20,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from league.envs import registry
 from league.envs.base import BatchedGame
-from league.learning.learner import LearnerSettings
+from league.initial import InitFrom, check_players
+from league.learning.settings import LearnerSettings, check_precision
 from league.loop import LogSettings, StopSettings, StorageSettings
-from league.models.policy import PolicySettings, PolicySpec
+from league.models.networks import check_network, trust_network
+from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import RolloutSettings
 from league.rules.matchmaker import MatchmakingSettings
 from league.rules.presets import LeagueSettings
@@ -59,6 +61,9 @@ class Settings(BaseModel):
     ratings: RatingSettings = RatingSettings()
     rollout: RolloutSettings = RolloutSettings()
     learner: LearnerSettings = LearnerSettings()
+    init_from: tuple[InitFrom, ...] = Field(
+        default=(), description="Players whose first weights are not drawn, and where they come from"
+    )
     runners: int = Field(
         default=0, ge=0, description="Ray actors that play; 0: the driver plays, without Ray"
     )
@@ -83,6 +88,10 @@ class Settings(BaseModel):
 
     def policy_spec(self) -> PolicySpec:
         return PolicySpec.for_game(self.policy, self.make_game())
+
+    def players(self) -> list[str]:
+        """The players that the league begins with, in order."""
+        return [name for names in self.league.player_names().values() for name in names]
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
@@ -133,22 +142,22 @@ def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[
         raise ConfigError(f"{where}: {_explain(error)}") from None
     try:
         return _check(settings)
-    except ValueError as error:
+    except (ValueError, Mistake) as error:
         raise ConfigError(f"{where}: {error}") from None
 
 
 def _check(settings: Settings) -> Settings:
     """What no part can see alone."""
-    if min(settings.policy.hidden) < 1:
-        raise ValueError(f"policy.hidden: found {list(settings.policy.hidden)}, expected widths of 1 or more")
-    settings.policy_spec()
+    if ":" in settings.policy.architecture:
+        trust_network(settings.policy.architecture)  # whoever wrote the config named it
+    check_network(settings.policy_spec())
     game = settings.make_game()
     if settings.runners == 0 and settings.resources.address is not None:
         raise ValueError(
             "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"
         )
-    if game.num_seats < 2:
-        raise ValueError(f"env.id: '{settings.env.id}' has one seat, expected two or more for a league")
+    _check_learner(settings)
+    check_players(settings.init_from, settings.players())
     _check_seats(settings.league, game.num_seats)
     if game.draw_possible and settings.ratings.draw_probability == 0.0:
         raise ValueError(
@@ -164,17 +173,31 @@ def _check(settings: Settings) -> Settings:
     return settings
 
 
-def _check_anchor(settings: Settings) -> None:
-    anchor = settings.ratings.anchor
-    players = [name for names in settings.league.player_names().values() for name in names]
-    if anchor is None:
-        return
-    player, at, step = anchor.partition("@")
-    if player not in players or not at or not step.isdigit():
-        near = difflib.get_close_matches(player, players, n=1, cutoff=0.0)[0]
+def _check_learner(settings: Settings) -> None:
+    """What learners ask of the rest of the run."""
+    learner, runners, gpus = settings.learner, settings.runners, settings.resources.gpus
+    if learner.aggregators > runners:
         raise ValueError(
-            f"ratings.anchor: found '{anchor}', expected a snapshot of this league, which never changes; "
-            f"did you mean '{near}@0'?"
+            f"learner.aggregators is {learner.aggregators}, more than the {runners} runners that they would "
+            "serve; lower it, or raise runners"
+        )
+    if learner.processes > 1 and runners == 0:
+        raise ValueError(
+            f"learner.processes is {learner.processes}, but runners is 0: without Ray one process learns; "
+            "set runners to 1 or more, or processes to 1"
+        )
+    check_precision(learner, gpus)
+
+
+def _check_anchor(settings: Settings) -> None:
+    """A competitor that never changes: at the beginning, the first snapshot of a player."""
+    anchor = settings.ratings.anchor
+    first = [f"{name}@0" for name in settings.players()]
+    if anchor is not None and anchor not in first:
+        near = difflib.get_close_matches(anchor, first, n=1, cutoff=0.0)[0]
+        raise ValueError(
+            f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
+            f"beginning; did you mean '{near}'?"
         )
 
 
@@ -182,6 +205,12 @@ def _check_seats(league: LeagueSettings, num_seats: int) -> None:
     """Live mains must fill all seats but one wherever they are asked to. Snapshots may sit twice: they
     multiply; a player that plays itself fills all seats."""
     for role, rules in league.resolve().items():
+        alone = rules.opponents.branches.get("self_play")
+        if num_seats == 1 and (alone is None or alone.share < 1.0):
+            raise ValueError(
+                f"league.roles.{role}: the game has one seat, so nobody else can play; set league.preset to "
+                "self_play or none"
+            )
         branch = rules.opponents.branches.get("current_main")
         others = league.players[MAIN] - (role == MAIN)
         if branch is not None and branch.share > 0 and others < num_seats - 1:

@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from league.learning.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
-from league.learning.shards import plan_shards
+from league.learning.shards import num_cpus, plan_shards
+from league.members import player_seed
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
-from league.runtime import check_resources, ray_session
+from league.runtime import ray_session
 
 if TYPE_CHECKING:  # config knows train, not the other way round
     from league.config import Settings
@@ -78,13 +79,13 @@ def train(
     used, ResumeRefused for settings that do not fit what it holds, Mistake for resources that are
     not there; nothing is written then.
     """
-    from league.resume import open_archive
+    from league.resume import check, open_archive
     from league.session import Session
 
-    check_resources(settings.resources, settings.runners)
+    check(settings, run, resume)
     with (
-        open_archive(settings, run, resume) as archive,
         _engine(settings) as (runners, learners),
+        open_archive(settings, run, resume) as archive,
         _interrupts() as interrupted,
     ):
         session = Session(settings, archive, runners, learners)
@@ -117,28 +118,26 @@ def _closing(make_view: Callable[[], View] | None, session: Session) -> Iterator
 @contextlib.contextmanager
 def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
     """Runners and learners: in this process, or on Ray."""
-    players = [name for names in settings.league.player_names().values() for name in names]
-    gpus = settings.resources.gpus
-    shards = plan_shards(gpus, players)
-    threads = settings.resources.threads
-    learning = (
-        shards,
-        settings.policy_spec(),
-        dict.fromkeys(players, settings.learner),
-        {player: settings.seed * 1_000_003 + i for i, player in enumerate(players)},
-    )
-    placed: dict[str, Any] = {"device": "cuda" if gpus else "cpu", "threads": threads}
+    players = settings.players()
+    gpus, threads = settings.resources.gpus, settings.resources.threads
+    shards = plan_shards(gpus, players, settings.learner.processes)
+    seeds = {player: player_seed(settings.seed, i) for i, player in enumerate(players)}
+    learning = (shards, settings.policy_spec(), settings.learner, seeds)
+    device = "cuda" if gpus else "cpu"
     playing = (settings.env.id, settings.env.options, settings.rollout, threads)
     with contextlib.ExitStack() as stack:
         runners: RunnerGroup
         learners: LearnerGroup
         if settings.runners == 0:
             runners = LocalRunnerGroup(*playing)
-            learners = LocalLearnerGroup(*learning, **placed)
+            learners = LocalLearnerGroup(*learning, device=device, threads=threads)
         else:
-            stack.enter_context(ray_session(settings.resources, settings.runners + len(shards)))
+            num_actors = settings.runners + num_cpus(shards, settings.learner.aggregators)
+            stack.enter_context(ray_session(settings.resources, num_actors))
+            learners = RayLearnerGroup(
+                *learning, device=device, threads=threads, num_runners=settings.runners
+            )
             runners = RayRunnerGroup(settings.runners, *playing)
-            learners = RayLearnerGroup(*learning, **placed)
         stack.callback(runners.close)
         stack.callback(learners.close)
         yield runners, learners

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from league.initial import load_initial
+from league.runtime import check_resources
 from storage.archive import Archive
 from storage.errors import Mistake
+from storage.layout import require_new, require_run
 
 if TYPE_CHECKING:  # config knows the parts, not the other way round
     from league.config import Settings
@@ -14,6 +17,20 @@ if TYPE_CHECKING:  # config knows the parts, not the other way round
 
 class ResumeRefused(Mistake):
     """The settings do not fit the run that is to go on."""
+
+
+def check(settings: Settings, run: Path, resume: bool) -> None:
+    """Refuse what cannot be trained, before anything is started or written.
+
+    Raises Mistake for resources that are not there and for first weights that do not fit,
+    StorageError for a folder that cannot be used.
+    """
+    check_resources(settings.resources, settings.runners)
+    if resume:
+        require_run(run)
+    else:
+        require_new(run)
+        load_initial(settings.init_from, settings.policy_spec())
 
 
 def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:

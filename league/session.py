@@ -8,74 +8,41 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from league.initial import load_initial
 from league.learning.learner import LearnerState
-from league.learning.learner_group import LearnerGroup
-from league.models.policy import PolicySpec
+from league.learning.learner_group import LearnerGroup, LearnerStopped
+from league.members import Member, Ticket, UpdateLog, player_seed
+from league.models.spec import PolicySpec
 from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, RolloutInfo, SnapshotSource, Source
 from league.rollout.runner_group import RunnerGroup
 from league.rules.builder import Clock, LeagueBuilder
 from league.rules.matchmaker import Matchmaker
-from league.rules.roster import Roster
-from league.rules.standings import Standings
+from league.state import State
 from storage.archive import Archive
 from storage.blobs import map_tensors
+from storage.errors import Failure, Mistake
 from storage.records import (
     MAIN,
-    Bot,
+    Add,
     Competitor,
     Decision,
     Freeze,
     LivePlayer,
+    Remove,
     Reset,
-    ResultBatch,
+    Retire,
     Snapshot,
-    UpdateRecord,
+    Stop,
 )
 
 if TYPE_CHECKING:  # config knows the parts, not the other way round
     from league.config import Settings
 
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
-
-
-@dataclass(slots=True)
-class Member:
-    """A player in training, and what the session must remember of it beside its standings."""
-
-    player: LivePlayer
-    share: float  # of all matches asked for, relative to the other players
-    initial: str = ""  # its first snapshot
-    parent: str | None = None  # where its present weights come from
-    generation: int = 0  # resets so far: matches begun before one are dropped
-    matches_asked: int = 0
-    env_steps: int = 0
-    updates: int = 0
-    frozen_at: int = 0  # env_steps
-    reset_at: int = 0  # env_steps
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """What must still hold when a request comes back."""
-
-    player: str
-    generations: dict[str, int]  # of the live players seated in it
-
-
-@dataclass(slots=True)
-class Totals:
-    """Counters of the whole run, resumed parts included, except where said."""
-
-    env_steps: int = 0
-    matches: int = 0
-    dropped_matches: int = 0  # this session: their player was reset under them, or their runner died
-    seconds: float = 0.0  # of training, before this session
 
 
 class Session:
@@ -91,8 +58,9 @@ class Session:
         self.spec: PolicySpec = settings.policy_spec()
         self.num_seats = settings.make_game().num_seats
         self.roles = settings.league.resolve()
-        self.roster = Roster()
-        self.standings = Standings(self.roster, settings.ratings, settings.league.decay)
+        self.state = State(self.roles, settings.ratings, settings.league.decay)
+        self.roster, self.standings = self.state.roster, self.state.standings
+        self.members, self.totals = self.state.members, self.state.totals
         self.matchmaker = Matchmaker(
             self.roles,
             settings.matchmaking,
@@ -101,64 +69,50 @@ class Session:
             seed=settings.seed,
         )
         self.builder = LeagueBuilder(self.roles)
-        self.members: dict[str, Member] = {}
-        self.totals = Totals()
-        self.match_mix: Counter[str] = Counter()
-        self.last_metrics: dict[str, UpdateRecord] = {}
+        self.log = UpdateLog()
         self.last_rollout: RolloutInfo | None = None
-        self.newest: list[Snapshot] = []
         self._tickets: dict[int, Ticket] = {}
         self._next_match_id = archive.last_match_id() + 1
         self._next_request = self._next_match_id
         self._rng = np.random.default_rng([settings.seed, self._next_match_id])
-        self._unreported: dict[str, list[UpdateRecord]] = {}
-        self._began = self._saved = self._reported = time.monotonic()
+        self._began = self._saved = time.monotonic()
 
     # ------------------------------------------------------------------ begin and end
 
     def begin(self) -> None:
         """Seat the players: new ones, or those the ledger remembers, standing as they stood."""
         for event in self.archive.history():
-            self._replay(event)
+            self.state.apply(event)
         for role, names in self.settings.league.player_names().items():
             for name in names:
-                if name not in self.members:
+                if name not in self.roster:
                     player = LivePlayer(name, role)
                     self.archive.add_player(player)
-                    self._replay(player)
-        for member in self.members.values():
+                    self.state.apply(player)
+        for name in self.learners.players():
+            if name not in self.members:
+                self.learners.remove(name)
+        for name, member in self.members.items():
+            if name not in self.learners.players():
+                self.learners.add(name, self._seed_of(name))
             self._restore(member)
-            if not member.initial:
-                self._freeze([Freeze(player=member.player.player, reason="initial weights")])
-        self._began = self._saved = self._reported = time.monotonic()
+        self._freeze_initial([member for member in self.members.values() if not member.initial])
+        self._began = self._saved = self.log.since = time.monotonic()
 
-    def _replay(self, event: Competitor | Decision | ResultBatch) -> None:
-        """Fold one remembered fact into roster, standings and members, as when it happened."""
-        if isinstance(event, ResultBatch):
-            self.standings.record(event)
-            self._count(event)
-        elif isinstance(event, LivePlayer):
-            self.roster.admit(event)
-            self.standings.on_admit(event)
-            self.members[event.player] = Member(event, share=self.roles[event.role].share)
-        elif isinstance(event, Bot):
-            self.roster.admit(event)
-            self.standings.on_admit(event)
-        elif isinstance(event, Snapshot):
-            self._seat(event)
-        elif isinstance(event, Reset):
-            self.members[event.player].generation += 1
-            self.members[event.player].parent = event.target
-            self.standings.on_reset(event.player, event.target)
+    def _freeze_initial(self, newcomers: list[Member]) -> None:
+        """Make the first snapshot of each; `init_from` gives its weights, else its learner drew them."""
+        wanted = {member.player.player for member in newcomers}
+        entries = [entry for entry in self.settings.init_from if entry.player in wanted]
+        given = load_initial(entries, self.spec)
+        for name in sorted(wanted, key=self.roster.index):
+            reason = "initial weights"
+            if name in given:
+                self.learners.reset(name, given[name].tensors)
+                reason += f", from {given[name].origin}"
+            self._freeze([Freeze(player=name, reason=reason)])
 
-    def _seat(self, snapshot: Snapshot) -> None:
-        member = self.members[snapshot.player]
-        self.roster.admit(snapshot)
-        self.standings.on_admit(snapshot, parent=snapshot.player)
-        member.initial = member.initial or snapshot.snapshot_id
-        member.parent = snapshot.snapshot_id
-        member.frozen_at = snapshot.env_steps
-        self.newest = [snapshot, *self.newest[:4]]
+    def _seed_of(self, player: str) -> int:
+        return player_seed(self.settings.seed, self.roster.index(player))
 
     def _restore(self, member: Member) -> None:
         """Give the learner the state it was saved in; carry out a reset that a kill cut short."""
@@ -206,8 +160,9 @@ class Session:
         If that player's learner has enough to do, everybody waits: shares are what is played.
         """
         while self.runners.room() > 0:
-            behind = min(self.members.values(), key=lambda member: member.matches_asked / member.share)
-            if self.learners.backlog(behind.player.player) >= self.settings.learner.max_backlog:
+            learning = [member for member in self.members.values() if not member.stopped]
+            behind = min(learning, key=lambda member: member.matches_asked / member.share)
+            if self.learners.full(behind.player.player):
                 return
             self._request(behind)
 
@@ -244,39 +199,33 @@ class Session:
         """Record what was played; pass the experience on to its learner."""
         for rollout in self.runners.ready(WAIT_SECONDS):
             ticket = self._tickets.pop(rollout.request_id)
-            if any(self.members[name].generation != g for name, g in ticket.generations.items()):
+            if any(
+                name not in self.members or self.members[name].generation != generation
+                for name, generation in ticket.generations.items()
+            ):
                 self.totals.dropped_matches += len(rollout.results)
                 continue
-            changes = self.standings.record(rollout.results)
+            changes = self.state.apply(rollout.results)
             self.archive.append_results(rollout.results, changes)
-            self._count(rollout.results)
             self.last_rollout = rollout.info
             if rollout.info.trained_steps:
-                self.learners.submit(ticket.player, rollout.episodes, self.progress())
+                steps = rollout.info.trained_steps
+                self.learners.submit(ticket.player, rollout.episodes, self.progress(), steps)
         for request_id in self.runners.lost():
             del self._tickets[request_id]
             self.totals.dropped_matches += self.settings.rollout.matches_per_request
 
-    def _count(self, results: ResultBatch) -> None:
-        self.totals.env_steps += int(results.env_steps.sum())
-        self.totals.matches += len(results)
-        types = np.bincount(results.matches.match_type, minlength=len(results.matches.match_types))
-        self.match_mix.update(dict(zip(results.matches.match_types, types.tolist(), strict=True)))
-
     def learn(self) -> None:
         """Take the learners' reports; wait for them only when nothing is being played."""
         for report in self.learners.ready(0.0 if self.runners.in_flight() else WAIT_SECONDS):
+            if isinstance(report, LearnerStopped):
+                self._stop(report)
+                continue
             member = self.members[report.player]
             member.updates, member.env_steps = report.updates, report.env_steps
-            if report.metrics is None:
-                continue
-            metrics = dict(report.metrics)
-            record = UpdateRecord(
-                report.player, report.updates, report.env_steps, metrics.pop("lag"), metrics
-            )
-            self.last_metrics[report.player] = record
-            self._unreported.setdefault(report.player, []).append(record)
-        if time.monotonic() - self._reported > self.settings.log.seconds:
+            if report.metrics is not None:
+                self.log.add(report)
+        if time.monotonic() - self.log.since > self.settings.log.seconds:
             self._report_updates()
 
     def decide(self) -> None:
@@ -292,7 +241,7 @@ class Session:
         }
         decisions = self.builder.decide(self.roster, self.standings, clocks, self._rng)
         for _, of_player in itertools.groupby(decisions, key=lambda decision: decision.player):
-            self._freeze(list(of_player))
+            self._carry_out(list(of_player))
 
     def save(self) -> None:
         """Save all learners' states when it is time."""
@@ -300,6 +249,47 @@ class Session:
             self._save_learners()
 
     # ------------------------------------------------------------------ deeds
+
+    def _carry_out(self, decisions: list[Decision]) -> None:
+        """Do what was decided of one player."""
+        match decisions[0]:
+            case Add() as add:
+                self._add(add)
+            case Remove() as remove:
+                self.archive.append_decisions([remove])
+                self.state.apply(remove)
+                self.learners.remove(remove.player)
+                self.log.forget(remove.player)
+            case Retire() as retire:
+                self.archive.append_decisions([retire])
+                self.state.apply(retire)
+            case _:
+                self._freeze(decisions)
+
+    def _add(self, decision: Add) -> None:
+        """Take in a new player, with weights of its own, while the others go on."""
+        if decision.role not in self.roles:
+            known = ", ".join(self.roles)
+            raise Mistake(
+                f"add of player '{decision.player}': role '{decision.role}' has no rules in this league, "
+                f"expected one of {known}; describe it as league.roles.{decision.role}"
+            )
+        player = LivePlayer(decision.player, decision.role)
+        self.archive.add_player(player, [decision])
+        self.state.apply(player)
+        self.learners.add(player.player, self._seed_of(player.player))
+        self._freeze_initial([self.members[player.player]])
+
+    def _stop(self, report: LearnerStopped) -> None:
+        """Keep the batch that was refused and go on without the player; the last one ends the run."""
+        path = self.archive.save_refused(report.player, report.update, report.tensors)
+        message = f"{report.message}; the batch is kept in {path}"
+        stop = Stop(player=report.player, reason=message, evidence={"update": report.update})
+        self.archive.append_decisions([stop])
+        self.members[report.player].stopped = message
+        if all(member.stopped for member in self.members.values()):
+            self.end()
+            raise Failure(f"no player is left that learns. {message}")
 
     def _freeze(self, decisions: list[Decision]) -> None:
         """Store the player's weights as a snapshot and seat it; then reset the player, if that was decided.
@@ -325,10 +315,10 @@ class Session:
             reason=freeze.reason,
             decisions=decisions,
         )
-        self._seat(snapshot)
+        self.state.apply(snapshot)
         self.archive.append_ratings([self.standings.rating(snapshot.snapshot_id)])
         for decision in decisions:
-            self._replay(decision)
+            self.state.apply(decision)
             if isinstance(decision, Reset):
                 self._give_weights(member, decision.target)
 
@@ -338,7 +328,8 @@ class Session:
             raise TypeError(f"reset of {member.player.player}: '{target}' is no snapshot")
         tensors = map_tensors(self.archive.blob_path(snapshot), verify=True)
         self.learners.reset(member.player.player, tensors)
-        self._unreported.pop(member.player.player, None)
+        self._report_updates()  # one row never mixes what was learned before and after
+        self.log.forget(member.player.player)
         member.reset_at = member.env_steps
         self._save_learner(member)
 
@@ -362,13 +353,5 @@ class Session:
         return state
 
     def _report_updates(self) -> None:
-        """One row per player for all of its updates since the last row."""
-        rows = []
-        for name, records in self._unreported.items():
-            means = {key: float(np.mean([r.metrics[key] for r in records])) for key in records[0].metrics}
-            lag = float(np.mean([r.lag for r in records]))
-            rows.append(UpdateRecord(name, records[-1].updates, records[-1].env_steps, lag, means))
-        if rows:
-            self.archive.append_updates(rows)
-        self._unreported = {}
-        self._reported = time.monotonic()
+        """Record what learners reported since the last time."""
+        self.archive.append_updates(self.log.rows(self.learners.queues()))

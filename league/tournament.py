@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from league.envs import registry
-from league.models.policy import Actor, Policy, PolicySpec
+from league.models.policy import Actor, Policy
 from league.models.scripted import bots_for, make_bot
+from league.models.spec import PolicySpec
 from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings, SnapshotSource
 from storage.archive import ArchiveReader, open_reader
 from storage.blobs import map_tensors, verify
@@ -124,10 +125,10 @@ def load_actor(run: Path, name: str) -> Actor:
     if ":" in name:
         raise UnknownCompetitor(f"'{name}': found a mode, expected a name alone; call act(..., greedy=True)")
     reader = open_reader(run)
-    env_id = reader.config()["env"]["id"]
-    source = resolve(reader, name, env_id)
+    env: Mapping[str, Any] = reader.config()["env"]
+    source = resolve(reader, name, env["id"])
     if isinstance(source, BotSource):
-        return make_bot(source.name, env_id)
+        return make_bot(source.name, env["id"], registry.make(env["id"], 1, **env["options"]).action_specs[0])
     return Policy(source.spec, map_tensors(Path(source.path), verify=True), source.snapshot_id)
 
 

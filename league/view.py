@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
 
+from league.learning.shards import describe
 from league.session import Session
 
 REFRESH_SECONDS = 0.5
@@ -48,6 +49,21 @@ class Rates:
         return env_steps, trained_steps, matches
 
 
+class News:
+    """What is said once: who trains where, and which players have stopped and why."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told: set[str] = set()
+
+    def tell(self, session: Session) -> None:
+        stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
+        for line in [*describe(session.learners.plan()), *stopped]:
+            if line not in self._told:
+                self._told.add(line)
+                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
 class PlainView:
     """One line per interval, for logs and pipes."""
 
@@ -55,6 +71,7 @@ class PlainView:
         self._console = console
         self._every = every_seconds
         self._rates = Rates()
+        self._news = News(console)
         self._shown = -float("inf")
 
     def show(self, session: Session) -> None:
@@ -67,9 +84,10 @@ class PlainView:
         self._print(session)
 
     def _print(self, session: Session) -> None:
+        self._news.tell(session)
         env_steps, trained, matches = self._rates.update(session)
         best = session.standings.leaderboard()[:1]
-        lag = max((record.lag for record in session.last_metrics.values()), default=0.0)
+        lag = max((record.lag for record in session.log.newest.values()), default=0.0)
         self._console.print(
             f"{session.seconds():7.0f} s  {session.totals.env_steps:>12,} env steps  {env_steps:>9,.0f} /s  "
             f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
@@ -86,6 +104,7 @@ class LiveView:
     def __init__(self, console: Console) -> None:
         self._rates = Rates()
         self._drawn = -float("inf")
+        self._news = News(console)
         self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
         self._live.start()
 
@@ -100,6 +119,7 @@ class LiveView:
         self._live.stop()
 
     def _page(self, session: Session) -> RenderableType:
+        self._news.tell(session)
         env_steps, trained, matches = self._rates.update(session)
         totals = session.totals
         head = Table.grid(padding=(0, 3))
@@ -143,29 +163,29 @@ def _leaderboard(session: Session) -> Table:
 
 
 def _learners(session: Session) -> Table:
-    table = _table("Learners", "player", "updates", "lag", "entropy", "value loss")
-    for name in session.members:
-        record = session.last_metrics.get(name)
-        if record is None:
-            table.add_row(name, "0")
-            continue
-        losses = (f"{record.metrics[key]:.3f}" for key in ("entropy", "value_loss"))
-        table.add_row(name, f"{record.updates:,}", f"{record.lag:.1f}", *losses)
+    table = _table("Learners", "player", "updates", "lag", "entropy", "value loss", "queue", "waits")
+    queues = session.learners.queues()
+    for name, member in session.members.items():
+        record, queue = session.log.newest.get(name), queues[name]
+        row = [f"{member.updates:,}", "", "", "", f"{queue.depth}/{queue.bound}", f"{queue.waits:,}"]
+        if record is not None:
+            row[1:4] = f"{record.lag:.1f}", *(f"{record.metrics[k]:.3f}" for k in ("entropy", "value_loss"))
+        table.add_row(name, *row, style="dim" if member.stopped else None)
     return table
 
 
 def _newest(session: Session) -> Table:
     table = _table("Newest snapshots", "snapshot")
     table.add_column("reason", no_wrap=True)
-    for snapshot in session.newest:
+    for snapshot in session.state.newest:
         table.add_row(snapshot.snapshot_id, snapshot.reason)
     return table
 
 
 def _mix(session: Session) -> Table:
     table = _table("Match mix", "match type", "share")
-    total = max(sum(session.match_mix.values()), 1)
-    for match_type, count in session.match_mix.most_common():
+    total = max(sum(session.state.match_mix.values()), 1)
+    for match_type, count in session.state.match_mix.most_common():
         table.add_row(match_type, f"{count / total:.1%}")
     if session.last_rollout is not None:
         info = session.last_rollout.policy_map

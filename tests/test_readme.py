@@ -3,6 +3,10 @@
 import re
 from pathlib import Path
 
+import yaml
+
+from league.config import load
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
@@ -50,3 +54,10 @@ def test_the_test_command_of_ci_is_the_readmes():
 def test_every_config_is_mentioned_and_every_mentioned_config_exists():
     mentioned = set(re.findall(r"configs/([a-z_]+\.yaml)", README))
     assert mentioned == {path.name for path in (ROOT / "configs").glob("*.yaml")}
+
+
+def test_the_settings_shown_are_settings():
+    (shown,) = blocks("yaml")
+    fields = {"env": {"id": "connect_four"}, "runners": 2, **yaml.safe_load(shown)}
+    settings = load(fields)
+    assert settings.policy_spec().seen.shape == (2, 7, 6)

@@ -60,3 +60,27 @@ def trained(tmp_path_factory, tiny_config, league_command):
     done = league_command("train", tiny_config, "--run", run)
     assert done.returncode == 0, done.stderr
     return run
+
+
+@pytest.fixture(scope="session")
+def tiny():
+    """Makes settings of a league that freezes every few thousand steps, played and learned in one process."""
+
+    def settings(env="rock_paper_scissors", **changes):
+        made = {
+            "name": "tiny",
+            "env": {"id": env},
+            "policy": {"hidden": [16]},
+            "league": {
+                "freeze_every": 1000,
+                "players": {"main": 1, "main_exploiter": 1, "league_exploiter": 1},
+            },
+            "rollout": {"slots": 64, "matches_per_request": 128},
+            "learner": {"batch_steps": 256, "lr": 3e-3},
+            "stop": {"env_steps": 100_000},
+        }
+        for key, value in changes.items():
+            made[key] = {**made.get(key, {}), **value} if isinstance(value, dict) else value
+        return made
+
+    return settings

@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from storage.archive import open_reader
+from storage.exports import read_export
 
 GAME = """
 from league.envs.tic_tac_toe import TicTacToe
@@ -436,7 +437,7 @@ def test_a_snapshot_is_shown_by_any_unique_prefix(league_command, trained):
     whole = league_command("snapshots", trained, "show", snapshot.snapshot_id)
     manifest = json.loads(whole.stdout)
     assert manifest["snapshot_id"] == snapshot.snapshot_id
-    assert manifest["spec"]["hidden"] == [16]
+    assert manifest["spec"]["settings"]["hidden"] == [16]
     assert league_command("snapshots", trained, "show", snapshot.snapshot_id[:-1]).stdout == whole.stdout
 
 
@@ -556,3 +557,55 @@ def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_p
     assert done.stderr.startswith("league: player main")
     assert "lower learner.lr" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+# ---------------------------------------------------------------- networks of one's own
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runners", [0, 1])
+def test_a_network_of_ones_own_trains_and_is_built_from_a_snapshot_only_on_trust(
+    league_command, tmp_path, runners
+):
+    (tmp_path / "ownnet.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, observation, num_parameters, width):\n"
+        "        super().__init__()\n"
+        "        self.torso = nn.Linear(observation.size, width)\n"
+        "        self.heads = nn.Linear(width, num_parameters + 1)\n"
+        "    def forward(self, observation):\n"
+        "        out = self.heads(self.torso(observation.flatten(1).float()).relu())\n"
+        "        return out[:, :-1], out[:, -1]\n"
+    )
+    (tmp_path / "own.yaml").write_text(
+        "env: {id: tic_tac_toe}\n"
+        "policy: {architecture: 'ownnet:Net', options: {width: 16}}\n"
+        "league: {freeze_every: 600, players: {main: 1}}\n"
+        "rollout: {slots: 64, matches_per_request: 64}\n"
+        "learner: {batch_steps: 256}\n"
+        "stop: {env_steps: 4_000}\n"
+    )
+    done = league_command("train", "own.yaml", "--set", f"runners={runners}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    refused = league_command("compare", "runs/own", "main-0", "random", "--pairs", "5", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--trust ownnet:Net" in refused.stderr
+    trusted = league_command(
+        "compare", "runs/own", "main-0", "random", "--pairs", "5", "--trust", "ownnet:Net", cwd=tmp_path
+    )
+    assert trusted.returncode == 0, trusted.stderr
+
+
+def test_a_snapshot_is_exported_to_a_folder_of_its_own(league_command, trained, tmp_path):
+    newest = open_reader(trained).snapshots()[-1].snapshot_id
+    done = league_command("snapshots", trained, "export", newest, tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_export(tmp_path / "out")[0]["snapshot_id"] == newest
+    again = league_command("snapshots", trained, "export", newest, tmp_path / "out")
+    assert again.returncode == 2
+    assert "expected a new folder" in again.stderr
+    for arguments in (["export"], ["export", newest]):
+        missing = league_command("snapshots", trained, *arguments)
+        assert missing.returncode == 2
+        assert "given, expected" in missing.stderr

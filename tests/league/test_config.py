@@ -90,7 +90,7 @@ def test_every_number_and_word_of_the_schema_is_described():
     schema = Settings.model_json_schema()
     for owner, definition in [("Settings", schema), *schema["$defs"].items()]:
         for name, field in definition.get("properties", {}).items():
-            if "$ref" not in field:
+            if "$ref" not in field and "const" not in field:
                 assert field.get("description"), f"{owner}.{name}"
 
 
@@ -98,7 +98,7 @@ def test_every_number_and_word_of_the_schema_is_described():
 def test_every_config_in_the_repository_loads_and_is_named_after_its_file(path):
     settings = load(path)
     assert settings.name == path.stem
-    assert settings.policy_spec().num_actions == settings.make_game().action_spaces[0].n
+    assert settings.policy_spec().action.sizes == (settings.make_game().action_spaces[0].n,)
 
 
 def test_there_are_configs_to_load():
@@ -120,7 +120,7 @@ def test_resolved_settings_load_again_as_the_same_settings(tmp_path):
     ("override", "key", "nearest"),
     [
         ("learnr.lr=1", "learnr", "learner"),
-        ("learner.learning_rate=1", "learner.learning_rate", "expected one of: batch_steps, clip"),
+        ("learner.learning_rate=1", "learner.learning_rate", "expected one of: aggregators, async_update"),
         ("learner.lrr=1", "learner.lrr", "lr"),
         ("env.option={}", "env.option", "options"),
         ("league.player={}", "league.player", "players"),
@@ -153,12 +153,15 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
         ("env=tic_tac_toe", "config: env: found 'tic_tac_toe', expected a group of settings"),
         ("env.options=[1]", "config: env.options: found [1], expected a group of settings"),
         ("policy.hidden=[]", "config: policy.hidden: found []"),
-        ("policy.hidden=[8, 0]", "config: policy.hidden: found [8, 0], expected widths of 1 or more"),
+        (
+            "policy.hidden=[8, 0]",
+            "config: policy.hidden.1: found 0; input should be greater than or equal to 1",
+        ),
         ("league.players.main=many", "config: league.players.main: found 'many'"),
         ("name=a/b", "config: name: found 'a/b'"),
         (
             "learner.loss=reinforce",
-            "config: learner.loss: found 'reinforce'; input should be 'impala' or 'appo'",
+            "config: learner.loss: found 'reinforce'; expected appo, impala, ppo (or 'module:Name'",
         ),
         ("league.decay=2", "config: league.decay: found 2"),
     ],
@@ -203,8 +206,10 @@ def test_a_step_limit_among_the_games_options_is_sent_to_its_place():
     assert load(TTT, ["rollout.step_limit=9"]).make_game(2).step_limit == 9
 
 
-def test_a_game_for_one_is_no_league(games):
-    assert "has one seat, expected two or more" in mistake(env={"id": f"{games}:Solitaire"})
+def test_a_game_for_one_is_played_alone_or_not_at_all(games):
+    alone = {"env": {"id": f"{games}:Solitaire"}}
+    assert "the game has one seat, so nobody else can play; set league.preset to" in mistake(**alone)
+    assert load({**alone, "league": {"preset": "self_play"}}).make_game().num_seats == 1
 
 
 def test_more_seats_than_players_can_fill_are_refused(games):
@@ -226,6 +231,30 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
     assert "needs 1 other mains, found 0; set main: 2" in mistake(**TTT, league=fields)
     assert load({**TTT, "league": {**fields, "players": {"main": 2}}}).league.players == {"main": 2}
     assert "shares sum to 2" in mistake(*lonely)  # a preset's branches are changed, not replaced
+
+
+# ---------------------------------------------------------------- networks and learners
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["learner.aggregators=3", "runners=2"], "learner.aggregators is 3, more than the 2 runners"),
+        (["learner.processes=2"], "learner.processes is 2, but runners is 0"),
+        (
+            ["learner.precision=bfloat16"],
+            "learner.precision: found bfloat16 with resources.gpus 0",
+        ),
+        (["learner.entropy=-0.1"], "learner.entropy: found -0.1"),
+        (["learner.replay.proportion=1"], "learner.replay.proportion: found 1"),
+        (["policy.architecture=transformr"], "transformr"),
+        (["policy.architecture=cnn"], "[planes, rows, columns]"),
+        (["policy.architecture=nowhere:Net"], "nowhere"),
+        (["policy.connectors=[{kind: flaten}]"], "policy.connectors"),
+    ],
+)
+def test_what_cannot_be_built_or_trained_is_refused_by_name(overrides, expected):
+    assert expected in mistake(*overrides)
 
 
 # ---------------------------------------------------------------- leagues

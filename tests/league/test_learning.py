@@ -187,3 +187,35 @@ def test_rock_paper_scissors_fills_a_pool_that_nobody_can_exploit(tmp_path):
     ids = [snapshot.snapshot_id for snapshot in open_reader(run).snapshots()]
     assert set(played.index.get_level_values("away")) >= set(ids[:3])
     assert played["win_rate"].between(0.0, 1.0).all()
+
+
+def returns(run):
+    """Scores of the training matches of a game for one, in the order in which they were recorded."""
+    with analysis.open_run(run) as history:
+        return history.sql("SELECT score FROM seats ORDER BY seq")["score"].to_numpy()
+
+
+CARTPOLE = {
+    "ppo": [],  # as shipped
+    "appo": ["learner.loss=appo", "learner.shuffle=false"],
+    "impala": ["learner.loss=impala", "learner.shuffle=false", "learner.epochs=1", "learner.batch_steps=128"],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("loss", CARTPOLE)
+def test_cartpole_is_balanced_within_300_000_steps(loss, seed, tmp_path):
+    overrides = [f"seed={seed}", "stop.env_steps=300_000", *CARTPOLE[loss]]
+    run = league.train(CONFIGS / "cartpole.yaml", tmp_path / "run", overrides=overrides)
+    mean_of_20 = np.convolve(returns(run), np.full(20, 1 / 20), mode="valid")
+    assert mean_of_20.max() >= 450
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("memory", "solved"), [("gru", True), ("lstm", True), ("none", False)])
+def test_recall_is_solved_by_memory_and_not_without(memory, solved, tmp_path):
+    overrides = [f"policy.memory={memory}", "stop.env_steps=400_000"]
+    run = league.train(CONFIGS / "recall.yaml", tmp_path / "run", overrides=overrides)
+    last = returns(run)[-1000:]  # 1 for the right answer, -1 for another
+    assert ((last > 0).mean() > 0.95) == solved

@@ -29,24 +29,8 @@ torch.set_num_threads(1)
 UNREPEATABLE = {"seq", "batch", "started_at", "seconds", "created_at", "decided_at", "added_at", "config"}
 
 
-def tiny(env="rock_paper_scissors", **changes):
-    """Settings of a league that freezes every few thousand steps, played and learned in this process."""
-    settings = {
-        "name": "tiny",
-        "env": {"id": env},
-        "policy": {"hidden": [16]},
-        "league": {"freeze_every": 1000, "players": {"main": 1, "main_exploiter": 1, "league_exploiter": 1}},
-        "rollout": {"slots": 64, "matches_per_request": 128},
-        "learner": {"batch_steps": 256, "lr": 3e-3},
-        "stop": {"env_steps": 100_000},
-    }
-    for key, value in changes.items():
-        settings[key] = {**settings.get(key, {}), **value} if isinstance(value, dict) else value
-    return settings
-
-
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
+def run(tmp_path_factory, tiny):
     return league.train(tiny(), tmp_path_factory.mktemp("session") / "run")
 
 
@@ -146,7 +130,7 @@ def test_ratings_equal_a_replay_of_the_ledger(run, history):
         assert (change.mu, change.sigma, change.games) == (row.mu, row.sigma, row.games)
 
 
-def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path):
+def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path, tiny):
     again = league.train(tiny(), tmp_path / "again")
     other = league.train(tiny(seed=1), tmp_path / "other")
 
@@ -163,7 +147,7 @@ def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path):
     assert facts(run) != facts(other)
 
 
-def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path):
+def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path, tiny):
     run = league.train(tiny("tic_tac_toe", stop={"env_steps": 30_000}), tmp_path / "run")
     observation = np.random.default_rng(0).integers(0, 2, (200, 18)).astype(np.int8)
     mask = np.ones((200, 9), bool)
@@ -182,7 +166,7 @@ def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path):
     assert len([s for s in open_reader(run).snapshots() if s.player == "main-0"]) > len(early)
 
 
-def test_resume_goes_on_with_players_optimizers_standings_and_counters(tmp_path):
+def test_resume_goes_on_with_players_optimizers_standings_and_counters(tmp_path, tiny):
     run = league.train(tiny(stop={"env_steps": 30_000}), tmp_path / "run")
     with Archive.open(run) as archive:
         tensors, meta = archive.load_learner("main-0")
@@ -216,7 +200,7 @@ def test_resume_goes_on_with_players_optimizers_standings_and_counters(tmp_path)
         assert len(after.sql("SELECT * FROM players")) == 3
 
 
-def test_a_reset_that_a_kill_cut_short_is_made_up_for(tmp_path):
+def test_a_reset_that_a_kill_cut_short_is_made_up_for(tmp_path, tiny):
     run = league.train(tiny(stop={"env_steps": 20_000}), tmp_path / "run")
     with Archive.open(run) as archive:
         tensors, meta = archive.load_learner("main_exploiter-0")
@@ -284,7 +268,7 @@ def ledger_bytes(run: Path) -> int:
 
 
 @pytest.mark.slow
-def test_a_run_killed_five_times_at_random_loses_nothing_and_repeats_nothing(tmp_path):
+def test_a_run_killed_five_times_at_random_loses_nothing_and_repeats_nothing(tmp_path, tiny):
     rng = random.Random(7)
     run, config = tmp_path / "run", tmp_path / "tiny.yaml"
     settings = tiny("tic_tac_toe", runners=1, stop={"env_steps": 10**9}, storage={"save_seconds": 1})

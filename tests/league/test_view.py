@@ -7,6 +7,7 @@ import pytest
 from rich.console import Console
 
 from league.config import load
+from league.learning.learner import Learner
 from league.loop import train
 from league.view import LEADERBOARD_ROWS, LiveView, PlainView, Rates
 
@@ -69,7 +70,8 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
     out = io.StringIO()
     console = Console(file=out, width=80)
     witness = watch(tmp_path, lambda: PlainView(console, every_seconds=3600.0))
-    lines = out.getvalue().splitlines()
+    plan, *lines = out.getvalue().splitlines()
+    assert plan.startswith("shard 0: main-0, main_exploiter-0, league_exploiter-0 on the CPU")
     assert witness.shown > 2
     assert len(lines) == 2  # the first turn and the end, whatever the width
     session = witness.session
@@ -82,7 +84,7 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
 def test_plain_lines_come_as_often_as_asked(tmp_path):
     out = io.StringIO()
     witness = watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
-    assert len(out.getvalue().splitlines()) == witness.shown + 1
+    assert len(out.getvalue().splitlines()) == 1 + witness.shown + 1  # the plan before, the end behind
 
 
 def test_the_page_shows_what_was_counted(wide, page):
@@ -107,13 +109,13 @@ def test_the_page_shows_each_learner_the_match_mix_and_the_newest_snapshots(wide
     session, _ = wide
     for title in ("Learners", "Match mix", "Newest snapshots"):
         assert title in page
-    for name, record in session.last_metrics.items():
+    for name, record in session.log.newest.items():
         assert re.search(rf"{name} +{record.updates:,} +\d", page)
-    total = sum(session.match_mix.values())
-    for match_type, count in session.match_mix.items():
+    total = sum(session.state.match_mix.values())
+    for match_type, count in session.state.match_mix.items():
         assert re.search(rf"{match_type} +{count / total:.1%}", page)
-    assert len(session.newest) == 5
-    for snapshot in session.newest:
+    assert len(session.state.newest) == 5
+    for snapshot in session.state.newest:
         assert re.search(rf"{snapshot.snapshot_id} +{snapshot.reason}", page)
 
 
@@ -124,7 +126,7 @@ def test_the_page_fits_the_terminal_it_is_on(page, tmp_path):
     assert max(map(len, narrow.splitlines())) <= 100
     for title in ("Leaderboard", "Learners", "Match mix"):
         assert title in narrow
-    assert session.newest[0].snapshot_id in narrow
+    assert session.state.newest[0].snapshot_id in narrow
 
 
 def test_a_view_is_finished_even_if_the_run_was_already(tmp_path):
@@ -132,6 +134,22 @@ def test_a_view_is_finished_even_if_the_run_was_already(tmp_path):
     console = Console(force_terminal=True, record=True, width=160, file=io.StringIO())
     train(load(CONFIG), tmp_path / "run", resume=True, make_view=lambda: LiveView(console))
     assert "Leaderboard" in console.export_text()
+
+
+def test_a_stopped_player_is_said_once_with_the_reason(tmp_path, monkeypatch):
+    learn = Learner.update_from_episodes
+
+    def spoiled(self, episodes, progress=0.0):
+        if self.player == "main_exploiter-0":
+            episodes.reward[:] = float("nan")
+        return learn(self, episodes, progress)
+
+    monkeypatch.setattr(Learner, "update_from_episodes", spoiled)
+    out = io.StringIO()
+    watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
+    (line,) = [line for line in out.getvalue().splitlines() if "has stopped" in line]
+    assert line.startswith("main_exploiter-0 has stopped. player main_exploiter-0, update 1: the loss is nan")
+    assert "the batch is kept in" in line
 
 
 def test_rates_are_differences_over_the_window(wide):

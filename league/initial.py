@@ -1,0 +1,121 @@
+"""Warm starts: a player's first weights from a snapshot of any run, or from an exported folder.
+
+Everything is checked before a run begins: spaces and network field by field, tensors one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from torch import Tensor
+
+from league.models.policy import check_tensors, initial_weights
+from league.models.spec import PolicySpec
+from league.rollout.env_runner import BotSource
+from league.tournament import UnknownCompetitor, resolve
+from storage.archive import open_reader
+from storage.blobs import map_tensors
+from storage.errors import Mistake, WeightsMismatch
+from storage.exports import read_export
+
+
+class InitFrom(BaseModel):
+    """Where a player's first weights come from: a run's snapshot, or an exported folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    player: str = Field(description="A player of this league, such as main-0")
+    run: str | None = Field(default=None, description="A run folder")
+    snapshot: str | None = Field(
+        default=None, description="In that run: a snapshot (id or unique prefix), or a player's newest"
+    )
+    folder: str | None = Field(default=None, description="Made by: league snapshots RUN export ID DIR")
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.run is None) == (self.folder is None) or (self.run is None) != (self.snapshot is None):
+            raise ValueError(
+                f"init_from of {self.player}: found {self.source}, expected run and snapshot, or folder alone"
+            )
+        return self
+
+    @property
+    def source(self) -> str:
+        """As it is shown to people."""
+        given = ((name, getattr(self, name)) for name in ("run", "snapshot", "folder"))
+        return ", ".join(f"{name} {value}" for name, value in given if value is not None) or "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Initial:
+    """First weights and where they come from."""
+
+    tensors: dict[str, Tensor]
+    origin: str
+
+
+def check_players(entries: Sequence[InitFrom], players: Sequence[str]) -> None:
+    """Raise ValueError for a player that is named twice, or is none of this league."""
+    seen: set[str] = set()
+    for entry in entries:
+        if entry.player not in players:
+            raise ValueError(
+                f"init_from: '{entry.player}' is no player of this league, "
+                f"expected one of {', '.join(players)}"
+            )
+        if entry.player in seen:
+            raise ValueError(
+                f"init_from: player '{entry.player}' is named twice, expected one source for each"
+            )
+        seen.add(entry.player)
+
+
+def load_initial(entries: Sequence[InitFrom], spec: PolicySpec) -> dict[str, Initial]:
+    """The first weights of each player named in `entries`, checked against `spec`.
+
+    Raises Mistake for a source that is not there, WeightsMismatch for one that does not fit.
+    """
+    return {entry.player: _load(entry, spec) for entry in entries}
+
+
+def _load(entry: InitFrom, spec: PolicySpec) -> Initial:
+    where = f"init_from of {entry.player}"
+    if entry.run is not None:
+        reader = open_reader(entry.run)
+        env_id = reader.config()["env"]["id"]
+        try:
+            source = resolve(reader, str(entry.snapshot), env_id)
+        except UnknownCompetitor as error:
+            raise Mistake(f"{where}: {entry.run}: {error}") from None
+        if isinstance(source, BotSource):
+            raise Mistake(f"{where}: '{entry.snapshot}' is a bot, expected a snapshot of {entry.run}")
+        found, origin = source.spec, source.snapshot_id
+        tensors = map_tensors(Path(source.path), verify=True)
+    else:
+        manifest, tensors = read_export(Path(str(entry.folder)))
+        found, origin = PolicySpec.from_json(manifest.get("spec") or {}), manifest["snapshot_id"]
+    origin = f"{origin} of {entry.run or entry.folder}"
+    _check_spec(f"{where}, {origin}", found, spec)
+    wanted = {name: tuple(tensor.shape) for name, tensor in initial_weights(spec, 0).items()}
+    check_tensors(f"{where}, {origin}", tensors, wanted)
+    return Initial(tensors, origin)
+
+
+def _check_spec(where: str, found: PolicySpec, wanted: PolicySpec) -> None:
+    """Raise WeightsMismatch, naming the first setting or space that differs."""
+    for part in ("observation", "action", "settings"):
+        theirs, ours = _fields(getattr(found, part)), _fields(getattr(wanted, part))
+        for name in ours:
+            if theirs.get(name) != ours[name]:
+                label = f"policy.{name}" if part == "settings" else f"{part} {name}"
+                remedy = "give the old settings" if part == "settings" else "is it another game?"
+                raise WeightsMismatch(
+                    f"{where}: {label} is {theirs.get(name)!r}, expected {ours[name]!r}; {remedy}"
+                )
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return part.model_dump(mode="json") if isinstance(part, BaseModel) else asdict(part)

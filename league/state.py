@@ -1,0 +1,93 @@
+"""What a league is: roster, standings, players and counters, all a fold of remembered facts.
+
+While a run trains, each fact is applied as it happens; a run that is resumed applies them all
+again, in the same order, and stands as it stood.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from league.members import Member, Totals
+from league.rules.presets import RoleSettings
+from league.rules.rating import RatingSettings
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from storage.records import (
+    Bot,
+    Competitor,
+    Decision,
+    LivePlayer,
+    RatingChange,
+    Remove,
+    Reset,
+    ResultBatch,
+    Retire,
+    Role,
+    Snapshot,
+)
+
+NEWEST = 5  # snapshots that are remembered as the newest
+
+
+class State:
+    """The fold."""
+
+    def __init__(self, roles: Mapping[Role, RoleSettings], ratings: RatingSettings, decay: float) -> None:
+        self._roles = roles
+        self.roster = Roster()
+        self.standings = Standings(self.roster, ratings, decay)
+        self.members: dict[str, Member] = {}
+        self.totals = Totals()
+        self.match_mix: Counter[str] = Counter()
+        self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
+
+    def apply(self, event: Competitor | Decision | ResultBatch) -> list[RatingChange]:
+        """Fold in one fact; the ratings that it changed. A Freeze is its snapshot, an Add its player."""
+        match event:
+            case ResultBatch():
+                changes = self.standings.record(event)
+                self._count(event)
+                return changes
+            case LivePlayer():
+                self._admit(event)
+            case Snapshot():
+                self._seat(event)
+            case Bot():
+                self.roster.admit(event)
+                self.standings.on_admit(event)
+            case Reset():
+                self.members[event.player].generation += 1
+                self.members[event.player].parent = event.target
+                self.standings.on_reset(event.player, event.target)
+            case Retire():
+                self.roster.retire(event.target)
+            case Remove():
+                self.roster.remove(event.player)
+                del self.members[event.player]
+        return []
+
+    def _admit(self, player: LivePlayer) -> None:
+        self.roster.admit(player)
+        self.standings.on_admit(player)
+        share = self._roles[player.role].share
+        level = min((m.matches_asked / m.share for m in self.members.values()), default=0.0)
+        self.members[player.player] = Member(player, share=share, matches_asked=level * share)
+
+    def _seat(self, snapshot: Snapshot) -> None:
+        member = self.members[snapshot.player]
+        self.roster.admit(snapshot)
+        self.standings.on_admit(snapshot, parent=snapshot.player)
+        member.initial = member.initial or snapshot.snapshot_id
+        member.parent = snapshot.snapshot_id
+        member.frozen_at = snapshot.env_steps
+        self.newest.appendleft(snapshot)
+
+    def _count(self, results: ResultBatch) -> None:
+        self.totals.env_steps += int(results.env_steps.sum())
+        self.totals.matches += len(results)
+        types = np.bincount(results.matches.match_type, minlength=len(results.matches.match_types))
+        self.match_mix.update(dict(zip(results.matches.match_types, types.tolist(), strict=True)))

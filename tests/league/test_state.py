@@ -1,0 +1,122 @@
+"""The state of a league is a fold: the same facts, in the same order, make the same league."""
+
+import numpy as np
+import pytest
+
+from league.rules.presets import LeagueSettings
+from league.rules.rating import RatingSettings
+from league.state import State
+from storage.records import (
+    MAIN,
+    MAIN_EXPLOITER,
+    Add,
+    Bot,
+    EndReason,
+    Freeze,
+    LivePlayer,
+    MatchBatch,
+    Outcome,
+    Purpose,
+    Remove,
+    Reset,
+    ResultBatch,
+    Retire,
+    Snapshot,
+)
+
+
+def snapshot(player, role, env_steps):
+    return Snapshot(f"{player}@{env_steps}", player, role, env_steps, 1, None, "hash", 1, "mlp", 0.0, "test")
+
+
+def results(home, away, games=8, first_id=0):
+    """`home` wins all."""
+    seat = np.tile(np.array([[0, 1]], np.int32), (games, 1))
+    matches = MatchBatch(
+        env="game",
+        purpose=Purpose.TRAINING,
+        match_types=("pfsp",),
+        competitors=(home, away),
+        match_id=np.arange(first_id, first_id + games),
+        seed=np.arange(games),
+        match_type=np.zeros(games, np.int16),
+        seat=seat,
+        learning=seat == 0,
+    )
+    return ResultBatch(
+        matches=matches,
+        outcome=np.tile(np.array([[Outcome.WIN, Outcome.LOSS]], np.int8), (games, 1)),
+        score=np.tile(np.array([[1.0, -1.0]], np.float32), (games, 1)),
+        rank=np.tile(np.array([[0, 1]], np.int8), (games, 1)),
+        env_steps=np.full(games, 5, np.int32),
+        reason=np.full(games, EndReason.FINISHED, np.int8),
+        started_at=np.zeros(games),
+        seconds=np.zeros(games, np.float32),
+    )
+
+
+FACTS = [
+    LivePlayer("main-0", MAIN),
+    LivePlayer("main_exploiter-0", MAIN_EXPLOITER),
+    snapshot("main-0", MAIN, 0),
+    Freeze(player="main-0", reason="initial weights"),
+    snapshot("main_exploiter-0", MAIN_EXPLOITER, 0),
+    results("main-0", "main_exploiter-0"),
+    snapshot("main_exploiter-0", MAIN_EXPLOITER, 40),
+    Reset(player="main_exploiter-0", reason="initial", target="main_exploiter-0@0"),
+    results("main-0", "main_exploiter-0@40", first_id=8),
+    Bot("random"),
+]
+
+
+@pytest.fixture
+def fold():
+    def make(facts=FACTS):
+        state = State(LeagueSettings().resolve(), RatingSettings(), 0.99)
+        for fact in facts:
+            state.apply(fact)
+        return state
+
+    return make
+
+
+def test_the_same_facts_make_the_same_league(fold):
+    first, again = fold(), fold()
+    assert first.standings.leaderboard() == again.standings.leaderboard()
+    assert first.members == again.members
+    assert first.totals == again.totals
+    assert first.roster.ids == again.roster.ids
+
+
+def test_facts_are_counted_and_players_know_where_they_come_from(fold):
+    state = fold()
+    assert (state.totals.env_steps, state.totals.matches, dict(state.match_mix)) == (80, 16, {"pfsp": 16})
+    exploiter = state.members["main_exploiter-0"]
+    assert (exploiter.initial, exploiter.parent) == ("main_exploiter-0@0", "main_exploiter-0@0")
+    assert (exploiter.generation, exploiter.frozen_at) == (1, 40)
+    assert [s.snapshot_id for s in state.newest] == ["main_exploiter-0@40", "main_exploiter-0@0", "main-0@0"]
+    assert state.standings.rating("main-0").games == 16
+
+
+def test_a_removed_player_leaves_and_a_newcomer_starts_level_with_the_others(fold):
+    state = fold()
+    state.members["main-0"].matches_asked = 1000
+    state.members["main_exploiter-0"].matches_asked = 900
+    state.apply(Remove(player="main-0", reason="test"))
+    assert list(state.members) == ["main_exploiter-0"]
+    assert not len(state.roster.mains())
+    state.apply(Add(player="main-1", role=MAIN, reason="test"))  # its player is a fact of its own
+    state.apply(LivePlayer("main-1", MAIN))
+    assert state.members["main-1"].matches_asked == 900
+    assert state.roster.is_retired("main-0")
+    assert state.roster.id(int(state.roster.mains()[0])) == "main-1"
+
+
+def test_a_retired_snapshot_is_seated_no_more(fold):
+    state = fold([*FACTS, Retire(player="main_exploiter-0", reason="test", target="main_exploiter-0@40")])
+    assert [state.roster.id(i) for i in state.roster.snapshots()] == ["main-0@0", "main_exploiter-0@0"]
+
+
+def test_results_give_the_ratings_that_changed(fold):
+    changes = fold().apply(results("main-0", "main_exploiter-0@0", first_id=16))
+    assert sorted(change.competitor for change in changes) == ["main-0", "main_exploiter-0@0"]
