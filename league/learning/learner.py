@@ -178,8 +178,8 @@ class Learner:
         self.env_steps += fresh.num_steps
         means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
         metrics = dict(zip(self._metrics, means, strict=True))
-        if proportion:
-            metrics["replayed"] = replayed
+        if self._replay is not None and proportion:
+            metrics |= {"replayed": replayed, **self._replay.info().metrics()}
         if self.settings.compile:
             metrics["compile_speedup"] = self._speedup or 0.0
         return metrics

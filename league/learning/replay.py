@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -22,6 +22,10 @@ class ReplayInfo:
     evicted_steps: int  # since the beginning
     age_seconds: float
     age_versions: float  # behind the newest weights whose experience the player added
+
+    def metrics(self) -> dict[str, float]:
+        """By name, as they stand beside a learner's own."""
+        return {f"replay_{field.name}": float(getattr(self, field.name)) for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -262,8 +262,10 @@ def test_lag_is_counted_in_updates(learner, make_episodes):
 
 def test_env_steps_count_what_is_fresh_once_however_often_it_is_used(learner, make_episodes):
     player = learner(replay={"proportion": 0.5}, epochs=2)
-    shares = [player.update_from_episodes(make_episodes([8] * 8, seed=seed))["replayed"] for seed in range(3)]
-    assert shares == [0.0, 0.5, 0.5]
+    reports = [player.update_from_episodes(make_episodes([8] * 8, seed=seed)) for seed in range(3)]
+    assert [report["replayed"] for report in reports] == [0.0, 0.5, 0.5]
+    assert [report["replay_steps"] for report in reports] == [64, 128, 192]
+    assert reports[-1]["replay_evicted_steps"] == 0
     assert player.env_steps == 3 * 64
     assert player.updates == 2 + 4 + 4
 
