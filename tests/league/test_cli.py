@@ -554,7 +554,7 @@ def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_p
     arguments = [part for override in wild for part in ("--set", override)]
     done = league_command("train", tiny_config, "--run", tmp_path / "run", *arguments)
     assert done.returncode == 1
-    assert done.stderr.startswith("league: player main")
+    assert done.stderr.startswith("league: no player is left that learns. player main")
     assert "lower learner.lr" in done.stderr
     assert done.stderr.count("\n") == 1
 
