@@ -20,7 +20,9 @@ from storage.records import (
     Bot,
     Competitor,
     Decision,
+    Freeze,
     LivePlayer,
+    MatchBatch,
     RatingChange,
     Remove,
     Reset,
@@ -30,7 +32,7 @@ from storage.records import (
     Snapshot,
 )
 
-NEWEST = 5  # snapshots that are remembered as the newest
+NEWEST = 8  # snapshots and decisions that are remembered as the newest
 
 
 class State:
@@ -43,10 +45,16 @@ class State:
         self.members: dict[str, Member] = {}
         self.totals = Totals()
         self.match_mix: Counter[str] = Counter()
+        self.learned_from: Counter[tuple[str, str]] = Counter()  # (player, opponent): games
         self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
+        self.news: deque[tuple[str, str]] = deque(maxlen=NEWEST)  # decisions, newest first: what, why
 
     def apply(self, event: Competitor | Decision | ResultBatch) -> list[RatingChange]:
         """Fold in one fact; the ratings that it changed. A Freeze is its snapshot, an Add its player."""
+        if isinstance(event, Decision):
+            about = self.newest[0].snapshot_id if isinstance(event, Freeze) else event.player
+            target = f" to {event.target}" if isinstance(event, Reset) else ""
+            self.news.appendleft((f"{event.kind} {about}{target}", event.reason))
         match event:
             case ResultBatch():
                 changes = self.standings.record(event)
@@ -90,4 +98,22 @@ class State:
         self.totals.env_steps += int(results.env_steps.sum())
         self.totals.matches += len(results)
         types = np.bincount(results.matches.match_type, minlength=len(results.matches.match_types))
-        self.match_mix.update(dict(zip(results.matches.match_types, types.tolist(), strict=True)))
+        mix = zip(results.matches.match_types, types.tolist(), strict=True)
+        self.match_mix.update({match_type: count for match_type, count in mix if count})
+        self.learned_from.update(_lessons(results.matches))
+
+
+def _lessons(matches: MatchBatch) -> dict[tuple[str, str], int]:
+    """(player, opponent) -> matches in which the player learned from a seat of that opponent."""
+    names, seat, found = matches.competitors, matches.seat.astype(np.int64), []
+    for home in range(matches.num_seats):
+        others = np.delete(seat, home, axis=1)
+        pairs = (seat[:, home, None] * len(names) + others)[matches.learning[:, home]]
+        rows = np.flatnonzero(matches.learning[:, home])
+        found.append(np.stack([np.repeat(rows, pairs.shape[1]), pairs.ravel()], axis=1))
+    once = np.unique(np.concatenate(found), axis=0)  # self-play: both seats learn, from one match
+    pair, games = np.unique(once[:, 1], return_counts=True)
+    return {
+        (names[p // len(names)], names[p % len(names)]): n
+        for p, n in zip(pair.tolist(), games.tolist(), strict=True)
+    }

@@ -18,6 +18,8 @@ from league.session import Session
 
 REFRESH_SECONDS = 0.5
 LEADERBOARD_ROWS = 14
+LESSONS_ROWS = 6
+REASON_CHARACTERS = 36
 WINDOW_SECONDS = 15.0  # rates are means over this long
 
 
@@ -132,8 +134,9 @@ class LiveView:
             f"{matches:,.0f} matches/s",
             f"{totals.dropped_matches:,} matches dropped",
         )
-        middle = Group(_learners(session), _newest(session))
-        return Group(Panel(head), Columns([_leaderboard(session), middle, _mix(session)], padding=(0, 2)))
+        left = Group(_leaderboard(session), _lessons(session))
+        middle = Group(_learners(session), _decisions(session))
+        return Group(Panel(head), Columns([left, middle, _mix(session)], padding=(0, 2)))
 
 
 def _clock(seconds: float) -> str:
@@ -174,11 +177,19 @@ def _learners(session: Session) -> Table:
     return table
 
 
-def _newest(session: Session) -> Table:
-    table = _table("Newest snapshots", "snapshot")
+def _decisions(session: Session) -> Table:
+    table = _table("Latest decisions", "decision")
     table.add_column("reason", no_wrap=True)
-    for snapshot in session.state.newest:
-        table.add_row(snapshot.snapshot_id, snapshot.reason)
+    for what, why in session.state.news:
+        table.add_row(what, why.partition(";")[0][:REASON_CHARACTERS])
+    return table
+
+
+def _lessons(session: Session) -> Table:
+    table = _table("Learned most from", "player", "games")
+    table.add_column("opponent", no_wrap=True)
+    for (player, opponent), games in session.state.learned_from.most_common(LESSONS_ROWS):
+        table.add_row(player, f"{games:,}", "itself" if opponent == player else opponent)
     return table
 
 

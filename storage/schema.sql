@@ -129,6 +129,33 @@ FROM matches LEFT JOIN learners USING (seq)
 GROUP BY player, purpose, match_type
 ORDER BY player, purpose, count(*) DESC, match_type;
 
+-- The same, minute by minute from the first match on: how the mix changes as the league grows.
+CREATE VIEW match_mix_over_time AS
+WITH learners AS (SELECT seq, min(competitor) AS player FROM seats WHERE learning GROUP BY seq),
+timed AS (
+    SELECT seq, purpose, match_type, date_diff('minute', min(started_at) OVER (), started_at) AS minute
+    FROM matches
+)
+SELECT
+    player, purpose, minute, match_type,
+    count(*) AS matches,
+    count(*) / sum(count(*)) OVER (PARTITION BY player, purpose, minute) AS share
+FROM timed LEFT JOIN learners USING (seq)
+GROUP BY player, purpose, minute, match_type
+ORDER BY player, purpose, minute, count(*) DESC, match_type;
+
+-- Who learned from whom: games that `player` learned from, by each other seat; its own name: self-play.
+CREATE VIEW learned_from AS
+SELECT
+    learner.competitor AS player,
+    other.competitor AS opponent,
+    count(DISTINCT learner.seq) AS games,
+    games / sum(games) OVER (PARTITION BY learner.competitor) AS share
+FROM seats learner JOIN seats other ON learner.seq = other.seq AND learner.seat <> other.seat
+WHERE learner.learning
+GROUP BY learner.competitor, other.competitor
+ORDER BY player, games DESC, opponent;
+
 -- Every ancestor of every snapshot; generation 1 is its parent.
 CREATE VIEW lineage AS
 WITH RECURSIVE ancestors AS (

@@ -77,7 +77,10 @@ class LearnerSettings(BaseModel):
         default=False, description="torch.compile, if the first batch shows that it is faster"
     )
     max_backlog: int = Field(
-        default=2, ge=1, description="Rollouts of one player that may wait for its learner before play pauses"
+        default=2,
+        ge=1,
+        description="Rollouts of one player that may wait for its learner; then play pauses, and at most "
+        "what runners have in flight still comes",
     )
     broadcast_updates: int = Field(
         default=1, ge=1, description="Updates between two publications of a player's weights"

@@ -105,18 +105,22 @@ def test_the_page_shows_the_leaderboard_in_order_and_no_name_is_cut(wide, page):
     assert "…" not in page
 
 
-def test_the_page_shows_each_learner_the_match_mix_and_the_newest_snapshots(wide, page):
+def test_the_page_shows_each_learner_the_match_mix_decisions_and_who_learned_from_whom(wide, page):
     session, _ = wide
-    for title in ("Learners", "Match mix", "Newest snapshots"):
+    for title in ("Learners", "Match mix", "Latest decisions", "Learned most from"):
         assert title in page
     for name, record in session.log.newest.items():
         assert re.search(rf"{name} +{record.updates:,} +\d", page)
     total = sum(session.state.match_mix.values())
     for match_type, count in session.state.match_mix.items():
         assert re.search(rf"{match_type} +{count / total:.1%}", page)
-    assert len(session.state.newest) == 5
-    for snapshot in session.state.newest:
-        assert re.search(rf"{snapshot.snapshot_id} +{snapshot.reason}", page)
+    newest = session.state.newest[0]
+    assert re.search(rf"freeze {newest.snapshot_id} +{newest.reason}", page)
+    assert len(session.state.news) == 8
+    for what, why in session.state.news:
+        assert re.search(rf"{what} +{why[:20]}", page)
+    for (player, opponent), games in session.state.learned_from.most_common(3):
+        assert re.search(rf"{player} +{games:,} +{'itself' if opponent == player else opponent}", page)
 
 
 def test_the_page_fits_the_terminal_it_is_on(page, tmp_path):
