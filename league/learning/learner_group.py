@@ -82,10 +82,16 @@ class LearnerGroup(Protocol):
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`. What was submitted before still counts, but is reported no more."""
 
-    def add(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
+    def add(
+        self,
+        player: str,
+        seed: int,
+        weights: Mapping[str, Tensor] | None = None,
+        settings: LearnerSettings | None = None,
+    ) -> None:
         """A new learner, in the shard of the fewest players; the others go on meanwhile.
 
-        Its weights are those of `seed`, if none are given.
+        Its weights are those of `seed`, its settings those of the group, if none are given.
         """
 
     def remove(self, player: str) -> None:
@@ -121,7 +127,9 @@ class RayLearnerGroup:
         device: str = "cpu",
         threads: int = 1,
         num_runners: int = 0,
+        own: Mapping[str, LearnerSettings] | None = None,
     ) -> None:
+        """`own`: players that learn by other settings than `settings`, which hold for all the rest."""
         import ray
 
         if settings.aggregators > num_runners > 0:
@@ -135,7 +143,8 @@ class RayLearnerGroup:
         aggregators = spread(settings.aggregators, shards)
         bundles = [shard.bundle(n) for shard, n in zip(shards, aggregators, strict=True)]
         self._group = reserve(bundles, num_runners)
-        learning = (spec, settings, dict(seeds), device, threads)
+        self._own = dict(own or {})
+        learning = (spec, settings, dict(seeds), device, threads, self._own)
         self._shards = [
             ShardActors(ray, shard, n, self._group, i, learning)
             for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True))
@@ -250,19 +259,29 @@ class RayLearnerGroup:
         version, fresh = self._of(player).call("reset", player, stored, num_returns=2)
         self._live[player] = LiveWeights(self._get(version), fresh)
 
-    def add(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
+    def add(
+        self,
+        player: str,
+        seed: int,
+        weights: Mapping[str, Tensor] | None = None,
+        settings: LearnerSettings | None = None,
+    ) -> None:
         plan, chosen = with_player(self._plan, player)
         counters = self._get(self._retired.pop(player)) if player in self._retired else Counters()
         stored = None if weights is None else self._ray.put(dict(weights))
-        version, fresh = self._shards[chosen].call("add", player, seed, stored, counters, num_returns=2)
+        arguments = (player, seed, stored, counters, settings)
+        version, fresh = self._shards[chosen].call("add", *arguments, num_returns=2)
         self._shards[chosen].watched.append(version)
         self._plan = plan
+        if settings is not None:
+            self._own[player] = settings
         self._open(player, LiveWeights(counters.updates, fresh))
 
     def remove(self, player: str) -> None:
         self._forget(player)
         self._retired[player] = self._of(player).call("remove", player)
         self._plan = without_player(self._plan, player)
+        self._own.pop(player, None)
         del self._queues[player], self._gathering[player], self._live[player]
 
     def replace(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
@@ -275,8 +294,8 @@ class RayLearnerGroup:
         """An empty queue for `player`, with its weights."""
         self._live[player] = live
         self._queues[player] = Queue(player, self._settings.max_backlog)
-        fresh = 1.0 - self._settings.replay.proportion
-        self._gathering[player] = Gathering(self._settings.batch_steps * fresh)
+        settings = self._own.get(player, self._settings)
+        self._gathering[player] = Gathering(settings.batch_steps * (1.0 - settings.replay.proportion))
 
     def _of(self, player: str) -> ShardActors:
         return self._shards[shard_of(self._plan, player)]

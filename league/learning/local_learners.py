@@ -36,10 +36,11 @@ class LocalLearnerGroup:
         *,
         device: str = "cpu",
         threads: int = 1,
+        own: Mapping[str, LearnerSettings] | None = None,
     ) -> None:
         players = tuple(player for shard in shards for player in shard.players)
         self._plan = [Shard(players, sum(shard.num_gpus for shard in shards))]
-        self._shard = ShardLearners(self._plan[0], spec, settings, seeds, device, threads)
+        self._shard = ShardLearners(self._plan[0], spec, settings, seeds, device, threads, own=own)
         self._bound = settings.max_backlog
         self._may_hold = settings.async_update
         self._waiting: deque[Waiting] = deque()
@@ -114,10 +115,16 @@ class LocalLearnerGroup:
         self._learn_unheard(player)
         self._live[player] = LiveWeights(*self._shard.reset(player, weights))
 
-    def add(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> None:
+    def add(
+        self,
+        player: str,
+        seed: int,
+        weights: Mapping[str, Tensor] | None = None,
+        settings: LearnerSettings | None = None,
+    ) -> None:
         plan, _ = with_player(self._plan, player)
         counters = self._retired.pop(player, Counters())
-        self._live[player] = LiveWeights(*self._shard.add(player, seed, weights, counters))
+        self._live[player] = LiveWeights(*self._shard.add(player, seed, weights, counters, settings))
         self._plan, self._queues[player] = plan, Queue(player, self._bound)
 
     def remove(self, player: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +19,8 @@ from league.learning.shards import Shard
 from league.learning.together import Outcome, Together
 from league.models.spec import PolicySpec
 from league.runtime import prepare_process
+
+log = logging.getLogger(__name__)
 
 Weights = Mapping[str, np.ndarray]
 
@@ -82,15 +85,19 @@ class ShardLearners:
         device: str,
         threads: int,
         peers: Peers = ALONE,
+        own: Mapping[str, LearnerSettings] | None = None,
     ) -> None:
+        """`own`: players that learn by other settings than `settings`, which hold for all the rest."""
         prepare_process(threads)
         self._spec = spec
         self._settings = settings
+        self._own = dict(own or {})
         self._peers = peers
         cards = torch.cuda.device_count() if device == "cuda" else 0
         self._devices = [f"cuda:{i}" for i in range(cards)] or [device]
         self._replay = Replay(settings.replay.capacity_steps) if settings.replay.proportion else None
         self._together = Together(spec, settings, peers) if settings.stacked == "auto" else None
+        self._stack_no_strangers()
         self._learners: dict[str, Learner] = {}
         self._device_of: dict[str, str] = {}
         self._published: dict[str, int] = {}
@@ -146,13 +153,25 @@ class ShardLearners:
         seed: int,
         weights: Mapping[str, Tensor] | None = None,
         counters: Counters = Counters(),  # noqa: B008  # a tuple
+        settings: LearnerSettings | None = None,
     ) -> Published:
         """A new learner, on the device that fewest others use."""
         if player in self._learners:
             raise ValueError(f"player '{player}' trains here already")
         used = list(self._device_of.values())
         device = min(self._devices, key=used.count)
-        learner = Learner(player, self._spec, self._settings, seed, device, self._peers, replay=self._replay)
+        if settings is not None:
+            self._own[player] = settings
+            self._stack_no_strangers()
+        learner = Learner(
+            player,
+            self._spec,
+            self._own.get(player, self._settings),
+            seed,
+            device,
+            self._peers,
+            replay=self._replay,
+        )
         if weights is not None:
             learner.reset(weights)
         learner.updates, learner.env_steps = counters
@@ -167,13 +186,15 @@ class ShardLearners:
         """
         learner = self._learners.pop(player)
         self._forget(player)
+        self._own.pop(player, None)
         del self._device_of[player], self._published[player]
         self._stopped.discard(player)
         return Counters(learner.updates + 1, learner.env_steps)
 
     def replace(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> Published:
         """A new learner that counts on."""
-        return self.add(player, seed, weights, self.remove(player))
+        own = self._own.get(player)
+        return self.add(player, seed, weights, self.remove(player), own)
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> Published:
         """Go on from `weights` with a fresh optimizer, without the experience of before."""
@@ -206,6 +227,12 @@ class ShardLearners:
             "replay_steps": 0 if self._replay is None else self._replay.info().steps,
             "stopped": sorted(self._stopped),
         }
+
+    def _stack_no_strangers(self) -> None:
+        """One pass is for players that learn alike."""
+        if self._together is not None and any(own != self._settings for own in self._own.values()):
+            log.warning("learner.stacked: players are updated one by one: their roles learn differently")
+            self._together = None
 
     def _forget(self, player: str) -> None:
         if self._replay is not None:

@@ -1,5 +1,6 @@
 """Learners in this process and as Ray actors come to the same weights, bit for bit."""
 
+import dataclasses
 import gc
 import time
 import weakref
@@ -490,3 +491,21 @@ def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
     group.add("late-1", 8)
     assert group.plan()[1].players == ("late-1",)
     group.close()
+
+
+@pytest.mark.slow
+def test_players_may_learn_by_settings_of_their_own(request, make_episodes):
+    """The one with half the batch makes twice the updates, whether it is there at first or comes later."""
+    own = {"main-1": LEARNING[2].model_copy(update={"batch_steps": 32})}
+    for kind in (LocalLearnerGroup, RayLearnerGroup):
+        if kind is RayLearnerGroup:
+            request.getfixturevalue("ray")
+        made = kind(*LEARNING, own=own)
+        made.add("late", 3, settings=own["main-1"])
+        made.replace("main-1", 4)
+        for player in ("main-0", "main-1", "late"):
+            made.submit(player, dataclasses.replace(make_episodes([8] * 8), player=player), 0.0, 64)
+        updates = {report.player: report.updates for report in collect(made, 3)}
+        assert updates["late"] == 2 * updates["main-0"] == 2
+        assert updates["main-1"] == 1 + 2  # a replaced learner counts on, from the next number
+        made.close()
