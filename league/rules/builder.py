@@ -1,17 +1,24 @@
-"""When a player's weights become a snapshot, and what it goes on with: decided here, done by the loop."""
+"""When a player's weights become a snapshot, what it goes on with, and which snapshots stay seated:
+decided here, done by the session."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol, Self, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from league.rules.roster import Indices, Roster
+from league.rules.keep import KeepSettings, retirements
+from league.rules.resets import ResetSettings, reset_of
+from league.rules.roster import Roster
 from league.rules.standings import Standings
-from storage.records import MAIN, Decision, Freeze, LivePlayer, Reset, Role
+from storage.records import Decision, Freeze, LivePlayer, Role
+
+DEFAULT = "default"
 
 
 class FreezeSettings(BaseModel):
@@ -43,39 +50,6 @@ class FreezeSettings(BaseModel):
         return self
 
 
-class ResetSettings(BaseModel):
-    """What players of one role become after a freeze."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    probability: float = Field(default=0.0, ge=0, le=1, description="Chance of a reset after each freeze")
-    target: Literal["initial", "latest_main", "named", "inherit"] = Field(
-        default="initial",
-        description="Weights to go on with: the player's first snapshot, the newest of a main, "
-        "`snapshot`, or the past exploiter of its role closest to 50 % against the mains",
-    )
-    snapshot: str | None = Field(default=None, description="Snapshot id, when target is named")
-    inherit_above: float = Field(
-        default=0.2, ge=0, le=1, description="Least rate against the mains to inherit"
-    )
-    inherit_below: float = Field(
-        default=0.5, ge=0, le=1, description="Highest rate against the mains to inherit"
-    )
-
-    @model_validator(mode="after")
-    def _target_is_complete(self) -> Self:
-        if (self.target == "named") != (self.snapshot is not None):
-            found = "no snapshot" if self.snapshot is None else f"snapshot '{self.snapshot}'"
-            raise ValueError(
-                f"reset: target '{self.target}' with {found}; set `snapshot` exactly when target is named"
-            )
-        if self.inherit_above > self.inherit_below:
-            raise ValueError(
-                f"reset: inherit_above is {self.inherit_above:g}, expected at most inherit_below, "
-                f"{self.inherit_below:g}"
-            )
-        return self
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
     """How far a player is, in env steps of its own and updates."""
@@ -86,25 +60,21 @@ class Clock:
     since_reset: int  # env steps since its last reset, or its start
 
 
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    reason: str
-    evidence: dict[str, float]
-
-
-class HasFreezeAndReset(Protocol):
+class HasBuildingRules(Protocol):
     """The part of a role's settings that building needs."""
 
     @property
     def freeze(self) -> FreezeSettings: ...
     @property
     def reset(self) -> ResetSettings: ...
+    @property
+    def keep(self) -> KeepSettings: ...
 
 
 class LeagueBuilder:
-    """Settings per role; no state of its own."""
+    """Settings per role; no state of its own. A user's own builder is made and asked the same way."""
 
-    def __init__(self, roles: Mapping[Role, HasFreezeAndReset]) -> None:
+    def __init__(self, roles: Mapping[Role, HasBuildingRules]) -> None:
         self._roles = dict(roles)
 
     def decide(
@@ -114,25 +84,33 @@ class LeagueBuilder:
         clocks: Mapping[str, Clock],
         rng: np.random.Generator,
     ) -> list[Decision]:
-        """What is due now, by player in order of admission; a player's Freeze comes before its Reset.
+        """What is due now. First freezes, by player in order of admission, each with its Reset behind it;
+        then retirements: at most one of each player, and none of a player that is frozen in this call,
+        so that neighbours of one player are always one deed. What is over goes in the next calls.
 
         `clocks` maps every live player's name to its Clock. Raises ValueError when a reset has no
         snapshot to go back to, KeyError for a player without clock or role without settings.
         """
         decisions: list[Decision] = []
         for player in roster.players:
-            verdict = self._verdict(player, roster, standings, clocks[player.player])
-            if verdict is None:
+            freeze = self._freeze_of(player, roster, standings, clocks[player.player])
+            if freeze is None:
                 continue
-            decisions.append(Freeze(player=player.player, reason=verdict.reason, evidence=verdict.evidence))
+            decisions.append(freeze)
             reset = self._roles[player.role].reset
-            if reset.probability > 0.0 and rng.random() < reset.probability:
-                decisions.append(self._reset_of(player, reset, roster, standings))
+            if reset.probability > 0.0 and (drawn := float(rng.random())) < reset.probability:
+                decisions.append(reset_of(player, reset, roster, standings, drawn))
+        busy = {decision.player for decision in decisions}
+        for role, rules in self._roles.items():
+            for retire in retirements(role, rules.keep, roster, standings):
+                if retire.player not in busy:
+                    busy.add(retire.player)
+                    decisions.append(retire)
         return decisions
 
-    def _verdict(
+    def _freeze_of(
         self, player: LivePlayer, roster: Roster, standings: Standings, clock: Clock
-    ) -> _Verdict | None:
+    ) -> Freeze | None:
         if player.role not in self._roles:
             raise KeyError(f"builder: no settings for role '{player.role}' of '{player.player}'")
         rule = self._roles[player.role].freeze
@@ -147,6 +125,7 @@ class LeagueBuilder:
                 lowest = float(standings.win_rate(home, opponents, rule.prior_strength).min())
                 fewest = int(standings.payoff.recorded(home, opponents).min())
                 evidence |= {
+                    "min_steps": rule.min_steps,
                     "win_rate": lowest,
                     "win_rate_threshold": rule.win_rate,
                     "games": fewest,
@@ -154,44 +133,46 @@ class LeagueBuilder:
                     "opponents": len(opponents),
                 }
                 if lowest > rule.win_rate and fewest >= rule.min_games:
-                    return _Verdict(f"beats all {rule.beats}", evidence)
+                    return Freeze(player=player.player, reason=f"beats all {rule.beats}", evidence=evidence)
         if rule.max_steps is not None and clock.since_freeze >= rule.max_steps:
             evidence["max_steps"] = rule.max_steps
-            return _Verdict("schedule" if rule.beats is None else "timeout", evidence)
+            reason = "schedule" if rule.beats is None else "timeout"
+            return Freeze(player=player.player, reason=reason, evidence=evidence)
         return None
 
-    def _reset_of(
-        self, player: LivePlayer, reset: ResetSettings, roster: Roster, standings: Standings
-    ) -> Reset:
-        own = roster.snapshots_of(player.player)
-        evidence: dict[str, float] = {"probability": reset.probability}
-        if reset.target == "named" and reset.snapshot is not None:
-            target, how = roster.index(reset.snapshot), "named"
-        elif reset.target == "latest_main" and len(roster.snapshots(MAIN)):
-            target, how = int(roster.snapshots(MAIN)[-1]), "latest main"
-        elif reset.target == "inherit" and (heir := _heir(player, reset, roster, standings)) is not None:
-            (target, evidence["win_rate"]), how = heir, "inherited"
-        elif len(own):
-            target, how = int(own[0]), "initial"
-        else:
+
+def find_builder(name: str) -> type[LeagueBuilder]:
+    """The class that `name` stands for: `default`, or a user's own `module:Class`, best a subclass of
+    LeagueBuilder, else anything made and asked like it. Raises ValueError for what is neither."""
+    if name == DEFAULT:
+        return LeagueBuilder
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise ValueError(f"no builder is called '{name}', expected '{DEFAULT}' or your own as 'module:Class'")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a user's module raises as it is imported
+        raise ValueError(
+            f"builder '{name}' cannot be imported ({type(error).__name__}: {error}); is it on the path?"
+        ) from error
+    if not inspect.isclass(found):
+        raise ValueError(f"builder '{name}' is a {type(found).__name__}, expected a class")
+    for wanted, call, given in (
+        ("decide(roster, standings, clocks, rng)", getattr(found, "decide", None), 5),  # with self
+        ("__init__(roles)", found, 1),
+    ):
+        if call is None or not _takes(call, given):
             raise ValueError(
-                f"builder: '{player.player}' is to be reset but has no snapshot; admit its initial one first"
+                f"builder '{name}' has no {wanted}; the simplest is a subclass of "
+                "league.rules.builder.LeagueBuilder"
             )
-        return Reset(player=player.player, reason=how, evidence=evidence, target=roster.id(target))
+    return cast(type[LeagueBuilder], found)
 
 
-def _heir(
-    player: LivePlayer, reset: ResetSettings, roster: Roster, standings: Standings
-) -> tuple[int, float] | None:
-    """The past exploiter of the player's role whose mean rate against the live mains lies between
-    `inherit_above` and `inherit_below`, closest to 1/2 (the newest among equals), and that rate."""
-    exploiters: Indices = roster.snapshots(player.role)
-    mains = roster.mains()
-    if not len(exploiters) or not len(mains):
-        return None
-    rates = 1.0 - np.mean([standings.win_rate(int(m), exploiters, 0.0) for m in mains], axis=0)
-    fits = np.flatnonzero((rates >= reset.inherit_above) & (rates <= reset.inherit_below))
-    if not len(fits):
-        return None
-    best = int(fits[::-1][np.argmin(np.abs(rates[fits[::-1]] - 0.5))])
-    return int(exploiters[best]), float(rates[best])
+def _takes(call: Callable[..., object], given: int) -> bool:
+    """Whether it can be called with so many arguments."""
+    try:
+        inspect.signature(call).bind(*[None] * given)
+    except (TypeError, ValueError):  # too many, too few; or nothing that has a signature
+        return False
+    return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +19,10 @@ class Payoff:
     """Wins, draws and losses by pair of indices. A pair's counts are multiplied by `decay` before
     each of its games is added, so `games` tends to 1 / (1 - decay). Beside them the plain counts:
     games by pair (`recorded`), and per competitor games, wins and draws (`totals`).
+
+    The counts are dense, so that a batch of results and a row of rates are a few array operations
+    whatever the size of the league: 20 bytes for each pair of places, and places grow by half. Of
+    competitors that come one by one, 1,000 take 24 MB and 10,000 take 3.1 GB.
     """
 
     def __init__(self, *, decay: float = 0.99, capacity: int = 64) -> None:
@@ -27,7 +33,7 @@ class Payoff:
         # A loss is the mirrored win, so two matrices hold all three counts.
         self._wins = np.zeros((capacity, capacity), dtype=np.float64)
         self._draws = np.zeros((capacity, capacity), dtype=np.float64)
-        self._recorded = np.zeros((capacity, capacity), dtype=np.int64)
+        self._recorded = np.zeros((capacity, capacity), dtype=np.int32)
         self._totals = np.zeros((capacity, 3), dtype=np.int64)  # games, wins, draws
 
     def reserve(self, size: int) -> None:
@@ -35,12 +41,11 @@ class Payoff:
         capacity = len(self._totals)
         if size <= capacity:
             return
-        wider = max(size, 2 * capacity) - capacity
-        square = ((0, wider), (0, wider))
-        self._wins = np.pad(self._wins, square)
-        self._draws = np.pad(self._draws, square)
-        self._recorded = np.pad(self._recorded, square)
-        self._totals = np.pad(self._totals, ((0, wider), (0, 0)))
+        wider = max(size, capacity + capacity // 2)
+        self._wins, self._draws, self._recorded = (
+            _grown(counts, (wider, wider)) for counts in (self._wins, self._draws, self._recorded)
+        )
+        self._totals = _grown(self._totals, (wider, 3))
 
     def record(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> None:
         """Add G games in order: indices [G], [G] and home's Outcome [G] (a forfeit is a loss).
@@ -94,7 +99,7 @@ class Payoff:
 
     def recorded(self, home: int, away: Indices) -> npt.NDArray[np.int64]:
         """Games with each of `away` [n] since the later `clear` of either, unfaded."""
-        return self._recorded[home, away]
+        return self._recorded[home, away].astype(np.int64)
 
     def totals(self, index: int) -> tuple[int, int, int]:
         """(games, wins, draws) since the competitor's last `clear`, unfaded."""
@@ -109,15 +114,32 @@ class Payoff:
         self._totals[index] = 0
 
 
-def pairs_of(results: ResultBatch, seated: Indices) -> tuple[Indices, Indices, npt.NDArray[np.int8]]:
+def _grown(counts: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[Any]:
+    """The same counts with zeros around, which take no memory until they are written (np.pad's do)."""
+    grown = np.zeros(shape, dtype=counts.dtype)
+    grown[: counts.shape[0], : counts.shape[1]] = counts
+    return grown
+
+
+def pairs_of(
+    results: ResultBatch, seated: Indices, team_of_seat: Indices | None = None
+) -> tuple[Indices, Indices, npt.NDArray[np.int8]]:
     """The games of M matches, pair by pair in order of play: home [G], away [G], home's Outcome [G].
 
     `seated` [M, S] holds the index of who sat where. Two seats are compared by outcome, more by
     rank. Left out: seats of the same competitor, and pairs that both lost (both forfeited), which
     is neither a draw nor anyone's win.
+
+    With `team_of_seat` [S] only opponents are compared, and two of them once for each match, however
+    many seats they fill: a team's seats share what happens, so more of them prove no more.
     """
     outcome, rank = results.outcome, results.rank
     first, second = np.triu_indices(seated.shape[1], k=1)
+    if team_of_seat is not None:
+        opposed = team_of_seat[first] != team_of_seat[second]
+        first, second = first[opposed], second[opposed]
+        swapped = team_of_seat[first] > team_of_seat[second]
+        first, second = np.where(swapped, second, first), np.where(swapped, first, second)
     home, away = seated[:, first], seated[:, second]
     if seated.shape[1] == 2:
         draws = (outcome[:, first] == Outcome.DRAW) & (outcome[:, second] == Outcome.DRAW)
@@ -128,4 +150,8 @@ def pairs_of(results: ResultBatch, seated: Indices) -> tuple[Indices, Indices, n
         home_won, away_won = rank[:, first] < rank[:, second], rank[:, first] > rank[:, second]
     result = np.select([home_won, away_won, draws], [Outcome.WIN, Outcome.LOSS, Outcome.DRAW], _VOID)
     counts = (result != _VOID) & (home != away)
+    if team_of_seat is not None:
+        same = (home[:, :, None] == home[:, None, :]) & (away[:, :, None] == away[:, None, :])
+        same &= result[:, :, None] == result[:, None, :]
+        counts &= ~np.tril(same, k=-1).any(axis=2)
     return home[counts], away[counts], result[counts].astype(np.int8)

@@ -1,21 +1,36 @@
 """Named leagues: which roles there are, and full settings for each, with a user's changes on top.
 
-alphastar_paper   mains, main exploiters and league exploiters (Vinyals et al. 2019, Methods)
-self_play         mains that play themselves only, and are frozen as they go
-none              the same without snapshots
+alphastar_paper       mains, main exploiters and league exploiters (Vinyals et al.: Grandmaster level in
+                      StarCraft II using multi-agent reinforcement learning, Nature 2019, Methods)
+alphastar_pseudocode  the same league as the paper's supplementary pseudocode has it
+win_rate_threshold    a main against all of its past, frozen as soon as it beats all of it (RLlib's
+                      self-play examples)
+self_play             a main that plays itself, and the newest of its past in a fifth of its matches (OpenAI:
+                      Dota 2 with large scale deep reinforcement learning, 2019, 80 to 20; ML-Agents, whose
+                      window is 10)
+fictitious            a main against all of its past alike (Heinrich, Silver: Deep reinforcement learning
+                      from self-play in imperfect-information games, 2016, without the average network)
+pfsp                  a main against all snapshots, the harder the more (AlphaStar's ablation)
+psro                  a main against the maximum-entropy Nash mixture of the pool, whose payoffs are filled
+                      by evaluation matches (Lanctot et al.: A unified game-theoretic approach to multiagent
+                      reinforcement learning, NeurIPS 2017)
+population            mains that play each other, the nearer to even the more (Jaderberg et al.: Human-level
+                      performance in 3D multiplayer games, Science 2019)
+none                  mains that play themselves only, without snapshots; all that a game for one can have
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
-from league.rules.builder import FreezeSettings, ResetSettings
-from league.rules.matchmaker import Branch, OpponentSettings
+from league.rules.branches import Branch, OpponentSettings
+from league.rules.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Role
 
 
@@ -32,6 +47,10 @@ class RoleSettings(BaseModel):
     opponents: OpponentSettings = Field(description="Whom it plays")
     freeze: FreezeSettings = Field(default=FreezeSettings(), description="When it becomes a snapshot")
     reset: ResetSettings = Field(default=ResetSettings(), description="What it becomes after that")
+    keep: KeepSettings = Field(default=KeepSettings(), description="Which of its snapshots stay seated")
+    learner: dict[str, Any] = Field(
+        default_factory=dict, description="How its players learn, where that differs from section learner"
+    )
 
 
 Roles = Mapping[Role, RoleSettings]
@@ -70,20 +89,95 @@ def _alphastar_paper(n: int) -> Roles:
     }
 
 
+def _alphastar_pseudocode(n: int) -> Roles:
+    """Rates "at most 0.3" and "at most 0.1" lead away from a main: `switch_below` is the next number."""
+    at_most_30, at_most_10 = math.nextafter(0.3, 1.0), math.nextafter(0.1, 1.0)
+    return {
+        MAIN: RoleSettings(
+            opponents=OpponentSettings(
+                branches={
+                    "pfsp": Branch(share=0.5, weighting="hard"),
+                    "verification": Branch(share=0.15, weighting="hard"),
+                    "mains": Branch(share=0.35),
+                },
+                switch_below=at_most_30,
+                exploited_below=0.3,
+                unsafe_below=0.7,
+            ),
+            freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
+        ),
+        MAIN_EXPLOITER: RoleSettings(
+            opponents=OpponentSettings(branches={"mains": Branch(share=1.0)}, switch_below=at_most_10),
+            freeze=FreezeSettings(beats="mains", min_steps=n, max_steps=2 * n),
+            reset=ResetSettings(probability=1.0),
+        ),
+        LEAGUE_EXPLOITER: RoleSettings(
+            opponents=OpponentSettings(branches={"pfsp": Branch(share=1.0, weighting="capped_linear")}),
+            freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
+            reset=ResetSettings(probability=0.25),
+        ),
+    }
+
+
+def _win_rate_threshold(n: int) -> Roles:
+    """RLlib has no least number of steps either; `min_steps` is ours, as above."""
+    return _one_main(
+        {"window": Branch(share=1.0)}, FreezeSettings(beats="snapshots", win_rate=0.95, min_steps=n // 10)
+    )
+
+
 def _self_play(n: int) -> Roles:
-    alone = OpponentSettings(branches={"self_play": Branch(share=1.0)})
-    return {MAIN: RoleSettings(opponents=alone, freeze=FreezeSettings(max_steps=n))}
+    branches = {"self_play": Branch(share=0.8), "window": Branch(share=0.2, window=10)}
+    return _one_main(branches, FreezeSettings(max_steps=n))
+
+
+def _fictitious(n: int) -> Roles:
+    return _one_main({"window": Branch(share=1.0)}, FreezeSettings(max_steps=n))
+
+
+def _pfsp(n: int) -> Roles:
+    return _one_main({"pfsp": Branch(share=1.0, weighting="hard")}, FreezeSettings(max_steps=n))
+
+
+def _psro(n: int) -> Roles:
+    """The main is the best response that is being trained; a quarter of the requests fill the payoffs."""
+    return _one_main(
+        {"nash": Branch(share=1.0)}, FreezeSettings(max_steps=n), evaluation=0.25, evaluate="pool"
+    )
+
+
+def _population(n: int) -> Roles:
+    """Ratings alone predict: the paper pairs by Elo."""
+    return _one_main({"peers": Branch(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)
 
 
 def _none(n: int) -> Roles:
-    return {MAIN: RoleSettings(opponents=OpponentSettings(branches={"self_play": Branch(share=1.0)}))}
+    return _one_main({"self_play": Branch(share=1.0)}, FreezeSettings())
+
+
+def _one_main(branches: Mapping[str, Branch], freeze: FreezeSettings, **opponents: Any) -> Roles:
+    """A league of mains only."""
+    return {
+        MAIN: RoleSettings(opponents=OpponentSettings(branches=dict(branches), **opponents), freeze=freeze)
+    }
 
 
 PRESETS: Mapping[str, Callable[[int], Roles]] = MappingProxyType(
-    {"alphastar_paper": _alphastar_paper, "self_play": _self_play, "none": _none}
+    {
+        "alphastar_paper": _alphastar_paper,
+        "alphastar_pseudocode": _alphastar_pseudocode,
+        "win_rate_threshold": _win_rate_threshold,
+        "self_play": _self_play,
+        "fictitious": _fictitious,
+        "pfsp": _pfsp,
+        "psro": _psro,
+        "population": _population,
+        "none": _none,
+    }
 )
+_ALPHASTAR: Mapping[str, int] = {MAIN: 1, MAIN_EXPLOITER: 1, LEAGUE_EXPLOITER: 2}
 _PLAYERS: Mapping[str, Mapping[str, int]] = MappingProxyType(
-    {"alphastar_paper": {MAIN: 1, MAIN_EXPLOITER: 1, LEAGUE_EXPLOITER: 2}}
+    {"alphastar_paper": _ALPHASTAR, "alphastar_pseudocode": _ALPHASTAR, "population": {MAIN: 4}}
 )
 
 
@@ -105,6 +199,9 @@ class LeagueSettings(BaseModel):
     decay: float = Field(
         default=0.99, gt=0, le=1, description="What a game still counts after the next of the same pair"
     )
+    builder: str = Field(
+        default=DEFAULT, description="Who decides on freezes and resets: default, or module:Class of your own"
+    )
 
     @model_validator(mode="after")
     def _resolves(self) -> Self:
@@ -112,6 +209,10 @@ class LeagueSettings(BaseModel):
             raise ValueError(
                 f"preset: '{self.preset}' is unknown, expected one of "
                 f"{', '.join(PRESETS)}{_suggest(self.preset, PRESETS)}"
+            )
+        if self.builder != DEFAULT and ":" not in self.builder:
+            raise ValueError(
+                f"builder: found '{self.builder}', expected '{DEFAULT}' or your own as 'module:Class'"
             )
         if self.players.get(MAIN, 0) < 1:
             found = ", ".join(f"{role}: {count}" for role, count in self.players.items())
@@ -148,6 +249,11 @@ class LeagueSettings(BaseModel):
         except ValidationError as error:
             raise ValueError(_one_sentence(error, f"roles.{role}")) from error
 
+    def bots(self) -> list[str]:
+        """The bots that some role plays, each once, in order."""
+        rules = self.resolve().values()
+        return list(dict.fromkeys(bot for role in rules for bot in role.opponents.bots))
+
     def player_names(self) -> dict[Role, list[str]]:
         """The players of each role: `main-0`, `main-1`, ..."""
         return {
@@ -174,7 +280,7 @@ def _suggest(name: str, known: Iterable[str]) -> str:
 def _one_sentence(error: ValidationError, where: str) -> str:
     fields = {
         f
-        for m in (RoleSettings, OpponentSettings, Branch, FreezeSettings, ResetSettings)
+        for m in (RoleSettings, OpponentSettings, Branch, FreezeSettings, ResetSettings, KeepSettings)
         for f in m.model_fields
     }
     found = []

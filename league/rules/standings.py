@@ -5,6 +5,9 @@ Folding the same batches again gives the same bits, so resuming is replaying.
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +15,7 @@ import numpy as np
 from league.rules.payoff import Floats, Payoff, pairs_of
 from league.rules.rating import RatingBook, RatingSettings
 from league.rules.roster import Indices, Roster
-from storage.records import Bot, Competitor, LivePlayer, RatingChange, ResultBatch, Role
+from storage.records import Bot, Competitor, LivePlayer, Outcome, RatingChange, ResultBatch, Role, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +38,27 @@ class LeaderboardRow:
 
 
 class Standings:
-    """The fold. Whoever is admitted to the roster is announced here too, by `on_admit`."""
+    """The fold. Whoever is admitted to the roster is announced here too, by `on_admit`.
 
-    def __init__(self, roster: Roster, settings: RatingSettings | None = None, decay: float = 0.99) -> None:
+    `teams` says which team each seat of the game belongs to, such as (0, 0, 1, 1); None: each seat
+    plays for itself.
+    """
+
+    def __init__(
+        self,
+        roster: Roster,
+        settings: RatingSettings | None = None,
+        decay: float = 0.99,
+        teams: Sequence[int] | Indices | None = None,
+    ) -> None:
         self._roster = roster
+        sizes = (
+            (1, 1) if teams is None else tuple(np.bincount(np.unique(teams, return_inverse=True)[1]).tolist())
+        )
+        self._teams = None if max(sizes) == 1 else np.array(teams, dtype=np.int64)
+        # How many seats one team has and how many another: as often as there are such two.
+        self._matchups = Counter(itertools.permutations(sizes, 2)) or Counter([(1, 1)])
+        self._updates: dict[str, int] = {}  # of each player, when its last snapshot was taken
         self.settings = RatingSettings() if settings is None else settings
         self.payoff = Payoff(decay=decay)
         self.ratings = RatingBook(self.settings)
@@ -53,7 +73,10 @@ class Standings:
 
     def on_admit(self, competitor: Competitor, parent: str | None = None) -> None:
         """Rate a newcomer of the roster: mu of `parent` (the player a snapshot was frozen from;
-        None: the default), fresh sigma, no games. Raises ValueError out of the order of admission.
+        None: the default), fresh sigma, no games. A snapshot also tells how often its player's weights
+        have changed since the last: the player's sigma is widened (`ratings.update_drift`).
+
+        Raises ValueError out of the order of admission.
         """
         name, expected = competitor.competitor, len(self.ratings)
         if self._roster.index(name) != expected:
@@ -74,6 +97,8 @@ class Standings:
         self.payoff.reserve(expected + 1)
         if anchor:
             self._anchor = name
+        if isinstance(competitor, Snapshot):
+            self._widen(competitor)
 
     def on_reset(self, player: str, target: str) -> None:
         """The player took the weights of snapshot `target`: its games are forgotten, its mu is the
@@ -84,13 +109,21 @@ class Standings:
         self.payoff.clear(index)
         self.ratings.restart(index, float(self.ratings.mu[self._roster.index(target)]))
 
+    def _widen(self, snapshot: Snapshot) -> None:
+        """`updates` of a player only ever grow; a snapshot of weights from elsewhere has none of its own."""
+        player = snapshot.player
+        updates = snapshot.updates - self._updates.get(player, 0)
+        self._updates[player] = max(snapshot.updates, self._updates.get(player, 0))
+        if updates > 0 and player in self._roster and self._roster.index(player) < len(self.ratings):
+            self.ratings.widen(self._roster.index(player), updates)
+
     def record(self, results: ResultBatch) -> list[RatingChange]:
         """Fold in M results of any purpose, in order. Returns the new rating of everyone who was
-        rated, by index. Seats of one and the same competitor (self-play), and games for one, say
-        nothing of anyone.
+        rated, by index. Seats of one and the same competitor (self-play), games for one, and matches
+        that everyone forfeited say nothing of anyone.
 
         Raises KeyError for a competitor that was never admitted, ValueError for a draw that
-        `draw_probability` rules out; nothing is recorded then.
+        `draw_probability` rules out and for seats that do not fit the teams; nothing is recorded then.
         """
         if not len(results):
             return []
@@ -98,11 +131,18 @@ class Standings:
         seated = self._roster.indices(matches.competitors)[matches.seat]
         if matches.num_seats == 1:
             return []
-        home, away, outcome = pairs_of(results, seated)
+        if self._teams is not None and len(self._teams) != matches.num_seats:
+            raise ValueError(
+                f"standings: matches of {matches.num_seats} seats, expected {len(self._teams)} seats, of the "
+                f"teams {self._teams.tolist()}"
+            )
+        home, away, outcome = pairs_of(results, seated, self._teams)
         if matches.num_seats == 2:
             played = self.ratings.rate_pairs(home, away, outcome)
         else:
-            played = self.ratings.rate_ranked(seated, results.rank)
+            told = ~(results.outcome == Outcome.FORFEIT).all(axis=1)
+            teams = np.arange(matches.num_seats) if self._teams is None else self._teams
+            played = self.ratings.rate_teams(seated[told], teams, results.rank[told])
         self.payoff.record(home, away, outcome)
         mu, sigma = self.ratings.mu[played].tolist(), np.sqrt(self.ratings.variance[played]).tolist()
         games = self.ratings.games[played].tolist()
@@ -123,13 +163,20 @@ class Standings:
         """p = (wins + draws/2 + k p_trueskill) / (games + k) of `home` against each of `away`: [n].
 
         k is `prior_strength`, counts are the faded ones. Without games, p is p_trueskill, also at k = 0.
+        In a game of teams p_trueskill is of teams that either fills alone, the mean over who takes which.
         """
-        prior = self.ratings.win_probability(home, away)
+        prior = self._prediction(home, away)
         games = self.payoff.games(home, away)
         score = self.payoff.wins(home, away) + 0.5 * self.payoff.draws(home, away)
         weight = games + prior_strength
         known = weight > 0.0
         return np.where(known, (score + prior_strength * prior) / np.where(known, weight, 1.0), prior)
+
+    def _prediction(self, home: int, away: Indices) -> Floats:
+        if len(self._matchups) == 1:
+            return self.ratings.win_probability(home, away, next(iter(self._matchups)))
+        of_size = [n * self.ratings.win_probability(home, away, pair) for pair, n in self._matchups.items()]
+        return np.sum(of_size, axis=0) / self._matchups.total()
 
     def leaderboard(self) -> list[LeaderboardRow]:
         """Everyone, retired snapshots too, best first by mu - 3 sigma."""

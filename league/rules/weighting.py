@@ -41,6 +41,12 @@ def even(p: Floats) -> Floats:
     return np.minimum(p, 1.0 - p)
 
 
+def bell(p: Floats) -> Floats:
+    """exp(-(p - 1/2)^2 / (2 / 36)): normal around equals with standard deviation 1/6, as a population
+    was paired (Jaderberg et al.: Human-level performance in 3D multiplayer games, Science 2019)."""
+    return np.exp(-18.0 * (p - 0.5) ** 2)
+
+
 def uniform(p: Floats) -> Floats:
     """1: fictitious self-play."""
     return np.ones_like(p)
@@ -53,6 +59,7 @@ WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
         "linear": linear,
         "capped_linear": capped_linear,
         "even": even,
+        "bell": bell,
         "uniform": uniform,
     }
 )

@@ -1,12 +1,27 @@
 """Made-up competitors and results."""
 
+from statistics import NormalDist
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from league.rules.rating import RatingSettings
 from league.rules.roster import Roster
-from storage.records import MatchBatch, Outcome, Purpose, ResultBatch, Role, Snapshot
+from league.rules.standings import Standings
+from storage.records import (
+    LEAGUE_EXPLOITER,
+    MAIN,
+    MAIN_EXPLOITER,
+    Bot,
+    LivePlayer,
+    MatchBatch,
+    Outcome,
+    Purpose,
+    ResultBatch,
+    Role,
+    Snapshot,
+)
 
 MIRRORED = np.array([Outcome.LOSS, Outcome.DRAW, Outcome.WIN, Outcome.WIN], dtype=np.int8)
 
@@ -59,8 +74,38 @@ def random_games(roster: Roster, n: int, rng: np.random.Generator, outcomes: int
     return games(*[(names[h], names[a], Outcome(o)) for (h, a), o in zip(pairs, drawn, strict=True)])
 
 
+def crowd(
+    home: str, rates: dict[str, float], *, snapshots: dict[str, int], bots: tuple[str, ...] = ()
+) -> SimpleNamespace:
+    """Live players (`main-1`, `x-0`, `l-0`: the role is in the name, here) with so many snapshots each,
+    rated so that without games `home` beats each of `rates` just as often."""
+    role_of = {"main": MAIN, "x": MAIN_EXPLOITER, "l": LEAGUE_EXPLOITER}
+    roles = {name: role_of[name.split("-")[0]] for name in snapshots}
+    roster = Roster([LivePlayer(name, role) for name, role in roles.items()])
+    for i in range(max(snapshots.values())):  # in turn, as they would be frozen
+        for name, count in snapshots.items():
+            if i < count:
+                roster.admit(snapshot(f"{name}@{i}", name, roles[name], i))
+    for bot in bots:
+        roster.admit(Bot(bot))
+    standings = Standings(roster, RatingSettings(draw_probability=0.0), decay=1.0)
+    ratings, at = standings.ratings, roster.index(home)
+    for name, p in rates.items():
+        if name == home:
+            continue
+        i = roster.index(name)
+        c2 = 2.0 * standings.settings.beta**2 + ratings.variance[at] + ratings.variance[i]
+        ratings.mu[i] = ratings.mu[at] - np.sqrt(c2) * NormalDist().inv_cdf(p)
+    return SimpleNamespace(roster=roster, standings=standings, player=roster[home])
+
+
 @pytest.fixture
 def make() -> SimpleNamespace:
     return SimpleNamespace(
-        snapshot=snapshot, results=results, seated=seated, games=games, random_games=random_games
+        snapshot=snapshot,
+        results=results,
+        seated=seated,
+        games=games,
+        random_games=random_games,
+        crowd=crowd,
     )

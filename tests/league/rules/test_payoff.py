@@ -94,6 +94,48 @@ def test_more_than_two_seats_are_compared_pair_by_pair_by_rank(make):
     assert found == [(0, 1, WIN), (0, 2, WIN), (1, 2, DRAW), (1, 0, WIN), (2, 0, WIN)]
 
 
+def team_pairs(make, seats, team, rank, outcome=None):
+    names = sorted(set(seats))
+    batch = make.results(
+        make.seated(tuple(seats)),
+        np.array([[WIN] * len(seats)]) if outcome is None else np.array([outcome]),
+        rank=np.array([rank]),
+    )
+    seated = np.array([[names.index(name) for name in seats]])
+    home, away, pairwise = pairs_of(batch, seated, np.array(team))
+    return [
+        (names[h], names[a], o)
+        for h, a, o in zip(home.tolist(), away.tolist(), pairwise.tolist(), strict=True)
+    ]
+
+
+def test_only_opponents_are_compared_never_the_members_of_a_team(make):
+    found = team_pairs(make, "abcd", [0, 0, 1, 1], [0, 0, 1, 1])
+    assert found == [("a", "c", WIN), ("a", "d", WIN), ("b", "c", WIN), ("b", "d", WIN)]
+    drawn = team_pairs(make, "abcd", [0, 1, 0, 1], [0, 0, 0, 0])
+    assert sorted(drawn) == [("a", "b", DRAW), ("a", "d", DRAW), ("c", "b", DRAW), ("c", "d", DRAW)]
+
+
+def test_a_match_of_teams_counts_once_for_two_opponents_however_many_seats_they_fill(make):
+    assert team_pairs(make, "aabb", [0, 0, 1, 1], [1, 1, 0, 0]) == [("a", "b", LOSS)]
+    assert team_pairs(make, "abab", [0, 1, 0, 1], [0, 1, 0, 1]) == [("a", "b", WIN)]
+    three = team_pairs(make, "aabbcc", [0, 0, 1, 1, 2, 2], [0, 0, 1, 1, 1, 1])
+    assert three == [("a", "b", WIN), ("a", "c", WIN), ("b", "c", DRAW)]
+
+
+def test_who_sits_in_both_teams_is_not_compared_with_itself(make):
+    assert team_pairs(make, "abac", [0, 0, 1, 1], [0, 0, 1, 1]) == [
+        ("a", "c", WIN),
+        ("b", "a", WIN),
+        ("b", "c", WIN),
+    ]
+    assert team_pairs(make, "aaaa", [0, 0, 1, 1], [0, 0, 1, 1]) == []
+
+
+def test_teams_that_both_forfeit_say_nothing(make):
+    assert team_pairs(make, "abcd", [0, 0, 1, 1], [0, 0, 0, 0], outcome=[FORFEIT] * 4) == []
+
+
 @pytest.mark.parametrize("decay", [0.0, 1.5, float("nan")])
 def test_an_impossible_decay_is_refused(decay):
     with pytest.raises(ValueError, match="decay"):

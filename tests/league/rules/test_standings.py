@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -27,7 +29,8 @@ def bits(standings: Standings) -> bytes:
     payoff = [standings.payoff.wins(i, everyone) for i in everyone]
     payoff += [standings.payoff.draws(i, everyone) for i in everyone]
     book = standings.ratings
-    return b"".join(a.tobytes() for a in [*payoff, book.mu, book.variance, book.games, book.fixed])
+    draws = np.array([book.draw_probability])
+    return b"".join(a.tobytes() for a in [*payoff, book.mu, book.variance, book.games, book.fixed, draws])
 
 
 def test_replaying_the_same_batches_gives_the_same_bits(roster, make):
@@ -190,3 +193,165 @@ def test_free_for_alls_are_rated_and_recorded_pair_by_pair(roster, make):
     assert changes[0].mu > changes[1].mu > changes[2].mu
     assert standings.payoff.wins(0, np.array([1, 3])).tolist() == [1.0, 1.0]
     assert standings.payoff.wins(1, np.array([0, 3])).tolist() == [0.0, 1.0]
+
+
+TEAMS = (0, 0, 1, 1)
+
+
+def team_games(make, roster, n, rng, sizes=TEAMS):
+    """Matches of random teams, anyone sitting anywhere, with random ranks."""
+    names, team = roster.ids, np.array(sizes)
+    rows = [tuple(names[k] for k in rng.integers(len(names), size=len(team))) for _ in range(n)]
+    rank = rng.integers(2, size=(n, team.max() + 1))[:, team]
+    outcome = np.where(rank == 0, WIN, LOSS)
+    return make.results(make.seated(*rows), outcome, rank=rank)
+
+
+def test_teams_are_rated_and_recorded_against_their_opponents(roster, make):
+    standings = Standings(roster, teams=TEAMS)
+    outcome, rank = np.array([[WIN, WIN, LOSS, LOSS]]), np.array([[0, 0, 1, 1]])
+    rows = make.seated(("main-0", "main-0", "x-0", "main-0@0"))
+    changes = standings.record(make.results(rows, outcome, rank=rank))
+    assert [(c.competitor, c.games) for c in changes] == [("main-0", 1), ("x-0", 1), ("main-0@0", 1)]
+    assert changes[0].mu > 25.0 > changes[1].mu
+    assert standings.payoff.wins(0, np.array([1, 3])).tolist() == [1.0, 1.0]
+    assert standings.payoff.recorded(1, np.array([3])).tolist() == [0]  # of one team
+    assert standings.payoff.totals(0) == (2, 2, 0)  # two opponents
+
+
+def test_seats_that_do_not_fit_the_teams_are_refused(roster, make):
+    standings = Standings(roster, teams=TEAMS)
+    with pytest.raises(
+        ValueError, match=r"matches of 2 seats, expected 4 seats, of the teams \[0, 0, 1, 1\]"
+    ):
+        standings.record(make.games(("main-0", "x-0", WIN)))
+
+
+@pytest.mark.parametrize("names", [("main-0", "x-0", "random"), ("main-0", "x-0", "random", "x-0@0")])
+def test_a_match_that_all_forfeit_says_nothing_of_anyone(roster, make, names):
+    teams = TEAMS if len(names) == 4 else None
+    standings = Standings(roster, RatingSettings(draw_probability=0.0), teams=teams)
+    before = bits(standings)
+    crashed = make.results(
+        make.seated(names), np.full((1, len(names)), FORFEIT), rank=np.zeros((1, len(names)))
+    )
+    assert standings.record(crashed) == []
+    assert bits(standings) == before
+
+
+def test_a_league_of_teams_with_all_that_moves_replays_to_the_same_bits(roster, make):
+    rng = np.random.default_rng(8)
+    settings = RatingSettings(draw_probability="estimated", update_drift=0.05, placement_games=40)
+    batches = [team_games(make, roster, 150, rng) for _ in range(4)]
+
+    def fold():
+        again = Roster([roster.at(k) for k in range(len(roster))])
+        standings = Standings(again, settings, teams=TEAMS)
+        for i, batch in enumerate(batches):
+            standings.record(batch)
+            new = replace(make.snapshot(f"main-0@{i + 1}"), updates=100 * (i + 1))
+            again.admit(new)
+            standings.on_admit(new, parent="main-0")
+            if i == 2:
+                standings.on_reset("x-0", "x-0@0")
+        return standings
+
+    first, second = fold(), fold()
+    assert bits(first) == bits(second)
+    assert first.ratings.draw_probability != 0.1  # it was estimated on the way
+    assert first.ratings.fixed.any()
+
+
+def test_estimated_draws_replay_to_the_same_bits_and_reach_the_win_rate(roster, make):
+    rng = np.random.default_rng(9)
+    batches = [make.random_games(roster, 300, rng) for _ in range(3)]
+    first, again = (Standings(roster, RatingSettings(draw_probability="estimated")) for _ in range(2))
+    for batch in batches:
+        first.record(batch)
+    for batch in batches:
+        again.record(batch)
+    assert bits(first) == bits(again)
+    assert 0.25 < first.ratings.draw_probability < 0.45  # a third of random games are drawn
+    assert np.isfinite(first.win_rate(0, np.arange(1, 5), 10.0)).all()
+
+
+def test_a_snapshot_tells_how_much_its_player_has_changed(roster, make):
+    def sigmas(drift):
+        league = Roster([roster.at(k) for k in range(5)])
+        standings = Standings(league, RatingSettings(update_drift=drift))
+        standings.record(make.games(*[("main-0", "x-0", WIN), ("x-0", "main-0", WIN)] * 40))
+        found = [standings.ratings.sigma[0]]
+        for i, updates in enumerate((300, 300, 500)):
+            new = replace(make.snapshot(f"main-0@{i + 1}"), updates=updates)
+            league.admit(new)
+            standings.on_admit(new, parent="main-0")
+            found.append(standings.ratings.sigma[0])
+        assert standings.ratings.sigma[-1] == pytest.approx(25 / 3)  # the snapshot's own is fresh
+        return found
+
+    still, moves = sigmas(0.0), sigmas(0.1)
+    assert still == [still[0]] * 4
+    assert moves[1] ** 2 == pytest.approx(still[0] ** 2 + 300 * 0.01)
+    assert moves[2] == moves[1]  # not updated in between
+    assert moves[3] ** 2 == pytest.approx(moves[1] ** 2 + 200 * 0.01)
+
+
+def test_standings_of_a_roster_that_is_already_there_are_not_widened_out_of_order(make):
+    snapshot = replace(make.snapshot("main-0@9"), updates=900)
+    standings = Standings(Roster([snapshot, LivePlayer("main-0", MAIN)]), RatingSettings(update_drift=1.0))
+    assert standings.ratings.sigma[1] == pytest.approx(25 / 3)
+
+
+def test_recording_costs_the_same_in_a_league_of_thousands(make):
+    """Array operations and Python steps for who plays, none for who does not."""
+    names = [f"s{k}" for k in range(3000)]
+    roster = Roster([make.snapshot(name) for name in names])
+    standings = Standings(roster)
+    batch = make.games(*[("s0", "s1", WIN), ("s2", "s0", DRAW)] * 20)
+    visited = []
+    roster.at, roster.id = (lambda k: visited.append(k)), (lambda k: visited.append(k) or f"s{k}")
+    changes = standings.record(batch)
+    assert sorted(set(visited)) == [0, 1, 2]
+    assert [c.competitor for c in changes] == ["s0", "s1", "s2"]
+    assert standings.payoff.recorded(0, np.array([1, 2, 2999])).tolist() == [20, 20, 0]
+
+
+def test_in_a_game_of_teams_the_prediction_is_of_teams(roster):
+    standings, alone = Standings(roster, teams=TEAMS), Standings(roster)
+    for each in (standings, alone):
+        each.ratings.mu[:] = [25.0, 30.0, 20.0, 28.0, 24.0]
+    away = np.array([1, 2])
+    found = standings.win_rate(0, away, 10.0)
+    expected = standings.ratings.team_win_probability(np.zeros((2, 2), int), np.stack([away, away], axis=1))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+    assert (np.abs(found - 0.5) > np.abs(alone.win_rate(0, away, 10.0) - 0.5)).all()  # noise averages out
+
+
+def test_teams_of_unequal_size_are_predicted_from_either_side(roster):
+    standings = Standings(roster, teams=(0, 1, 1, 1))
+    standings.ratings.mu[:2] = [25.0, 35.0]
+    one, three = np.array([[0]]), np.array([[0, 0, 0]])
+    few = standings.ratings.team_win_probability(one, np.array([[1, 1, 1]]))
+    many = standings.ratings.team_win_probability(three, np.array([[1]]))
+    assert standings.win_rate(0, np.array([1]), 10.0)[0] == pytest.approx((few[0] + many[0]) / 2)
+    assert standings.win_rate(1, np.array([0]), 10.0)[0] == pytest.approx(1 - (few[0] + many[0]) / 2)
+    assert standings.win_rate(0, np.array([0]), 10.0)[0] == pytest.approx(0.5)
+
+
+def test_seats_that_all_play_for_themselves_are_no_teams(roster, make):
+    apart, named = Standings(roster), Standings(roster, teams=np.arange(3))
+    batch = make.results(
+        make.seated(("main-0", "x-0", "x-0"), ("x-0", "main-0@0", "main-0")),
+        np.array([[WIN, LOSS, LOSS]] * 2),
+        rank=np.array([[0, 1, 2]] * 2),
+    )
+    assert apart.record(batch) == named.record(batch)
+    assert bits(apart) == bits(named)
+
+
+def test_a_team_of_everyone_against_the_game_rates_nobody(roster, make):
+    standings = Standings(roster, teams=(0, 0))
+    before = bits(standings)
+    assert standings.record(make.games(("main-0", "x-0", WIN))) == []
+    assert bits(standings) == before
+    assert standings.win_rate(0, np.array([1]), 10.0)[0] == 0.5
