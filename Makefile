@@ -18,3 +18,4 @@ bench:
 	python -m tests.bench.throughput
 	python -m tests.bench.learners
 	python -m tests.bench.stacked
+	python -m tests.bench.ratings

@@ -171,6 +171,32 @@ def sql(
 
 
 @app.command()
+def rules(
+    run: RunArgument,
+    preset: Annotated[str, typer.Option(help="The rules to compare with, such as alphastar_pseudocode")],
+    every: Annotated[int, typer.Option(min=1, help="Ask the preset at every so many batches of results")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """What another preset would have drawn and decided in this run, without training."""
+    from league.counterfactual import replay
+
+    found = replay(run, preset, every=every)
+    if as_json:
+        tables = ("draws", "opponents", "decisions")
+        fields: dict[str, Any] = {"recorded": found.recorded, "preset": found.preset}
+        fields["left_out"] = list(found.left_out)
+        print(json.dumps(fields | {name: [r._asdict() for r in getattr(found, name)] for name in tables}))
+        return
+    print(f"{run}: recorded by preset {found.recorded}, beside what {found.preset} would have drawn")
+    if found.left_out:
+        print(f"left out, as {found.preset} has no rules for their roles: {', '.join(found.left_out)}")
+    _print_rows(found.draws[0]._fields if found.draws else (), found.draws, as_json=False)
+    _print_rows(found.opponents[0]._fields if found.opponents else (), found.opponents[:40], as_json=False)
+    header = ("source", "seconds", "env_steps", "kind", "player", "player_env_steps", "snapshot", "reason")
+    _print_rows(header, [row[:8] for row in found.decisions], as_json=False)
+
+
+@app.command()
 def snapshots(
     run: RunArgument,
     action: Annotated[

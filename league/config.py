@@ -21,17 +21,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.initial import InitFrom, check_players
-from league.learning.settings import LearnerSettings, check_precision
+from league.learning.settings import LearnerSettings, changed, check_precision
 from league.loop import LogSettings, StopSettings, StorageSettings
 from league.models.networks import check_network, trust_network
+from league.models.scripted import make_bot
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import RolloutSettings
-from league.rules.matchmaker import MatchmakingSettings
+from league.rules.builder import find_builder
+from league.rules.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.rating import RatingSettings
 from league.runtime import ResourceSettings
 from storage.errors import Mistake
-from storage.records import MAIN
+from storage.records import MAIN, Role
 
 
 class ConfigError(Mistake, ValueError):
@@ -88,6 +90,10 @@ class Settings(BaseModel):
 
     def policy_spec(self) -> PolicySpec:
         return PolicySpec.for_game(self.policy, self.make_game())
+
+    def learner_of(self, role: Role) -> LearnerSettings:
+        """How players of `role` learn."""
+        return changed(self.learner, self.league.resolve()[role].learner)
 
     def players(self) -> list[str]:
         """The players that the league begins with, in order."""
@@ -158,7 +164,7 @@ def _check(settings: Settings) -> Settings:
         )
     _check_learner(settings)
     check_players(settings.init_from, settings.players())
-    _check_seats(settings.league, game.num_seats)
+    _check_league(settings, game)
     if game.draw_possible and settings.ratings.draw_probability == 0.0:
         raise ValueError(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
@@ -187,6 +193,16 @@ def _check_learner(settings: Settings) -> None:
             "set runners to 1 or more, or processes to 1"
         )
     check_precision(learner, gpus)
+    for role in settings.league.resolve():
+        try:
+            settings.learner_of(role)
+        except ValidationError as error:
+            found = error.errors()[0]
+            where = ".".join(str(part) for part in found["loc"])
+            message = found["msg"].removeprefix("Value error, ")
+            raise ValueError(f"league.roles.{role}.learner.{where}: {message}") from None
+        except ValueError as error:
+            raise ValueError(f"league.roles.{role}.learner.{error}") from None
 
 
 def _check_anchor(settings: Settings) -> None:
@@ -201,24 +217,38 @@ def _check_anchor(settings: Settings) -> None:
         )
 
 
-def _check_seats(league: LeagueSettings, num_seats: int) -> None:
-    """Live mains must fill all seats but one wherever they are asked to. Snapshots may sit twice: they
-    multiply; a player that plays itself fills all seats."""
+def _check_league(settings: Settings, game: BatchedGame) -> None:
+    """What the rules of the league ask of the game: seats, teams, bots."""
+    league, num_seats = settings.league, game.num_seats
+    try:
+        find_builder(league.builder)
+    except ValueError as error:
+        raise ValueError(f"league.builder: {error}") from None
+    for bot in league.bots():
+        try:
+            make_bot(bot, settings.env.id, game.action_specs[0])
+        except ValueError as error:
+            raise ValueError(f"league.roles: bots: {error}") from None
+    teams = int(settings.matchmaking.team_of_seat(num_seats)[-1]) + 1
     for role, rules in league.resolve().items():
-        alone = rules.opponents.branches.get("self_play")
-        if num_seats == 1 and (alone is None or alone.share < 1.0):
+        if teams == 1 and rules.opponents.share("self_play") < 1.0:
             raise ValueError(
-                f"league.roles.{role}: the game has one seat, so nobody else can play; set league.preset to "
-                "self_play or none"
+                f"league.roles.{role}: the game has one {'seat' if num_seats == 1 else 'team'}, so nobody "
+                "else can play; set league.preset to none"
             )
-        branch = rules.opponents.branches.get("current_main")
+        # Live mains must fill all teams but one wherever they are asked to. Snapshots may sit twice: they
+        # multiply; a player that plays itself fills all seats.
         others = league.players[MAIN] - (role == MAIN)
-        if branch is not None and branch.share > 0 and others < num_seats - 1:
+        needed = teams - 1
+        if rules.opponents.share("current_main") > 0 and others < needed:
             raise ValueError(
-                f"league.players: the game has {num_seats} seats, more than players can fill: branch "
-                f"'current_main' of roles.{role} needs {num_seats - 1} other mains, found {others}; "
-                f"set main: {num_seats - 1 + (role == MAIN)} or give that share to another branch"
+                f"league.players: the game has {teams} {'seats' if teams == num_seats else 'teams'}, more "
+                f"than players can fill: branch 'current_main' of roles.{role} needs {needed} other mains, "
+                f"found {others}; set main: {needed + (role == MAIN)} or give that share to another branch"
             )
+    Matchmaker(
+        league.resolve(), settings.matchmaking, num_seats=num_seats, env=settings.env.id, seed=settings.seed
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -123,6 +123,12 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
     shards = plan_shards(gpus, players, settings.learner.processes)
     seeds = {player: player_seed(settings.seed, i) for i, player in enumerate(players)}
     learning = (shards, settings.policy_spec(), settings.learner, seeds)
+    own = {
+        player: settings.learner_of(role)
+        for role, names in settings.league.player_names().items()
+        for player in names
+        if settings.learner_of(role) != settings.learner
+    }
     device = "cuda" if gpus else "cpu"
     playing = (settings.env.id, settings.env.options, settings.rollout, threads)
     with contextlib.ExitStack() as stack:
@@ -130,12 +136,12 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
         learners: LearnerGroup
         if settings.runners == 0:
             runners = LocalRunnerGroup(*playing)
-            learners = LocalLearnerGroup(*learning, device=device, threads=threads)
+            learners = LocalLearnerGroup(*learning, device=device, threads=threads, own=own)
         else:
             num_actors = settings.runners + num_cpus(shards, settings.learner.aggregators)
             stack.enter_context(ray_session(settings.resources, num_actors))
             learners = RayLearnerGroup(
-                *learning, device=device, threads=threads, num_runners=settings.runners
+                *learning, device=device, threads=threads, num_runners=settings.runners, own=own
             )
             runners = RayRunnerGroup(settings.runners, *playing)
         stack.callback(runners.close)

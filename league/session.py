@@ -6,7 +6,6 @@ every fact goes through the one door of the archive before anybody acts on it.
 
 from __future__ import annotations
 
-import itertools
 import time
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from league.members import Member, Ticket, UpdateLog, player_seed
 from league.models.spec import PolicySpec
 from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, RolloutInfo, SnapshotSource, Source
 from league.rollout.runner_group import RunnerGroup
-from league.rules.builder import Clock, LeagueBuilder
+from league.rules.builder import Clock, LeagueBuilder, find_builder
 from league.rules.matchmaker import Matchmaker
 from league.state import State
 from storage.archive import Archive
@@ -28,6 +27,7 @@ from storage.errors import Failure, Mistake
 from storage.records import (
     MAIN,
     Add,
+    Bot,
     Competitor,
     Decision,
     Freeze,
@@ -58,7 +58,8 @@ class Session:
         self.spec: PolicySpec = settings.policy_spec()
         self.num_seats = settings.make_game().num_seats
         self.roles = settings.league.resolve()
-        self.state = State(self.roles, settings.ratings, settings.league.decay)
+        teams = settings.matchmaking.team_of_seat(self.num_seats)
+        self.state = State(self.roles, settings.ratings, settings.league.decay, teams)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
         self.matchmaker = Matchmaker(
@@ -68,7 +69,7 @@ class Session:
             env=settings.env.id,
             seed=settings.seed,
         )
-        self.builder = LeagueBuilder(self.roles)
+        self.builder: LeagueBuilder = find_builder(settings.league.builder)(self.roles)
         self.log = UpdateLog()
         self.last_rollout: RolloutInfo | None = None
         self._tickets: dict[int, Ticket] = {}
@@ -89,12 +90,16 @@ class Session:
                     player = LivePlayer(name, role)
                     self.archive.add_player(player)
                     self.state.apply(player)
+        for name in self.settings.league.bots():
+            if name not in self.roster:
+                self.archive.add_bot(Bot(name))
+                self.state.apply(Bot(name))
         for name in self.learners.players():
             if name not in self.members:
                 self.learners.remove(name)
         for name, member in self.members.items():
             if name not in self.learners.players():
-                self.learners.add(name, self._seed_of(name))
+                self._add_learner(member.player)
             self._restore(member)
         self._freeze_initial([member for member in self.members.values() if not member.initial])
         self._began = self._saved = self.log.since = time.monotonic()
@@ -111,8 +116,9 @@ class Session:
                 reason += f", from {given[name].origin}"
             self._freeze([Freeze(player=name, reason=reason)])
 
-    def _seed_of(self, player: str) -> int:
-        return player_seed(self.settings.seed, self.roster.index(player))
+    def _add_learner(self, player: LivePlayer) -> None:
+        seed = player_seed(self.settings.seed, self.roster.index(player.player))
+        self.learners.add(player.player, seed, settings=self.settings.learner_of(player.role))
 
     def _restore(self, member: Member) -> None:
         """Give the learner the state it was saved in; carry out a reset that a kill cut short."""
@@ -178,7 +184,7 @@ class Session:
         request = PlayRequest(
             matches=matches,
             sources=tuple(self._source(competitor) for competitor in seated),
-            learner=member.player.player,
+            learner=member.player.player if matches.learning.any() else None,
             seed=int(self._rng.integers(2**63)),
         )
         self.runners.submit(self._next_request, request, {n: w.handle for n, w in weights.items()})
@@ -240,8 +246,14 @@ class Session:
             for name, m in self.members.items()
         }
         decisions = self.builder.decide(self.roster, self.standings, clocks, self._rng)
-        for _, of_player in itertools.groupby(decisions, key=lambda decision: decision.player):
-            self._carry_out(list(of_player))
+        deeds: list[list[Decision]] = []
+        for decision in decisions:  # a Reset belongs to the Freeze before it
+            if deeds and isinstance(decision, Reset) and deeds[-1][0].player == decision.player:
+                deeds[-1].append(decision)
+            else:
+                deeds.append([decision])
+        for deed in deeds:
+            self._carry_out(deed)
 
     def save(self) -> None:
         """Save all learners' states when it is time."""
@@ -251,7 +263,7 @@ class Session:
     # ------------------------------------------------------------------ deeds
 
     def _carry_out(self, decisions: list[Decision]) -> None:
-        """Do what was decided of one player."""
+        """Do what was decided: one thing, or a Freeze and the Reset behind it."""
         match decisions[0]:
             case Add() as add:
                 self._add(add)
@@ -277,7 +289,7 @@ class Session:
         player = LivePlayer(decision.player, decision.role)
         self.archive.add_player(player, [decision])
         self.state.apply(player)
-        self.learners.add(player.player, self._seed_of(player.player))
+        self._add_learner(player)
         self._freeze_initial([self.members[player.player]])
 
     def _stop(self, report: LearnerStopped) -> None:

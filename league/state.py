@@ -14,15 +14,15 @@ import numpy as np
 from league.members import Member, Totals
 from league.rules.presets import RoleSettings
 from league.rules.rating import RatingSettings
-from league.rules.roster import Roster
+from league.rules.roster import Indices, Roster
 from league.rules.standings import Standings
+from league.tally import Tally
 from storage.records import (
     Bot,
     Competitor,
     Decision,
     Freeze,
     LivePlayer,
-    MatchBatch,
     RatingChange,
     Remove,
     Reset,
@@ -38,14 +38,21 @@ NEWEST = 8  # snapshots and decisions that are remembered as the newest
 class State:
     """The fold."""
 
-    def __init__(self, roles: Mapping[Role, RoleSettings], ratings: RatingSettings, decay: float) -> None:
+    def __init__(
+        self,
+        roles: Mapping[Role, RoleSettings],
+        ratings: RatingSettings,
+        decay: float,
+        teams: Indices | None = None,
+    ) -> None:
+        """`teams` [num_seats]: the team of each seat; none: everyone for itself."""
         self._roles = roles
         self.roster = Roster()
-        self.standings = Standings(self.roster, ratings, decay)
+        self.standings = Standings(self.roster, ratings, decay, teams)
         self.members: dict[str, Member] = {}
         self.totals = Totals()
         self.match_mix: Counter[str] = Counter()
-        self.learned_from: Counter[tuple[str, str]] = Counter()  # (player, opponent): games
+        self.tally = Tally()
         self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
         self.news: deque[tuple[str, str]] = deque(maxlen=NEWEST)  # decisions, newest first: what, why
 
@@ -100,20 +107,4 @@ class State:
         types = np.bincount(results.matches.match_type, minlength=len(results.matches.match_types))
         mix = zip(results.matches.match_types, types.tolist(), strict=True)
         self.match_mix.update({match_type: count for match_type, count in mix if count})
-        self.learned_from.update(_lessons(results.matches))
-
-
-def _lessons(matches: MatchBatch) -> dict[tuple[str, str], int]:
-    """(player, opponent) -> matches in which the player learned from a seat of that opponent."""
-    names, seat, found = matches.competitors, matches.seat.astype(np.int64), []
-    for home in range(matches.num_seats):
-        others = np.delete(seat, home, axis=1)
-        pairs = (seat[:, home, None] * len(names) + others)[matches.learning[:, home]]
-        rows = np.flatnonzero(matches.learning[:, home])
-        found.append(np.stack([np.repeat(rows, pairs.shape[1]), pairs.ravel()], axis=1))
-    once = np.unique(np.concatenate(found), axis=0)  # self-play: both seats learn, from one match
-    pair, games = np.unique(once[:, 1], return_counts=True)
-    return {
-        (names[p // len(names)], names[p % len(names)]): n
-        for p, n in zip(pair.tolist(), games.tolist(), strict=True)
-    }
+        self.tally.count(results.matches)

@@ -186,9 +186,9 @@ def _decisions(session: Session) -> Table:
 
 
 def _lessons(session: Session) -> Table:
-    table = _table("Learned most from", "player", "games")
+    table = _table("Learned most from", "player", "seats")
     table.add_column("opponent", no_wrap=True)
-    for (player, opponent), games in session.state.learned_from.most_common(LESSONS_ROWS):
+    for (player, opponent), games in session.state.tally.opponents.most_common(LESSONS_ROWS):
         table.add_row(player, f"{games:,}", "itself" if opponent == player else opponent)
     return table
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -165,6 +166,28 @@ class LearnerSettings(BaseModel):
                 "for shards without; choose one"
             )
         return self
+
+
+SHARED = (
+    "precision",
+    "max_backlog",
+    "broadcast_updates",
+    "async_update",
+    "replay",
+    "aggregators",
+    "processes",
+    "stacked",
+)
+"""Settings of a shard's processes and queues: the same for all who learn in them."""
+
+
+def changed(settings: LearnerSettings, changes: Mapping[str, Any]) -> LearnerSettings:
+    """`settings` with `changes` on top, for some of the players. Raises ValueError for those that all
+    share; pydantic's ValidationError for what is no setting."""
+    for name in changes:
+        if name in SHARED:
+            raise ValueError(f"{name}: is shared by all players, expected only in the section learner")
+    return LearnerSettings.model_validate(settings.model_dump() | dict(changes))
 
 
 def check_precision(settings: LearnerSettings, gpus: int) -> None:

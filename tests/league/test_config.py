@@ -209,7 +209,7 @@ def test_a_step_limit_among_the_games_options_is_sent_to_its_place():
 def test_a_game_for_one_is_played_alone_or_not_at_all(games):
     alone = {"env": {"id": f"{games}:Solitaire"}}
     assert "the game has one seat, so nobody else can play; set league.preset to" in mistake(**alone)
-    assert load({**alone, "league": {"preset": "self_play"}}).make_game().num_seats == 1
+    assert load({**alone, "league": {"preset": "none"}}).make_game().num_seats == 1
 
 
 def test_more_seats_than_players_can_fill_are_refused(games):
@@ -225,9 +225,9 @@ def test_more_seats_than_players_can_fill_are_refused(games):
 
 
 def test_a_lone_main_that_should_play_other_mains_is_refused():
-    lonely = ["league.preset=self_play", "league.roles.main.opponents.branches={current_main: {share: 1}}"]
+    lonely = ["league.preset=none", "league.roles.main.opponents.branches={current_main: {share: 1}}"]
     branches = {"self_play": {"share": 0}, "current_main": {"share": 1}}
-    fields = {"preset": "self_play", "roles": {"main": {"opponents": {"branches": branches}}}}
+    fields = {"preset": "none", "roles": {"main": {"opponents": {"branches": branches}}}}
     assert "needs 1 other mains, found 0; set main: 2" in mistake(**TTT, league=fields)
     assert load({**TTT, "league": {**fields, "players": {"main": 2}}}).league.players == {"main": 2}
     assert "shares sum to 2" in mistake(*lonely)  # a preset's branches are changed, not replaced
@@ -247,6 +247,8 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
         ),
         (["learner.entropy=-0.1"], "learner.entropy: found -0.1"),
         (["learner.replay.proportion=1"], "learner.replay.proportion: found 1"),
+        (["league.roles.main.learner.entropy=-1"], "league.roles.main.learner.entropy"),
+        (["league.roles.main.learner.aggregators=1"], "aggregators: is shared by all players"),
         (["policy.architecture=transformr"], "transformr"),
         (["policy.architecture=cnn"], "[planes, rows, columns]"),
         (["policy.architecture=nowhere:Net"], "nowhere"),

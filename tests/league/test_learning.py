@@ -123,6 +123,12 @@ def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
 
 
 @pytest.mark.slow
+def test_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
+    run = league.train(CONFIGS / "psro.yaml", tmp_path / "run")
+    assert kuhn_nash_conv(kuhn_bet_probabilities(league.load_policy(run, "main-0"))) < 0.1
+
+
+@pytest.mark.slow
 def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
     run = trained("tic_tac_toe", tmp_path, 12_000_000)
     outcome = compare(run, "main-0:greedy", "perfect", pairs=500).outcome_of_a

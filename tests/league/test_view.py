@@ -119,7 +119,7 @@ def test_the_page_shows_each_learner_the_match_mix_decisions_and_who_learned_fro
     assert len(session.state.news) == 8
     for what, why in session.state.news:
         assert re.search(rf"{what} +{why[:20]}", page)
-    for (player, opponent), games in session.state.learned_from.most_common(3):
+    for (player, opponent), games in session.state.tally.opponents.most_common(3):
         assert re.search(rf"{player} +{games:,} +{'itself' if opponent == player else opponent}", page)
 
 

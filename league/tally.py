@@ -1,0 +1,57 @@
+"""Training matches counted by whom they were drawn for: how, and against whom it learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.records import MatchBatch, Purpose
+
+_Ints = npt.NDArray[np.integer]
+
+
+class Tally:
+    """Counts by (player, match type) and by (player, opponent): one for every seat that somebody else
+    fills, or one for the player itself when nobody does. Matches that nobody learns from are left out.
+    """
+
+    def __init__(self) -> None:
+        self.types: Counter[tuple[str, str]] = Counter()
+        self.opponents: Counter[tuple[str, str]] = Counter()
+
+    def count(self, matches: MatchBatch) -> None:
+        """Add M matches."""
+        rows, home = _homes(matches)
+        if not len(rows):
+            return
+        who, seat = matches.competitors, matches.seat[rows]
+        for i, kind, n in _pairs(home, matches.match_type[rows]):
+            self.types[who[i], matches.match_types[kind]] += n
+        others = seat != home[:, None]
+        others[~others.any(axis=1), 0] = True
+        for i, other, n in _pairs(np.repeat(home, others.sum(axis=1)), seat[others]):
+            self.opponents[who[i], who[other]] += n
+
+
+def matches_of(matches: MatchBatch) -> dict[str, int]:
+    """How many of M matches each player learns from, in order of name."""
+    counts = np.bincount(_homes(matches)[1], minlength=len(matches.competitors)).tolist()
+    return {name: n for name, n in sorted(zip(matches.competitors, counts, strict=True)) if n}
+
+
+def _homes(matches: MatchBatch) -> tuple[_Ints, _Ints]:
+    """The training matches that somebody learns from [m], and for whom each was drawn, as an index of
+    `competitors` [m]: who learns in all seats that learn."""
+    if matches.purpose is not Purpose.TRAINING:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    rows = np.flatnonzero(matches.learning.any(axis=1))
+    return rows, matches.seat[rows, matches.learning[rows].argmax(axis=1)]
+
+
+def _pairs(first: _Ints, second: _Ints) -> Iterator[tuple[int, int, int]]:
+    """Each pair of values that occurs in [n], [n], and how often."""
+    found, counts = np.unique(np.stack([first, second]), axis=1, return_counts=True)
+    yield from zip(*found.tolist(), counts.tolist(), strict=True)
