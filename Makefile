@@ -19,3 +19,4 @@ bench:
 	python -m tests.bench.learners
 	python -m tests.bench.stacked
 	python -m tests.bench.ratings
+	python -m tests.bench.matchmaking

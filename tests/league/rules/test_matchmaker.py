@@ -1,4 +1,3 @@
-import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -251,14 +250,3 @@ def test_a_main_meets_other_current_mains_and_plays_itself_when_there_are_none(m
     batch = draw(league(make, players=("main-0",)), "main-0", 100, maker=maker)
     assert of_type(batch, "self_play").all()
     assert batch.learning.all()
-
-
-@pytest.mark.parametrize("preset", ["alphastar_paper", "alphastar_pseudocode", "self_play", "pfsp"])
-def test_ten_thousand_matches_a_second_are_drawn_from_a_thousand_snapshots(make, preset):
-    rates = {f"main-0@{i}": 0.3 + 0.0006 * i for i in range(1_000)}
-    it = make.crowd("main-0", rates, snapshots={"main-0": 1_000, "main-1": 3})
-    maker = matchmaker(LeagueSettings(preset=preset).resolve(), MatchmakingSettings())
-    began, rng = time.perf_counter(), np.random.default_rng(0)
-    for first in range(0, 10_240, 256):
-        maker.next_matches(it.player, 256, it.roster, it.standings, rng, first)
-    assert time.perf_counter() - began < 1.0
