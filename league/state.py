@@ -48,7 +48,8 @@ class State:
         """`teams` [num_seats]: the team of each seat; none: everyone for itself."""
         self._roles = roles
         self.roster = Roster()
-        self.standings = Standings(self.roster, ratings, decay, teams)
+        own_decay = {role: rules.decay for role, rules in roles.items() if rules.decay is not None}
+        self.standings = Standings(self.roster, ratings, decay, teams, own_decay)
         self.members: dict[str, Member] = {}
         self.totals = Totals()
         self.match_mix: Counter[str] = Counter()

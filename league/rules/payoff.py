@@ -17,8 +17,9 @@ _VOID = -1  # both seats lost (each forfeited): says nothing of either
 
 class Payoff:
     """Wins, draws and losses by pair of indices. A pair's counts are multiplied by `decay` before
-    each of its games is added, so `games` tends to 1 / (1 - decay). Beside them the plain counts:
-    games by pair (`recorded`), and per competitor games, wins and draws (`totals`).
+    each of its games is added, so `games` tends to 1 / (1 - decay). A competitor may have a decay of
+    its own (`fade`): of two, the smaller holds for the pair. Beside them the plain counts: games by
+    pair (`recorded`), and per competitor games, wins and draws (`totals`).
 
     The counts are dense, so that a batch of results and a row of rates are a few array operations
     whatever the size of the league: 20 bytes for each pair of places, and places grow by half. Of
@@ -26,15 +27,14 @@ class Payoff:
     """
 
     def __init__(self, *, decay: float = 0.99, capacity: int = 64) -> None:
-        if not 0.0 < decay <= 1.0:
-            raise ValueError(f"payoff: decay is {decay}, expected above 0 and at most 1")
-        self.decay = decay
+        self.decay = _checked(decay)
         capacity = max(capacity, 1)
         # A loss is the mirrored win, so two matrices hold all three counts.
         self._wins = np.zeros((capacity, capacity), dtype=np.float64)
         self._draws = np.zeros((capacity, capacity), dtype=np.float64)
         self._recorded = np.zeros((capacity, capacity), dtype=np.int32)
         self._totals = np.zeros((capacity, 3), dtype=np.int64)  # games, wins, draws
+        self._own_decay: dict[int, float] = {}
 
     def reserve(self, size: int) -> None:
         """Make room for indices below `size`."""
@@ -46,6 +46,10 @@ class Payoff:
             _grown(counts, (wider, wider)) for counts in (self._wins, self._draws, self._recorded)
         )
         self._totals = _grown(self._totals, (wider, 3))
+
+    def fade(self, index: int, decay: float) -> None:
+        """From here on, games of this competitor fade by `decay`, if its opponent's do not fade faster."""
+        self._own_decay[index] = _checked(decay)
 
     def record(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> None:
         """Add G games in order: indices [G], [G] and home's Outcome [G] (a forfeit is a loss).
@@ -66,9 +70,10 @@ class Payoff:
         first = np.flatnonzero(np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])])
         games = np.diff(np.r_[first, len(low)])
         games_after = np.repeat(first + games, games) - np.arange(len(low)) - 1
-        weight = self.decay ** games_after.astype(np.float64)
         i, j = low[first], high[first]
-        faded = self.decay ** games.astype(np.float64)
+        decay = self._decay_of(i, j)
+        weight = np.repeat(decay, games) ** games_after.astype(np.float64)
+        faded = decay ** games.astype(np.float64)
         drawn_low = drawn[order]
         low_lost = ~low_won & ~drawn_low
         self._wins[i, j] = self._wins[i, j] * faded + np.add.reduceat(weight * low_won, first)
@@ -82,6 +87,16 @@ class Payoff:
         self._totals[:, 0] += np.bincount(everyone, minlength=size)
         self._totals[:, 1] += np.bincount(np.where(won, home, away)[~drawn], minlength=size)
         self._totals[:, 2] += np.bincount(everyone[np.r_[drawn, drawn]], minlength=size)
+
+    def _decay_of(self, i: Indices, j: Indices) -> Floats:
+        """Of each pair [n]."""
+        if not self._own_decay:
+            return np.full(len(i), self.decay)
+        decay = np.full(len(self._totals), np.inf)
+        for index, own in self._own_decay.items():
+            decay[index] = own
+        pair = np.minimum(decay[i], decay[j])
+        return np.where(np.isinf(pair), self.decay, pair)
 
     def wins(self, home: int, away: Indices) -> Floats:
         """Faded count of home's wins against each of `away` [n]."""
@@ -112,6 +127,12 @@ class Payoff:
             counts[index, :] = 0
             counts[:, index] = 0
         self._totals[index] = 0
+
+
+def _checked(decay: float) -> float:
+    if not 0.0 < decay <= 1.0:
+        raise ValueError(f"payoff: decay is {decay}, expected above 0 and at most 1")
+    return decay
 
 
 def _grown(counts: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[Any]:

@@ -48,6 +48,12 @@ class RoleSettings(BaseModel):
     freeze: FreezeSettings = Field(default=FreezeSettings(), description="When it becomes a snapshot")
     reset: ResetSettings = Field(default=ResetSettings(), description="What it becomes after that")
     keep: KeepSettings = Field(default=KeepSettings(), description="Which of its snapshots stay seated")
+    decay: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="How the games of its live players fade; none: as all others, by league.decay",
+    )
     learner: dict[str, Any] = Field(
         default_factory=dict, description="How its players learn, where that differs from section learner"
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,7 +41,7 @@ class Standings:
     """The fold. Whoever is admitted to the roster is announced here too, by `on_admit`.
 
     `teams` says which team each seat of the game belongs to, such as (0, 0, 1, 1); None: each seat
-    plays for itself.
+    plays for itself. `decay_of_role`: how games of live players of these roles fade, where that differs.
     """
 
     def __init__(
@@ -50,8 +50,10 @@ class Standings:
         settings: RatingSettings | None = None,
         decay: float = 0.99,
         teams: Sequence[int] | Indices | None = None,
+        decay_of_role: Mapping[Role, float] | None = None,
     ) -> None:
         self._roster = roster
+        self._decay_of_role = dict(decay_of_role or {})
         sizes = (
             (1, 1) if teams is None else tuple(np.bincount(np.unique(teams, return_inverse=True)[1]).tolist())
         )
@@ -99,6 +101,8 @@ class Standings:
             self._anchor = name
         if isinstance(competitor, Snapshot):
             self._widen(competitor)
+        elif isinstance(competitor, LivePlayer) and competitor.role in self._decay_of_role:
+            self.payoff.fade(expected, self._decay_of_role[competitor.role])
 
     def on_reset(self, player: str, target: str) -> None:
         """The player took the weights of snapshot `target`: its games are forgotten, its mu is the

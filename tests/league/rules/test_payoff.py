@@ -36,6 +36,19 @@ def test_a_batch_decays_as_game_after_game_does(decay):
         np.testing.assert_allclose(payoff.games(i, everyone), expected[i].sum(axis=1), rtol=1e-12)
 
 
+def test_a_competitor_may_fade_faster_than_the_rest():
+    payoff = Payoff(decay=1.0)
+    payoff.fade(0, 0.5)
+    payoff.fade(1, 0.25)
+    home, away = np.array([0, 1, 2] * 4), np.array([2, 0, 3] * 4)
+    payoff.record(home, away, np.full(12, WIN, np.int8))
+    payoff.record(home, away, np.full(12, WIN, np.int8))
+    assert payoff.games(0, np.array([2, 1, 3])).tolist() == pytest.approx(
+        [sum(0.5**i for i in range(8)), sum(0.25**i for i in range(8)), 0.0]
+    )
+    assert payoff.games(2, np.array([3]))[0] == 8.0
+
+
 def test_games_of_a_pair_tend_to_the_memory_of_the_decay():
     payoff = Payoff(decay=0.9)
     payoff.record(np.zeros(500, int), np.ones(500, int), np.full(500, WIN, np.int8))

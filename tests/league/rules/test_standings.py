@@ -355,3 +355,12 @@ def test_a_team_of_everyone_against_the_game_rates_nobody(roster, make):
     assert standings.record(make.games(("main-0", "x-0", WIN))) == []
     assert bits(standings) == before
     assert standings.win_rate(0, np.array([1]), 10.0)[0] == 0.5
+
+
+def test_the_games_of_a_role_may_fade_by_a_decay_of_its_own(roster, make):
+    standings = Standings(roster, decay=1.0, decay_of_role={MAIN_EXPLOITER: 0.5})
+    exploiter, main, bot = (roster.index(name) for name in ("x-0", "main-0", "random"))
+    for home, away in ((exploiter, bot), (main, bot)):
+        standings.payoff.record(np.full(3, home), np.full(3, away), np.full(3, WIN, np.int8))
+    assert standings.payoff.games(exploiter, np.array([bot])).tolist() == [1.75]
+    assert standings.payoff.games(main, np.array([bot])).tolist() == [3.0]
