@@ -24,8 +24,9 @@ class ReplayInfo:
     age_versions: float  # behind the newest weights whose experience the player added
 
     def metrics(self) -> dict[str, float]:
-        """By name, as they stand beside a learner's own."""
-        return {f"replay_{field.name}": float(getattr(self, field.name)) for field in fields(self)}
+        """By name, as they stand beside a learner's own; without the clock's, so that they repeat."""
+        names = (field.name for field in fields(self) if field.name != "age_seconds")
+        return {f"replay_{name}": float(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
