@@ -539,7 +539,7 @@ def test_help_names_every_command_and_loads_no_torch():
     code = "import sys; sys.modules['torch'] = None; from league.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in ("train", "ratings", "compare", "sql", "snapshots", "config", "envs"):
+    for command in ("train", "ratings", "compare", "sql", "rules", "snapshots", "config", "envs"):
         assert command in done.stdout
 
 
@@ -609,3 +609,23 @@ def test_a_snapshot_is_exported_to_a_folder_of_its_own(league_command, trained, 
         missing = league_command("snapshots", trained, *arguments)
         assert missing.returncode == 2
         assert "given, expected" in missing.stderr
+
+
+# ---------------------------------------------------------------- rules
+
+
+def test_other_rules_are_replayed_over_a_run_and_printed_side_by_side(league_command, trained):
+    told = league_command("rules", trained, "--preset", "fictitious", "--json")
+    assert (told.returncode, told.stderr) == (0, "")
+    found = json.loads(told.stdout)
+    assert (found["recorded"], found["preset"]) == ("alphastar_paper", "fictitious")
+    assert found["left_out"] == ["main_exploiter-0"]
+    window = [row for row in found["draws"] if row["match_type"] == "window"]
+    assert {row["player"] for row in window} == {"main-0", "main-1"}
+    assert all(row["preset"] > 0.9 and row["recorded"] == 0.0 for row in window)
+    assert {row["source"] for row in found["decisions"]} == {"recorded", "preset"}
+    table = league_command("rules", trained, "--preset", "fictitious")
+    assert "main_exploiter-0" in table.stdout
+    unknown = league_command("rules", trained, "--preset", "fictitous")
+    assert unknown.returncode == 2
+    assert "did you mean 'fictitious'?" in unknown.stderr
