@@ -231,11 +231,6 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
             raise ValueError(f"league.roles: bots: {error}") from None
     teams = int(settings.matchmaking.team_of_seat(num_seats)[-1]) + 1
     for role, rules in league.resolve().items():
-        if teams == 1 and rules.opponents.share("self_play") < 1.0:
-            raise ValueError(
-                f"league.roles.{role}: the game has one {'seat' if num_seats == 1 else 'team'}, so nobody "
-                "else can play; set league.preset to none"
-            )
         # Live mains must fill all teams but one wherever they are asked to. Snapshots may sit twice: they
         # multiply; a player that plays itself fills all seats.
         others = league.players[MAIN] - (role == MAIN)

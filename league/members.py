@@ -37,7 +37,7 @@ class Member:
     updates: int = 0
     frozen_at: int = 0  # env_steps
     reset_at: int = 0  # env_steps
-    stopped: str = ""  # why it learns no more
+    stopped: str = ""  # why it learns no more, until it gets other weights
 
 
 @dataclass(frozen=True, slots=True)

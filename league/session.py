@@ -272,6 +272,7 @@ class Session:
                 self.state.apply(remove)
                 self.learners.remove(remove.player)
                 self.log.forget(remove.player)
+                self._require_learning(remove.reason)
             case Retire() as retire:
                 self.archive.append_decisions([retire])
                 self.state.apply(retire)
@@ -299,9 +300,13 @@ class Session:
         stop = Stop(player=report.player, reason=message, evidence={"update": report.update})
         self.archive.append_decisions([stop])
         self.members[report.player].stopped = message
+        self._require_learning(message)
+
+    def _require_learning(self, reason: str) -> None:
+        """Without anybody who learns there is nothing to go on with: save everything, and say why."""
         if all(member.stopped for member in self.members.values()):
             self.end()
-            raise Failure(f"no player is left that learns. {message}")
+            raise Failure(f"no player is left that learns. {reason}")
 
     def _freeze(self, decisions: list[Decision]) -> None:
         """Store the player's weights as a snapshot and seat it; then reset the player, if that was decided.
@@ -342,7 +347,7 @@ class Session:
         self.learners.reset(member.player.player, tensors)
         self._report_updates()  # one row never mixes what was learned before and after
         self.log.forget(member.player.player)
-        member.reset_at = member.env_steps
+        member.reset_at, member.stopped = member.env_steps, ""  # other weights, another chance
         self._save_learner(member)
 
     def _save_learners(self) -> None:

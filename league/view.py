@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from typing import Protocol
 
 from rich import box
@@ -49,6 +49,21 @@ class Rates:
             (b - a) / seconds for a, b in zip(first[1:], last[1:], strict=True)
         )
         return env_steps, trained_steps, matches
+
+
+class Lately:
+    """What was played in the last seconds, beside what was played in all."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, Counter[str]]] = deque()
+
+    def mix(self, session: Session) -> Counter[str]:
+        """Matches by match type since the window began."""
+        now = time.monotonic()
+        self._seen.append((now, session.state.match_mix.copy()))
+        while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW_SECONDS:
+            self._seen.popleft()
+        return session.state.match_mix - self._seen[0][1]
 
 
 class News:
@@ -105,6 +120,7 @@ class LiveView:
 
     def __init__(self, console: Console) -> None:
         self._rates = Rates()
+        self._lately = Lately()
         self._drawn = -float("inf")
         self._news = News(console)
         self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
@@ -136,7 +152,9 @@ class LiveView:
         )
         left = Group(_leaderboard(session), _lessons(session))
         middle = Group(_learners(session), _decisions(session))
-        return Group(Panel(head), Columns([left, middle, _mix(session)], padding=(0, 2)))
+        return Group(
+            Panel(head), Columns([left, middle, _mix(session, self._lately.mix(session))], padding=(0, 2))
+        )
 
 
 def _clock(seconds: float) -> str:
@@ -166,7 +184,7 @@ def _leaderboard(session: Session) -> Table:
 
 
 def _learners(session: Session) -> Table:
-    table = _table("Learners", "player", "updates", "lag", "entropy", "value loss", "queue", "waits")
+    table = _table("Learners", "player", "updates", "lag", "entropy", "value", "queue", "waits")
     queues = session.learners.queues()
     for name, member in session.members.items():
         record, queue = session.log.newest.get(name), queues[name]
@@ -193,16 +211,16 @@ def _lessons(session: Session) -> Table:
     return table
 
 
-def _mix(session: Session) -> Table:
-    table = _table("Match mix", "match type", "share")
-    total = max(sum(session.state.match_mix.values()), 1)
+def _mix(session: Session, lately: Counter[str]) -> Table:
+    table = _table("Match mix", "match type", "share", "lately")
+    total, recent = max(session.state.match_mix.total(), 1), max(lately.total(), 1)
     for match_type, count in session.state.match_mix.most_common():
-        table.add_row(match_type, f"{count / total:.1%}")
+        table.add_row(match_type, f"{count / total:.1%}", f"{lately[match_type] / recent:.1%}")
     if session.last_rollout is not None:
         info = session.last_rollout.policy_map
         looked = max(info.hits + info.misses, 1)
         table.add_section()
-        table.add_row("snapshots in the league", f"{len(session.roster.snapshots())}")
+        table.add_row("snapshots seated", f"{len(session.roster.snapshots())}")
         table.add_row("mapped by a runner", f"{info.resident}")
-        table.add_row("found there when seated", f"{info.hits / looked:.1%}")
+        table.add_row("found when seated", f"{info.hits / looked:.1%}")
     return table

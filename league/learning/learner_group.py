@@ -14,7 +14,7 @@ from torch import Tensor
 
 from league.learning.aggregator import Gathering, concatenate_as_tree
 from league.learning.learner import LearnerSettings, LearnerState
-from league.learning.local_learners import LiveWeights, LocalLearnerGroup
+from league.learning.local_learners import Enrolled, LiveWeights, LocalLearnerGroup
 from league.learning.queues import Block, Queue, QueueInfo, Waiting
 from league.learning.shard_actors import Sent, ShardActors
 from league.learning.shard_learners import Counters, Learned, LearnerStopped, LearnReport
@@ -110,7 +110,7 @@ class _Pending(NamedTuple):
     weights: Any  # reference
 
 
-class RayLearnerGroup:
+class RayLearnerGroup(Enrolled):
     """Ray actors, each shard's in its bundle of one placement group. The driver sees references only.
 
     The queues are the actors' mailboxes, where calls wait with references to their experience; the
@@ -218,27 +218,9 @@ class RayLearnerGroup:
                 outcomes.append(outcome)
         return outcomes
 
-    def backlog(self, player: str) -> int:
-        return self._queues[player].depth
-
-    def full(self, player: str) -> bool:
-        return self._queues[player].full()
-
-    def queues(self) -> Mapping[str, QueueInfo]:
-        return {player: queue.info() for player, queue in self._queues.items()}
-
-    def plan(self) -> Sequence[Shard]:
-        return tuple(self._plan)
-
-    def players(self) -> tuple[str, ...]:
-        return tuple(self._queues)
-
     def nodes(self) -> list[list[str]]:
         """For each shard, the ids of the nodes of its actors: all the same."""
         return [shard.nodes() for shard in self._shards]
-
-    def live(self, player: str) -> LiveWeights:
-        return self._live[player]
 
     def state(self, player: str) -> LearnerState:
         shard = self._of(player)

@@ -24,7 +24,33 @@ class LiveWeights:
     handle: Any
 
 
-class LocalLearnerGroup:
+class Enrolled:
+    """What a group knows of its players, wherever they learn."""
+
+    _plan: list[Shard]
+    _queues: dict[str, Queue]
+    _live: dict[str, LiveWeights]
+
+    def backlog(self, player: str) -> int:
+        return self._queues[player].depth
+
+    def full(self, player: str) -> bool:
+        return self._queues[player].full()
+
+    def queues(self) -> Mapping[str, QueueInfo]:
+        return {player: queue.info() for player, queue in self._queues.items()}
+
+    def plan(self) -> Sequence[Shard]:
+        return tuple(self._plan)
+
+    def players(self) -> tuple[str, ...]:
+        return tuple(self._queues)
+
+    def live(self, player: str) -> LiveWeights:
+        return self._live[player]
+
+
+class LocalLearnerGroup(Enrolled):
     """All learners in this process, one update at a time: repeatable to the bit."""
 
     def __init__(
@@ -82,24 +108,6 @@ class LocalLearnerGroup:
             return False
         depths = [queue.depth for queue in self._queues.values() if not queue.stopped]
         return 0 in depths and max(depths) < self._bound
-
-    def backlog(self, player: str) -> int:
-        return self._queues[player].depth
-
-    def full(self, player: str) -> bool:
-        return self._queues[player].full()
-
-    def queues(self) -> Mapping[str, QueueInfo]:
-        return {player: queue.info() for player, queue in self._queues.items()}
-
-    def plan(self) -> Sequence[Shard]:
-        return tuple(self._plan)
-
-    def players(self) -> tuple[str, ...]:
-        return tuple(self._queues)
-
-    def live(self, player: str) -> LiveWeights:
-        return self._live[player]
 
     def state(self, player: str) -> LearnerState:
         self._release(player)

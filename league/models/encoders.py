@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import torch
@@ -35,14 +36,14 @@ def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Gener
         nn.init.zeros_(layer.bias)
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """Observations [n, *shape] of any dtype -> features [n, width]."""
 
     width: int
 
+    @abstractmethod
     def initialise(self, generator: torch.Generator) -> None:
         """Draw fresh weights in place."""
-        raise NotImplementedError
 
 
 class Dense(nn.Sequential, Encoder):

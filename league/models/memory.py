@@ -11,6 +11,7 @@ seat one step further; `unroll` takes whole sequences, and gives what `step` wou
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import torch
@@ -21,26 +22,26 @@ from league.models.encoders import ACTIVATIONS, BadNetwork, orthogonal
 from league.models.spec import PolicySettings
 
 
-class Memory(nn.Module):
+class Memory(nn.Module, ABC):
     """n, M: rows; T, B: steps, sequences."""
 
     memory_size: int  # floats per seat
     width: int  # of what it gives out
 
+    @abstractmethod
     def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Features [n, F], memory [n, memory_size] -> [n, width] and the memory after this step."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Features [M, F], memory [B, memory_size] -> [M, width] and the memory after each sequence.
 
         layout [T, B] int64: the row of each step; M where a sequence has ended.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def initialise(self, generator: torch.Generator) -> None:
         """Draw fresh weights in place."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

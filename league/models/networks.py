@@ -11,6 +11,7 @@ caller hands in and gets back, all zero when a match begins.
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +31,7 @@ INITIAL_LOG_STD = -0.5
 _TRUSTED: set[str] = set()
 
 
-class Network(nn.Module):
+class Network(nn.Module, ABC):
     """The base of all networks; a class of your own that remembers is derived from it.
 
     n, M: rows; S: `memory_size`; P: parameters of the action's distribution; T, B: steps, sequences.
@@ -43,27 +44,28 @@ class Network(nn.Module):
         super().__init__()
         self.normaliser = None
 
+    @abstractmethod
     def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """Act: [n, *shape], memory [n, S] -> parameters [n, P], memory [n, S]. The value is not computed.
 
         Without memory the second is whatever was given.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """[n, *shape] of the spec's dtype, memory [n, S] -> parameters [n, P], values [n]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Whole sequences: [M, *shape] -> parameters [M, P], values [M], memory [B, S] after each.
 
         layout: [T, B] int64, the row of each step, M where a sequence has ended; every row lies in it
         once, every sequence has a step. memory: [B, S] before each sequence's first step.
         """
-        raise NotImplementedError
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw fresh weights in place; the same generator state gives the same weights."""
+        """Draw fresh weights in place; the same generator state gives the same weights. A network of your
+        own may leave this out: then its constructor draws them (`CustomNetwork`)."""
         raise NotImplementedError
 
 

@@ -269,7 +269,7 @@ class Matchmaker:
                 seats = "1 seat" if num_seats == 1 else "1 team"
                 raise ValueError(
                     f"matchmaker: '{self._env}' has {seats}, but {role} draws opponents by "
-                    f"{' and '.join(others)}, expected self_play only"
+                    f"{' and '.join(others)}, expected self_play only; set league.preset to none"
                 )
 
 

@@ -208,7 +208,8 @@ def test_a_step_limit_among_the_games_options_is_sent_to_its_place():
 
 def test_a_game_for_one_is_played_alone_or_not_at_all(games):
     alone = {"env": {"id": f"{games}:Solitaire"}}
-    assert "the game has one seat, so nobody else can play; set league.preset to" in mistake(**alone)
+    assert "has 1 seat, but main draws opponents by" in (message := mistake(**alone))
+    assert "set league.preset to none" in message
     assert load({**alone, "league": {"preset": "none"}}).make_game().num_seats == 1
 
 

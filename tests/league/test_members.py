@@ -8,10 +8,11 @@ import league
 from league.config import load
 from league.learning.learner import Learner
 from league.rules.builder import LeagueBuilder
+from league.session import Session
 from storage.archive import open_reader
 from storage.blobs import map_tensors
 from storage.errors import Failure, Mistake
-from storage.records import MAIN, MAIN_EXPLOITER, Add, Remove, Retire, Role
+from storage.records import MAIN, MAIN_EXPLOITER, Add, Freeze, Remove, Reset, Retire, Role
 
 
 @pytest.fixture
@@ -121,6 +122,35 @@ def test_a_stopped_player_trains_again_when_the_run_is_resumed(poisoned, tmp_pat
     with analysis.open_run(run) as history:
         steps = history.sql("SELECT max(updates) AS n FROM updates WHERE player = 'main_exploiter-0'")
     assert steps["n"][0] > 3
+
+
+def test_a_stopped_player_that_gets_other_weights_learns_again(
+    poisoned, scripted, tmp_path, tiny, monkeypatch
+):
+    poisoned.add("main_exploiter-0")
+    stop = Session._stop
+    monkeypatch.setattr(Session, "_stop", lambda self, report: (poisoned.clear(), stop(self, report)))
+    name = "main_exploiter-0"
+    scripted += [
+        (6_000, Freeze(player=name, reason="test")),
+        (6_000, Reset(player=name, reason="test", target=f"{name}@0")),
+    ]
+    run = league.train(tiny(), tmp_path / "run")
+    with analysis.open_run(run) as history:
+        kinds = history.sql(f"SELECT kind FROM decisions WHERE player = '{name}' ORDER BY seq")[
+            "kind"
+        ].tolist()
+    assert kinds[:4] == ["freeze", "stop", "freeze", "reset"]
+    assert max(s.env_steps for s in open_reader(run).snapshots() if s.player == name) > 2_000
+
+
+def test_a_run_whose_last_player_is_removed_ends_with_everything_saved(scripted, tmp_path, tiny):
+    everybody = ("main-0", "main_exploiter-0", "league_exploiter-0")
+    scripted += [(3_000, Remove(player=name, reason="test")) for name in everybody]
+    with pytest.raises(Failure, match=r"no player is left that learns\. test"):
+        league.train(tiny(), tmp_path / "run")
+    with analysis.open_run(tmp_path / "run") as history:
+        assert len(history.sql("SELECT * FROM decisions WHERE kind = 'remove'")) == 3
 
 
 def test_a_run_without_a_learning_player_ends_with_everything_saved(poisoned, tmp_path, tiny):

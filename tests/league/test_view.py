@@ -9,7 +9,7 @@ from rich.console import Console
 from league.config import load
 from league.learning.learner import Learner
 from league.loop import train
-from league.view import LEADERBOARD_ROWS, LiveView, PlainView, Rates
+from league.view import LEADERBOARD_ROWS, Lately, LiveView, PlainView, Rates
 
 CONFIG = {
     "name": "shown",
@@ -113,7 +113,7 @@ def test_the_page_shows_each_learner_the_match_mix_decisions_and_who_learned_fro
         assert re.search(rf"{name} +{record.updates:,} +\d", page)
     total = sum(session.state.match_mix.values())
     for match_type, count in session.state.match_mix.items():
-        assert re.search(rf"{match_type} +{count / total:.1%}", page)
+        assert re.search(rf"{match_type} +{count / total:.1%} +[\d.]+%", page)
     newest = session.state.newest[0]
     assert re.search(rf"freeze {newest.snapshot_id} +{newest.reason}", page)
     assert len(session.state.news) == 8
@@ -154,6 +154,14 @@ def test_a_stopped_player_is_said_once_with_the_reason(tmp_path, monkeypatch):
     (line,) = [line for line in out.getvalue().splitlines() if "has stopped" in line]
     assert line.startswith("main_exploiter-0 has stopped. player main_exploiter-0, update 1: the loss is nan")
     assert "the batch is kept in" in line
+
+
+def test_the_mix_lately_is_what_was_played_since_the_window_began(wide):
+    session, _ = wide
+    lately = Lately()
+    assert lately.mix(session) == {}
+    session.state.match_mix["pfsp"] += 30
+    assert lately.mix(session) == {"pfsp": 30}
 
 
 def test_rates_are_differences_over_the_window(wide):
