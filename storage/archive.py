@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import difflib
 import json
-import os
 import secrets
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +24,7 @@ import yaml
 from storage import blobs, columns, learner_states
 from storage.blobs import Tensors
 from storage.database import Database
+from storage.disk import disk, make_folder, remove_tree, sync_folder, write_json, write_whole
 from storage.errors import NotARun, RunExists, StorageError, UnknownSnapshot
 from storage.layout import (
     CONFIG,
@@ -40,9 +39,6 @@ from storage.layout import (
     file_name,
     require_new,
     require_run,
-    sync_folder,
-    write_json,
-    write_whole,
 )
 from storage.ledger import Frame, Ledger, read_frames
 from storage.records import (
@@ -150,21 +146,21 @@ class Archive(ArchiveReader):
         run = Path(run)
         require_new(run)
         first = {"runs": columns.run_table(run_row, config_yaml, 1, time.time())}
-        run.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(run.parent)
         fresh = run.with_name(f".{run.name}.{secrets.token_hex(4)}.creating")
         try:
             for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
-                (fresh / folder).mkdir(parents=True)
+                make_folder(fresh / folder)
             write_whole(fresh / CONFIG, [config_yaml.encode()])
             with Ledger(fresh / LEDGER, _owner()) as ledger:
                 ledger.append(first)
             write_json(fresh / FORMAT, {"version": VERSION})
             try:
-                os.rename(fresh, run)
+                disk().rename(fresh, run)
             except OSError as error:
                 raise RunExists(f"{run} cannot be made: {error.strerror}") from None
         except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
+            remove_tree(fresh)
             raise
         sync_folder(run.parent)
         return cls.open(run)

@@ -19,8 +19,9 @@ import safetensors.torch
 import torch
 from blake3 import blake3
 
+from storage.disk import make_folder, sync_folder, write_whole
 from storage.errors import CorruptBlob
-from storage.layout import blob_path, sync_folder, write_whole
+from storage.layout import blob_path
 
 MAX_HEADER_BYTES = 16 * 2**20
 _DTYPES = {
@@ -49,9 +50,7 @@ def publish(objects: Path, tensors: Tensors) -> tuple[str, int]:
     data = encode(tensors)
     blob_hash = hash_of(data)
     path = blob_path(objects, blob_hash)
-    if not path.parent.is_dir():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        sync_folder(objects)
+    make_folder(path.parent)
     try:
         verify(path)
         sync_folder(path.parent)  # another writer may have renamed it an instant ago

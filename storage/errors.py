@@ -25,6 +25,10 @@ class RunLocked(StorageError, Mistake):
     """Another process is writing this run."""
 
 
+class DiskFailed(StorageError):
+    """A file could not be written, synced, renamed or removed: full, read-only or broken disk."""
+
+
 class CorruptLedger(StorageError):
     """A frame of the ledger is damaged in a place where a crash cannot have damaged it."""
 

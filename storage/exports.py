@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 from pathlib import Path
 from typing import Any
 
 from storage import blobs
 from storage.archive import ArchiveReader
+from storage.disk import disk, make_folder, remove_tree, sync_folder, write_json, write_whole
 from storage.errors import CorruptBlob, Mistake, StorageError
-from storage.layout import sync_folder, write_json, write_whole
 from storage.records import Snapshot
 
 MANIFEST, WEIGHTS = "manifest.json", "weights.safetensors"
@@ -36,14 +35,14 @@ def export_snapshot(reader: ArchiveReader, snapshot: Snapshot, folder: Path) -> 
     blobs.verify(source)
     fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.creating")
     try:
-        fresh.mkdir(parents=True)
+        make_folder(fresh)
         write_whole(fresh / WEIGHTS, [source.read_bytes()], mode=0o444)
         write_json(fresh / MANIFEST, reader.manifest(snapshot.snapshot_id))
-        fresh.rename(folder)
+        disk().rename(fresh, folder)
     except OSError as error:
         raise Mistake(f"{folder} cannot be made: {error.strerror}; choose another folder") from None
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        remove_tree(fresh)
     sync_folder(folder.parent)
 
 

@@ -1,14 +1,9 @@
-"""Where things lie in a run folder, and how a file gets there whole or not at all."""
+"""Where things lie in a run folder."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from storage.errors import NotARun, RunExists
@@ -46,38 +41,3 @@ def blob_path(objects: Path, blob_hash: str) -> Path:
 def file_name(name: str) -> str:
     """A file name for any competitor's id, different ids giving different names."""
     return quote(name, safe="@").replace(".", "%2E")
-
-
-def write_json(path: Path, value: Any) -> None:
-    """`value` as JSON at `path`, atomically."""
-    write_whole(path, [json.dumps(value, indent=1).encode()])
-
-
-def write_whole(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
-    """The bytes of `parts` at `path`, replacing what was there: after a crash the old or the new.
-
-    Written beside it, synced, renamed, folder synced; returns once it is durable.
-    """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    try:
-        with open(temporary, "xb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-            os.fchmod(file.fileno(), mode)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable: a synced file without a synced name can be lost."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -6,6 +6,7 @@ crash leaves the old or the new pair.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping
@@ -14,8 +15,9 @@ from typing import Any
 
 from storage import blobs
 from storage.blobs import Tensors
+from storage.disk import disk, make_folder, write_json, write_whole
 from storage.errors import CorruptBlob
-from storage.layout import REFUSED, file_name, write_json, write_whole
+from storage.layout import REFUSED, file_name
 
 
 def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
@@ -30,7 +32,8 @@ def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -
     write_whole(path, [data])
     write_json(head, {"file": path.name, "hash": blobs.hash_of(data), "meta": dict(meta)})
     for old, _ in stale:
-        old.unlink()
+        with contextlib.suppress(OSError):  # one too many costs only room; the next save tries again
+            disk().unlink(old)
 
 
 def load(folder: Path, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -48,7 +51,7 @@ def load(folder: Path, player: str) -> tuple[dict[str, Any], dict[str, Any]] | N
 
 def save_refused(folder: Path, player: str, update: int, tensors: Tensors) -> Path:
     """Keep the batch that an update was refused for; returns its safetensors file."""
-    (folder / REFUSED).mkdir(exist_ok=True)
+    make_folder(folder / REFUSED)
     path = folder / REFUSED / f"{file_name(player)}.{update}.safetensors"
     write_whole(path, [blobs.encode(tensors)])
     return path

@@ -33,8 +33,8 @@ from typing import BinaryIO
 import pyarrow as pa
 from blake3 import blake3
 
+from storage.disk import disk, sync_folder, write_whole
 from storage.errors import CorruptLedger, RunLocked, StorageError
-from storage.layout import sync_folder
 
 MAGIC = b"LGFRAME1"
 _HEAD = struct.Struct("<8sQQ16s")
@@ -44,8 +44,6 @@ _HEAD_BYTES = _HEAD.size + _DIGEST_BYTES
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 _LOCK = "LOCK"
 LOCK_WAIT_SECONDS = 1.0  # a reader that only looks whether a writer is there holds the lock for an instant
-
-_sync_data = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +96,19 @@ class Ledger:
         here = [place for place in self._places[-1:] if place.path == path]
         self._end = here[0].offset + here[0].size if here else 0
         self._path = path
-        self._file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._file = disk().open(path, os.O_RDWR)
         if os.fstat(self._file).st_size > self._end:
             torn = os.pread(self._file, os.fstat(self._file).st_size - self._end, self._end)
-            path.with_name(f"{path.name}.torn-{self._end}").write_bytes(torn)
-            os.ftruncate(self._file, self._end)
-            os.fsync(self._file)
-            sync_folder(self.folder)
+            write_whole(path.with_name(f"{path.name}.torn-{self._end}"), [torn])
+            disk().truncate(self._file, self._end)
+            disk().sync(self._file)
 
     def _start_segment(self, number: int) -> None:
         if self._file >= 0:
-            os.close(self._file)
+            disk().close(self._file)
             self._file = -1
         self._path = self.folder / f"{number:08d}.journal"
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        self._file = disk().open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         self._end = 0
         sync_folder(self.folder)
 
@@ -153,8 +150,8 @@ class Ledger:
                 self._start_segment(int(self._path.stem) + 1)
             written = 0
             while written < len(frame):
-                written += os.pwrite(self._file, memoryview(frame)[written:], self._end + written)
-            _sync_data(self._file)
+                written += disk().pwrite(self._file, memoryview(frame)[written:], self._end + written)
+            disk().sync_data(self._file)
         except OSError as error:
             self._failed = True
             raise StorageError(f"{self._path}: writing frame {sequence} failed: {error}") from error
@@ -186,7 +183,7 @@ class Ledger:
     def close(self) -> None:
         """Let the next writer in. Whatever was acknowledged is on disk already."""
         if self._file >= 0:
-            os.close(self._file)
+            disk().close(self._file)
             self._file = -1
         self._unlock.close()
 

@@ -1,0 +1,202 @@
+"""Disk: every change that storage makes to files goes through here.
+
+So there is one place to look at when asking what survives a crash, and one to replace in a test by a
+disk that fills up, fails at the k-th call or loses its power. DuckDB writes its file by itself; that
+file is an index, which is rebuilt when it is lost.
+
+    disk().pwrite(handle, data, offset)     the calls themselves, as os has them
+    with whole(path) as file: ...           a file that is there whole or not at all, durable behind the block
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from storage.errors import DiskFailed
+
+_fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
+
+
+class Disk:
+    """The calls that change files. All raise OSError."""
+
+    def open(self, path: Path, flags: int, mode: int = 0o644) -> int:
+        """A handle, closed on exec."""
+        return os.open(path, flags | os.O_CLOEXEC, mode)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def pwrite(self, handle: int, data: bytes | memoryview, offset: int) -> int:
+        """Bytes written, which may be fewer than given."""
+        return os.pwrite(handle, data, offset)
+
+    def truncate(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
+
+    def sync(self, handle: int) -> None:
+        """Make the file's bytes and attributes durable, but not its name."""
+        os.fsync(handle)
+
+    def sync_data(self, handle: int) -> None:
+        """Make the file's bytes and size durable."""
+        _fdatasync(handle)
+
+    def sync_folder(self, folder: Path) -> None:
+        """Make the names in `folder` durable: a synced file without a synced name can be lost."""
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def chmod(self, handle: int, mode: int) -> None:
+        os.fchmod(handle, mode)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Files replace files; a folder replaces only an empty one."""
+        os.rename(source, target)
+
+    def unlink(self, path: Path) -> None:
+        os.unlink(path)
+
+    def mkdir(self, path: Path) -> None:
+        os.mkdir(path)
+
+    def rmdir(self, path: Path) -> None:
+        os.rmdir(path)
+
+
+_current = Disk()
+
+
+def disk() -> Disk:
+    """The disk in use."""
+    return _current
+
+
+@contextlib.contextmanager
+def using(other: Disk) -> Iterator[None]:
+    """Let this process write through `other`: for tests of what a disk can do to us."""
+    global _current
+    before, _current = _current, other
+    try:
+        yield
+    finally:
+        _current = before
+
+
+class Growing:
+    """A file that is written from its beginning to its end; what libraries that write files ask for."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._end = 0
+        self.closed = False
+
+    def write(self, data: bytes | memoryview) -> int:
+        """All of `data`. Raises OSError."""
+        view = memoryview(data).cast("B")
+        written = 0
+        while written < len(view):
+            written += disk().pwrite(self._handle, view[written:], self._end + written)
+        self._end += written
+        return written
+
+    def tell(self) -> int:
+        return self._end
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def close(self) -> None:
+        """The handle stays with who opened it."""
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+
+@contextlib.contextmanager
+def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
+    """A file at `path`, replacing what was there: after a crash the old or the new, never a part.
+
+    Written beside it, synced, renamed, folder synced; durable when the block is left. An error leaves
+    what was there. Raises DiskFailed.
+    """
+    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
+    try:
+        handle = disk().open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        try:
+            yield Growing(handle)
+            disk().sync(handle)
+            disk().chmod(handle, mode)
+        finally:
+            disk().close(handle)
+        disk().rename(temporary, path)
+        disk().sync_folder(path.parent)
+    except OSError as error:
+        _forget(temporary)
+        raise DiskFailed(f"{path}: cannot be written: {error.strerror or error}") from error
+    except BaseException:
+        _forget(temporary)
+        raise
+
+
+def write_whole(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
+    """The bytes of `parts` at `path`, as `whole` writes them."""
+    with whole(path, mode) as file:
+        for part in parts:
+            file.write(part)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """`value` as JSON at `path`, as `whole` writes it."""
+    write_whole(path, [json.dumps(value, indent=1).encode()])
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable. Raises DiskFailed."""
+    try:
+        disk().sync_folder(folder)
+    except OSError as error:
+        raise DiskFailed(f"{folder}: cannot be synced: {error.strerror or error}") from error
+
+
+def make_folder(folder: Path) -> None:
+    """`folder` and its parents, their names durable; nothing when it is there. Raises DiskFailed."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        with contextlib.suppress(FileExistsError):  # somebody else was faster
+            disk().mkdir(folder)
+        disk().sync_folder(folder.parent)
+    except OSError as error:
+        raise DiskFailed(f"{folder}: cannot be made: {error.strerror or error}") from error
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove `folder` and all in it, as far as that goes: for what never became visible."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        with contextlib.suppress(OSError):
+            (disk().rmdir if path.is_dir() and not path.is_symlink() else disk().unlink)(path)
+    with contextlib.suppress(OSError):
+        disk().rmdir(folder)
+
+
+def _forget(temporary: Path) -> None:
+    with contextlib.suppress(OSError):  # what failed before may fail again; `gc` finds what stays
+        disk().unlink(temporary)
