@@ -11,6 +11,7 @@ file is an index, which is rebuilt when it is lost.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -149,7 +150,7 @@ def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
         disk().sync_folder(path.parent)
     except OSError as error:
         _forget(temporary)
-        raise DiskFailed(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise failed(path, "written", error) from error
     except BaseException:
         _forget(temporary)
         raise
@@ -167,17 +168,24 @@ def write_json(path: Path, value: Any) -> None:
     write_whole(path, [json.dumps(value, indent=1).encode()])
 
 
+def failed(path: Path, what: str, error: OSError) -> DiskFailed:
+    """What to tell when `path` could not be `what`: written, synced, ..."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    remedy = "; make room, then go on: what was acknowledged is safe" if full else ""
+    return DiskFailed(f"{path}: cannot be {what}: {error.strerror or error}{remedy}")
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable. Raises DiskFailed."""
     try:
         disk().sync_folder(folder)
     except OSError as error:
-        raise DiskFailed(f"{folder}: cannot be synced: {error.strerror or error}") from error
+        raise failed(folder, "synced", error) from error
 
 
 def make_folder(folder: Path) -> None:
     """`folder` and its parents, their names durable; nothing when it is there. Raises DiskFailed."""
-    if folder.is_dir():
+    if os.path.isdir(folder):  # Path.is_dir raises for names that are too long
         return
     make_folder(folder.parent)
     try:
@@ -185,14 +193,16 @@ def make_folder(folder: Path) -> None:
             disk().mkdir(folder)
         disk().sync_folder(folder.parent)
     except OSError as error:
-        raise DiskFailed(f"{folder}: cannot be made: {error.strerror or error}") from error
+        raise failed(folder, "made", error) from error
 
 
 def remove_tree(folder: Path) -> None:
     """Remove `folder` and all in it, as far as that goes: for what never became visible."""
-    for path in sorted(folder.rglob("*"), reverse=True):
-        with contextlib.suppress(OSError):
-            (disk().rmdir if path.is_dir() and not path.is_symlink() else disk().unlink)(path)
+    for parent, folders, files in os.walk(folder, topdown=False):
+        for remove, names in ((disk().unlink, files), (disk().rmdir, folders)):
+            for name in names:
+                with contextlib.suppress(OSError):
+                    remove(Path(parent, name))
     with contextlib.suppress(OSError):
         disk().rmdir(folder)
 
