@@ -34,6 +34,7 @@ from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger import read_frames
 from storage.records import (
+    IMPORTED,
     Bot,
     Competitor,
     Decision,
@@ -231,7 +232,7 @@ class _Fold:
         if isinstance(competitor, Snapshot):
             self._clocks.known(competitor.player, competitor.env_steps, competitor.updates)
             self._clocks.frozen_at.setdefault(competitor.player, competitor.env_steps)
-            if competitor.role not in self._roles:
+            if competitor.role not in self._roles and competitor.role != IMPORTED:
                 self._roster.retire(competitor.snapshot_id)
         elif isinstance(competitor, LivePlayer) and competitor.role not in self._roles:
             self._roster.remove(competitor.player)

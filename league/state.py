@@ -94,12 +94,14 @@ class State:
         self.members[player.player] = Member(player, share=share, matches_asked=level * share)
 
     def _seat(self, snapshot: Snapshot) -> None:
-        member = self.members[snapshot.player]
+        """An imported snapshot is nobody's: an opponent of unknown strength, which no member comes from."""
+        member = self.members.get(snapshot.player)
         self.roster.admit(snapshot)
-        self.standings.on_admit(snapshot, parent=snapshot.player)
-        member.initial = member.initial or snapshot.snapshot_id
-        member.parent = snapshot.snapshot_id
-        member.frozen_at = snapshot.env_steps
+        self.standings.on_admit(snapshot, parent=None if member is None else snapshot.player)
+        if member is not None:
+            member.initial = member.initial or snapshot.snapshot_id
+            member.parent = snapshot.snapshot_id
+            member.frozen_at = snapshot.env_steps
         self.newest.appendleft(snapshot)
 
     def _count(self, results: ResultBatch) -> None:

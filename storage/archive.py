@@ -9,7 +9,6 @@ Readers that may come while a run trains take `open_reader`, which needs no lock
 
 from __future__ import annotations
 
-import difflib
 import json
 import secrets
 import sys
@@ -19,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import yaml
 
-from storage import blobs, columns, learner_states
+from storage import blobs, columns, learner_states, manifests
 from storage.blobs import Tensors
-from storage.database import Database
+from storage.compaction import Compaction
+from storage.database import Database, Progress
 from storage.disk import disk, make_folder, remove_tree, sync_folder, write_json, write_whole
-from storage.errors import NotARun, RunExists, StorageError, UnknownSnapshot
+from storage.errors import NotARun, RunExists, StorageError
 from storage.layout import (
     CONFIG,
     FORMAT,
@@ -35,14 +34,14 @@ from storage.layout import (
     MANIFESTS,
     OBJECTS,
     VERSION,
-    blob_path,
-    file_name,
     require_new,
     require_run,
 )
-from storage.ledger import Frame, Ledger, read_frames
+from storage.ledger import Frame, Ledger
+from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,
+    CacheRecord,
     Competitor,
     Decision,
     Freeze,
@@ -54,93 +53,35 @@ from storage.records import (
     UpdateRecord,
 )
 
-_SEATED = ("players", "competitors", "snapshots")
+__all__ = ["Archive", "ArchiveReader", "open_reader"]
+
 _NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's counter `seq`
-
-
-def open_reader(run: str | Path) -> ArchiveReader:
-    """The run's snapshots as they are now, whether or not it trains. Raises NotARun."""
-    run = Path(run)
-    require_run(run)
-    found: list[Competitor] = []
-    for frame in read_frames(run / LEDGER, tables=_SEATED):
-        found += columns.competitors_of(frame.tables)
-    return ArchiveReader(run, found)
-
-
-class ArchiveReader:
-    """A run's competitors and where their policies lie."""
-
-    def __init__(self, run: Path, competitors: list[Competitor]) -> None:
-        self.run = run
-        self._competitors = {competitor.competitor: competitor for competitor in competitors}
-
-    def config(self) -> dict[str, Any]:
-        """The resolved settings the run was begun with."""
-        return yaml.safe_load((self.run / CONFIG).read_text())
-
-    def snapshots(self) -> list[Snapshot]:
-        """In the order of freezing."""
-        return [c for c in self._competitors.values() if isinstance(c, Snapshot)]
-
-    def players(self) -> list[LivePlayer]:
-        """In the order of joining."""
-        return [c for c in self._competitors.values() if isinstance(c, LivePlayer)]
-
-    def bots(self) -> list[Bot]:
-        """In the order of joining."""
-        return [c for c in self._competitors.values() if isinstance(c, Bot)]
-
-    def resolve(self, prefix: str) -> Snapshot:
-        """The snapshot of that id, or the only one whose id begins so. Raises UnknownSnapshot."""
-        by_id = {snapshot.snapshot_id: snapshot for snapshot in self.snapshots()}
-        if prefix in by_id:
-            return by_id[prefix]
-        fitting = [snapshot_id for snapshot_id in by_id if snapshot_id.startswith(prefix)]
-        if len(fitting) == 1:
-            return by_id[fitting[0]]
-        if fitting:
-            some = ", ".join(fitting[:8]) + (", ..." if len(fitting) > 8 else "")
-            raise UnknownSnapshot(f"{self.run}: '{prefix}' fits {len(fitting)} snapshots: {some}")
-        near = ", ".join(difflib.get_close_matches(prefix, by_id, n=3, cutoff=0.3)) or "none"
-        raise UnknownSnapshot(f"{self.run}: no snapshot '{prefix}'; nearest: {near}")
-
-    def blob_path(self, snapshot: Snapshot) -> Path:
-        """The file with its weights."""
-        return blob_path(self.run / OBJECTS, snapshot.blob_hash)
-
-    def manifest(self, snapshot_id: str) -> dict[str, Any]:
-        """What is needed to use the snapshot: spec, tensors, hashes, parents. Raises StorageError."""
-        path = self._manifest_path(snapshot_id)
-        try:
-            return json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise StorageError(f"{path}: the manifest of '{snapshot_id}' cannot be read: {error}") from None
-
-    def _manifest_path(self, snapshot_id: str) -> Path:
-        return self.run / MANIFESTS / f"{file_name(snapshot_id)}.json"
 
 
 class Archive(ArchiveReader):
     """The one writer of a run; made by `create` or `open`, closed by `close` or `with`."""
 
-    def __init__(self, run: Path, ledger: Ledger) -> None:
-        seated: list[Competitor] = []
-        for frame in ledger.frames(tables=_SEATED):
-            seated += columns.competitors_of(frame.tables)
-        super().__init__(run, seated)
+    def __init__(self, run: Path, ledger: Ledger, progress: Progress | None = None) -> None:
+        super().__init__(run, read_competitors(run))
         self._ledger = ledger
         numbered = ledger.last_with(_NUMBERED)
         last_seq = 0
         if numbered is not None:
             last_seq = max(table["seq"][-1].as_py() for table in numbered.tables.values())
         self._next_seq = last_seq + 1
-        self._database = Database.open(run / INDEX, ledger)
+        self._database = Database.open(run / INDEX, ledger, progress)
         (last,) = self._database.connection.execute("SELECT max(match_id) FROM matches").fetchall()
         self._last_match_id = -1 if last[0] is None else int(last[0])
+        self._compaction = Compaction(ledger)
 
     @classmethod
-    def create(cls, run: str | Path, config_yaml: str, run_row: Mapping[str, Any]) -> Archive:
+    def create(
+        cls,
+        run: str | Path,
+        config_yaml: str,
+        run_row: Mapping[str, Any],
+        progress: Progress | None = None,
+    ) -> Archive:
         """A new run at `run`: absent or an empty folder until now, else RunExists. It appears there
         whole, or not at all. `run_row`: name, env and seed."""
         run = Path(run)
@@ -163,18 +104,19 @@ class Archive(ArchiveReader):
             remove_tree(fresh)
             raise
         sync_folder(run.parent)
-        return cls.open(run)
+        return cls.open(run, progress)
 
     @classmethod
-    def open(cls, run: str | Path) -> Archive:
-        """The run at `run`, to go on writing. Raises NotARun, RunLocked, CorruptLedger."""
+    def open(cls, run: str | Path, progress: Progress | None = None) -> Archive:
+        """The run at `run`, to go on writing; `progress` is told of an index that is built anew.
+        Raises NotARun, RunLocked, CorruptLedger."""
         run = Path(run)
         require_run(run)
         if not (run / LEDGER).is_dir():
             raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
         ledger = Ledger(run / LEDGER, _owner())
         try:
-            return cls(run, ledger)
+            return cls(run, ledger, progress)
         except BaseException:
             ledger.close()
             raise
@@ -214,14 +156,15 @@ class Archive(ArchiveReader):
         evidence: Mapping[str, float] | None = None,
         decisions: Sequence[Decision] = (),
     ) -> Snapshot:
-        """Store `tensors` (copied) as the snapshot `<player>@<env_steps>`, durable on return.
+        """Store `tensors` (copied) as the snapshot `<player>@<env_steps>`, durable on return. Where an
+        imported snapshot came by that id, a number follows it.
 
         `spec` (JSON) is what a policy is built from; `evidence` goes into the manifest (None: that of
         the Freeze in `decisions`). `decisions`, the Freeze that led here and what follows from it, are
         recorded in one frame with the snapshot: after a crash all of them, or none.
         Raises StorageError when the id is taken or the parent unknown; nothing is recorded then.
         """
-        snapshot_id = f"{player}@{env_steps}"
+        snapshot_id = self._own_id(player, env_steps)
         self._require_free(snapshot_id)
         if parent_id is not None and not isinstance(self._competitors.get(parent_id), Snapshot):
             raise StorageError(f"{self.run}: parent '{parent_id}' of '{snapshot_id}' is no snapshot here")
@@ -242,18 +185,26 @@ class Archive(ArchiveReader):
         )
         if evidence is None:
             evidence = next((d.evidence for d in decisions if isinstance(d, Freeze)), {})
-        manifest = {name: getattr(snapshot, name) for name in Snapshot.__slots__} | {
+        fields = {
             "evidence": json.loads(columns.numbers_to_json(evidence)),
             "spec": dict(spec),
             "tensors": blobs.describe(tensors),
         }
-        write_json(self._manifest_path(snapshot_id), manifest)
+        self._write_manifest(snapshot, fields)
         tables = columns.competitor_tables(snapshot, created_at)
         if decisions:
             tables["decisions"] = columns.decision_table(decisions, self._next_seq, created_at, snapshot_id)
         self._append(tables, numbers=len(decisions))
         self._competitors[snapshot_id] = snapshot
         return snapshot
+
+    def add_imported(self, snapshot: Snapshot, fields: Mapping[str, Any]) -> None:
+        """Remember a snapshot whose blob was received already; `fields` go into its manifest beside its
+        own. Raises StorageError when the id is taken."""
+        self._require_free(snapshot.snapshot_id)
+        self._write_manifest(snapshot, fields)
+        self._append(columns.competitor_tables(snapshot, snapshot.created_at), numbers=0)
+        self._competitors[snapshot.snapshot_id] = snapshot
 
     def append_results(self, results: ResultBatch, changes: Sequence[RatingChange]) -> int:
         """Record M results and the ratings after them as one batch; durable on return. An empty batch
@@ -271,7 +222,9 @@ class Archive(ArchiveReader):
         """Record ratings that follow from no result: those of newcomers."""
         if not changes:
             return self._ledger.last_sequence
-        return self._append({"ratings": columns.rating_table(changes, self._next_seq - 1)}, numbers=0)
+        batch = self._ledger.last_sequence + 1
+        table = columns.rating_table(changes, self._next_seq - 1, batch)
+        return self._append({"ratings": table}, numbers=0)
 
     def append_decisions(self, decisions: Sequence[Decision]) -> int:
         """Record decisions that make no snapshot; those that do go with it, by `add_snapshot`."""
@@ -287,6 +240,13 @@ class Archive(ArchiveReader):
         table = columns.update_table(records, self._next_seq, time.time())
         return self._append({"updates": table}, numbers=len(records))
 
+    def append_caches(self, records: Sequence[CacheRecord]) -> int:
+        """Record what the caches of this run's processes did so far."""
+        if not records:
+            return self._ledger.last_sequence
+        table = columns.cache_table(records, self._next_seq - 1, time.time())
+        return self._append({"caches": table}, numbers=0)
+
     def flush(self) -> None:
         """Bring the index up to date. Facts need no flush."""
         self._database.flush()
@@ -294,6 +254,7 @@ class Archive(ArchiveReader):
     def close(self) -> None:
         """Let go of the run."""
         try:
+            self._compaction.close()
             self._database.close()
         finally:
             self._ledger.close()
@@ -314,6 +275,19 @@ class Archive(ArchiveReader):
         self._competitors[competitor.competitor] = competitor
         return sequence
 
+    def _own_id(self, player: str, env_steps: int) -> str:
+        """The id of a player's snapshot. Ids are never parsed, so what an import took is no loss."""
+        plain = wanted = f"{player}@{env_steps}"
+        number = 1
+        while isinstance(holder := self.find(wanted), Snapshot) and holder.player != player:
+            number += 1
+            wanted = f"{plain}-{number}"
+        return wanted
+
+    def _write_manifest(self, snapshot: Snapshot, fields: Mapping[str, Any]) -> None:
+        manifest = {name: getattr(snapshot, name) for name in Snapshot.__slots__} | dict(fields)
+        write_whole(self.manifest_path(snapshot.snapshot_id), [manifests.seal(manifest)])
+
     def _require_free(self, name: str) -> None:
         if name in self._competitors:
             kind = type(self._competitors[name]).__name__
@@ -324,14 +298,19 @@ class Archive(ArchiveReader):
         sequence = self._ledger.append(tables, batch_id)
         self._next_seq += numbers
         self._database.ingest(Frame(sequence, batch_id, tables))
+        self._compaction.look()
         return sequence
+
+    def ledger_extent(self) -> list[tuple[Path, int]]:
+        """Every file that a copy of the ledger needs, in order, with its acknowledged bytes."""
+        return self._ledger.extent()
 
     # ------------------------------------------------------------------ remembering
 
     def history(self) -> Iterator[Competitor | Decision | ResultBatch]:
         """Every fact that a league is a fold of, in the order of recording; a snapshot comes before the
         decisions recorded with it, so that a Reset finds its target."""
-        for frame in self._ledger.frames(tables=(*_SEATED, "decisions", "matches", "seats")):
+        for frame in self._ledger.frames(tables=(*SEATED, "decisions", "matches", "seats")):
             yield from columns.competitors_of(frame.tables)
             if "decisions" in frame.tables:
                 yield from (decision for _, decision in columns.decisions_of(frame.tables["decisions"]))

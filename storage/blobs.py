@@ -6,24 +6,31 @@ cache. The mapping is private copy-on-write: whoever writes to a tensor changes 
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import math
 import mmap
+import os
+import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import safetensors.torch
 import torch
 from blake3 import blake3
 
-from storage.disk import make_folder, sync_folder, write_whole
+from storage.disk import make_folder, sync_folder, whole, write_whole
 from storage.errors import CorruptBlob
 from storage.layout import blob_path
 
-MAX_HEADER_BYTES = 16 * 2**20
+MAX_HEADER_BYTES = 4 * 2**20  # of JSON, which takes twenty times the memory
+MAX_AXES = 64
+_AS_IT_LIES = os.O_NOFOLLOW | os.O_NONBLOCK
+_PIECE_BYTES = 2**20
 _DTYPES = {
     "F64": torch.float64,
     "F32": torch.float32,
@@ -38,6 +45,8 @@ _DTYPES = {
 }
 
 Tensors = Mapping[str, torch.Tensor | np.ndarray]
+Table = dict[str, dict[str, Any]]
+"""tensor -> {"dtype", "shape"}, as a manifest lists them"""
 
 
 def publish(objects: Path, tensors: Tensors) -> tuple[str, int]:
@@ -51,6 +60,7 @@ def publish(objects: Path, tensors: Tensors) -> tuple[str, int]:
     blob_hash = hash_of(data)
     path = blob_path(objects, blob_hash)
     make_folder(path.parent)
+    sync_folder(objects)  # who made the folder may have died before its name was durable
     try:
         verify(path)
         sync_folder(path.parent)  # another writer may have renamed it an instant ago
@@ -76,12 +86,44 @@ def hash_of(data: bytes) -> str:
     return blake3(data).hexdigest()
 
 
-def describe(tensors: Tensors) -> dict[str, dict[str, Any]]:
-    """name -> {"dtype", "shape"}, as a manifest lists them."""
+def receive(objects: Path, source: Path, blob_hash: str, size: int, tensors: Table) -> Table:
+    """Store the blob at `source`, somebody else's file, under `objects`, durably, if it is what it is
+    said to be: a plain file of `size` bytes that hash to `blob_hash` and hold `tensors`.
+
+    What is checked is what is stored: the file is read once, piece by piece, and may change meanwhile.
+    Returns the table as the file has it. Raises CorruptBlob; nothing is stored then.
+    """
+    with _plain_file(source) as file:
+        found = os.fstat(file.fileno()).st_size
+        if found != size:
+            raise CorruptBlob(f"{source}: {found} bytes, its manifest says {size}; get it again")
+        head = _head(file)
+        held = _table(_header(source, head, size))
+        if held != tensors:
+            raise CorruptBlob(f"{source}: its tensors are not those of its manifest; get it again")
+        path, digest = blob_path(objects, blob_hash), blake3()
+        make_folder(path.parent)
+        sync_folder(objects)  # as in `publish`
+        with whole(path, mode=0o444) as copy:
+            for piece in itertools.chain([head], _pieces(file, size - len(head))):
+                digest.update(piece)
+                copy.write(piece)
+            _compare(source, digest.hexdigest(), blob_hash)
+    return held
+
+
+def describe(tensors: Tensors) -> Table:
+    """The table of `tensors`."""
     return {
-        name: {"dtype": str(value.dtype).removeprefix("torch."), "shape": list(value.shape)}
+        name: {"dtype": _dtype_name(value.dtype), "shape": list(value.shape)}
         for name, value in sorted(tensors.items())
     }
+
+
+def table(path: Path) -> Table:
+    """The table of a blob's tensors; reads its header only. Raises CorruptBlob."""
+    with _plain_file(path) as file:
+        return _table(_header(path, _head(file), os.fstat(file.fileno()).st_size))
 
 
 def verify(path: Path, blob_hash: str | None = None) -> None:
@@ -107,7 +149,7 @@ def map_tensors(path: Path, *, verify: bool, blob_hash: str | None = None) -> di
     if verify:
         _compare(path, blake3(mapped).hexdigest(), blob_hash)
     tensors = {}
-    for name, (dtype, shape, start) in _header(path, mapped).items():
+    for name, (dtype, shape, start) in _header(path, mapped, len(mapped)).items():
         count = math.prod(shape)
         flat = torch.frombuffer(mapped, dtype=dtype, count=count, offset=start) if count else torch.empty(0)
         tensors[name] = flat.to(dtype).reshape(shape)
@@ -120,8 +162,47 @@ def _compare(path: Path, found: str, blob_hash: str | None) -> None:
         raise CorruptBlob(f"{path}: its bytes hash to {found}, expected {expected}; restore it from a copy")
 
 
-def _header(path: Path, data: mmap.mmap) -> dict[str, tuple[torch.dtype, tuple[int, ...], int]]:
-    """name -> (dtype, shape, offset in the file), every range checked against the file's size.
+@contextlib.contextmanager
+def _plain_file(path: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading; no link is followed and no pipe waited for. Raises CorruptBlob."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AS_IT_LIES)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise CorruptBlob(f"{path}: no plain file, expected safetensors")
+            yield file
+    except OSError as error:
+        raise CorruptBlob(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def _head(file: BinaryIO) -> bytes:
+    """What a blob begins with: the size of its header, and the header as far as it may go."""
+    size = file.read(8)
+    return size + file.read(min(int.from_bytes(size, "little"), MAX_HEADER_BYTES))
+
+
+def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The next `size` bytes of a file, fewer where it ends before."""
+    while size > 0 and (piece := file.read(min(size, _PIECE_BYTES))):
+        size -= len(piece)
+        yield piece
+
+
+def _table(header: Mapping[str, tuple[torch.dtype, tuple[int, ...], int]]) -> Table:
+    return {
+        name: {"dtype": _dtype_name(dtype), "shape": list(shape)}
+        for name, (dtype, shape, _) in sorted(header.items())
+    }
+
+
+def _dtype_name(dtype: torch.dtype | np.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _header(
+    path: Path, data: mmap.mmap | bytes, size: int
+) -> dict[str, tuple[torch.dtype, tuple[int, ...], int]]:
+    """name -> (dtype, shape, offset in the file), every range checked against the file's `size`;
+    `data` is the file, or at least what `_head` reads of it.
 
     Format: https://huggingface.co/docs/safetensors, "Format": u64 header size, JSON, then the data,
     which the tensors cover without holes.
@@ -129,16 +210,20 @@ def _header(path: Path, data: mmap.mmap) -> dict[str, tuple[torch.dtype, tuple[i
     try:
         (header_bytes,) = struct.unpack_from("<Q", data)
         base = 8 + header_bytes
-        if header_bytes > MAX_HEADER_BYTES or base > len(data):
-            raise ValueError(f"header of {header_bytes} bytes in a file of {len(data)}")
+        if header_bytes > MAX_HEADER_BYTES or base > min(size, len(data)):
+            raise ValueError(f"header of {header_bytes} bytes in a file of {size}")
         fields = json.loads(data[8:base], object_pairs_hook=_unique)
         fields.pop("__metadata__", None)
         tensors, ranges = {}, []
         for name, entry in fields.items():
             dtype, shape, (begin, end) = _DTYPES[entry["dtype"]], entry["shape"], entry["data_offsets"]
-            if not all(type(n) is int and n >= 0 for n in [*shape, begin, end]):
+            if len(shape) > MAX_AXES or not all(
+                type(n) is int and 0 <= n < 2**63 for n in [*shape, begin, end]
+            ):
                 raise ValueError(f"'{name}': shape {shape}, offsets {begin} to {end}")
-            if end - begin != math.prod(shape) * dtype.itemsize or base + end > len(data):
+            if math.prod(n for n in shape if n) >= 2**63:  # without the zeros: strides have no zeros either
+                raise ValueError(f"'{name}': shape {shape}, more than can be counted")
+            if end - begin != math.prod(shape) * dtype.itemsize or base + end > size:
                 raise ValueError(f"'{name}': {shape} of {entry['dtype']} at {begin} to {end}")
             tensors[name] = (dtype, tuple(shape), base + begin)
             ranges.append((begin, end))
@@ -147,10 +232,12 @@ def _header(path: Path, data: mmap.mmap) -> dict[str, tuple[torch.dtype, tuple[i
             if begin != at:
                 raise ValueError(f"data {at} to {begin} is claimed by no tensor or by two")
             at = end
-        if base + at != len(data):
-            raise ValueError(f"{len(data) - base - at} bytes behind the last tensor")
+        if base + at != size:
+            raise ValueError(f"{size - base - at} bytes behind the last tensor")
     except (ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError) as error:
-        raise CorruptBlob(f"{path}: no safetensors: {type(error).__name__}: {error}") from None
+        reason = f"{type(error).__name__}: {error}"
+        reason = reason if len(reason) <= 300 else f"{reason[:300]}..."  # it may quote a stranger's header
+        raise CorruptBlob(f"{path}: no safetensors: {reason}") from None
     return tensors
 
 

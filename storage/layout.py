@@ -11,7 +11,9 @@ from storage.errors import NotARun, RunExists
 VERSION = 1
 FORMAT, CONFIG, INDEX = "FORMAT", "config.yaml", "league.duckdb"
 LEDGER, OBJECTS, MANIFESTS, LEARNERS = "ledger", "objects", "manifests", "learners"
+PINS = "pins"  # blobs that are kept though no manifest names them
 REFUSED = "refused"  # in LEARNERS
+ORIGIN = "REMOTE"  # in a mirror: where it came from
 
 
 def require_run(run: Path) -> None:
@@ -28,7 +30,11 @@ def require_run(run: Path) -> None:
 
 def require_new(run: Path) -> None:
     """Raise RunExists unless `run` is absent or an empty folder."""
-    if run.exists() and (not run.is_dir() or any(run.iterdir())):
+    try:
+        taken = run.exists() and (not run.is_dir() or any(run.iterdir()))
+    except OSError as error:
+        raise RunExists(f"{run} cannot be looked into: {error.strerror}; choose another folder") from None
+    if taken:
         remedy = "give --resume to go on with it, or" if (run / FORMAT).exists() else "it is no run:"
         raise RunExists(f"{run} exists; {remedy} choose another folder")
 
@@ -41,3 +47,11 @@ def blob_path(objects: Path, blob_hash: str) -> Path:
 def file_name(name: str) -> str:
     """A file name for any competitor's id, different ids giving different names."""
     return quote(name, safe="@").replace(".", "%2E")
+
+
+def origin(run: Path) -> str | None:
+    """The URL of the remote that the mirror `run` was brought from; None for a run's own folder."""
+    try:
+        return str(json.loads((run / ORIGIN).read_text())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

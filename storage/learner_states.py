@@ -16,17 +16,23 @@ from typing import Any
 from storage import blobs
 from storage.blobs import Tensors
 from storage.disk import disk, make_folder, write_json, write_whole
-from storage.errors import CorruptBlob
+from storage.errors import CorruptBlob, DiskFailed
 from storage.layout import REFUSED, file_name
+
+_TENSORS = re.compile(r".+\.\d+\.safetensors")
 
 
 def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
-    """Remember a learner's state: `tensors` and `meta` (JSON) as one."""
+    """Remember a learner's state: `tensors` and `meta` (JSON) as one. Raises DiskFailed; the state
+    saved before is then still there."""
     name = file_name(player)
     head = folder / f"{name}.json"
     data = blobs.encode(tensors)
     mine = re.compile(re.escape(name) + r"\.(\d+)\.safetensors")
-    stale = [(path, m) for path in folder.iterdir() if (m := mine.fullmatch(path.name))]
+    try:
+        stale = [(path, m) for path in folder.iterdir() if (m := mine.fullmatch(path.name))]
+    except OSError as error:
+        raise DiskFailed(f"{folder}: cannot be read: {error.strerror or error}") from error
     number = 1 + max((int(m[1]) for _, m in stale), default=0)
     path = head.with_name(f"{name}.{number}.safetensors")
     write_whole(path, [data])
@@ -39,14 +45,18 @@ def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -
 def load(folder: Path, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """(tensors, meta) as saved last, verified; None before the first save. Raises CorruptBlob."""
     head = folder / f"{file_name(player)}.json"
-    try:
-        saved = json.loads(head.read_text())
-        path = head.with_name(saved["file"])
-        return blobs.map_tensors(path, verify=True, blob_hash=saved["hash"]), saved["meta"]
-    except FileNotFoundError:
+    if not head.exists():
         return None
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptBlob(f"{head}: the state of '{player}' cannot be read: {error}") from None
+    path, blob_hash, meta = _read_head(head)
+    return blobs.map_tensors(path, verify=True, blob_hash=blob_hash), meta
+
+
+def superseded(folder: Path) -> list[Path]:
+    """The tensors that no head names: of older states, and of saves that a crash cut short. A save under
+    way has some too: to be removed only by who holds the run's lock. Raises CorruptBlob."""
+    named = {_read_head(head)[0] for head in folder.glob("*.json")}
+    found = [path for path in folder.iterdir() if _TENSORS.fullmatch(path.name) and path not in named]
+    return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
 def save_refused(folder: Path, player: str, update: int, tensors: Tensors) -> Path:
@@ -55,3 +65,14 @@ def save_refused(folder: Path, player: str, update: int, tensors: Tensors) -> Pa
     path = folder / REFUSED / f"{file_name(player)}.{update}.safetensors"
     write_whole(path, [blobs.encode(tensors)])
     return path
+
+
+def _read_head(head: Path) -> tuple[Path, str, dict[str, Any]]:
+    """(tensors file, its hash, meta)"""
+    try:
+        saved = json.loads(head.read_text())
+        return head.with_name(saved["file"]), saved["hash"], saved["meta"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptBlob(
+            f"{head}: the state of a learner cannot be read: {error}; restore it from a copy"
+        ) from None

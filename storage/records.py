@@ -23,6 +23,7 @@ Role = NewType("Role", str)
 MAIN = Role("main")
 MAIN_EXPLOITER = Role("main_exploiter")
 LEAGUE_EXPLOITER = Role("league_exploiter")
+IMPORTED = Role("imported")  # of snapshots that came from another run or person
 
 
 class Purpose(StrEnum):
@@ -269,3 +270,16 @@ class UpdateRecord:
     env_steps: int  # decisions this player has been trained on so far
     lag: float  # updates between the weights that acted and those that learned
     metrics: Mapping[str, float]  # policy_loss, value_loss, entropy, gradient_norm, ...
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRecord:
+    """What one tier of a node's caches did since its runners began, and what it holds now."""
+
+    node: str
+    tier: str  # device, mapped, disk, remote
+    hits: int
+    misses: int
+    resident: int
+    bytes: int
+    evictions: Mapping[str, int]  # by cause

@@ -114,11 +114,13 @@ class Standings:
         self.ratings.restart(index, float(self.ratings.mu[self._roster.index(target)]))
 
     def _widen(self, snapshot: Snapshot) -> None:
-        """`updates` of a player only ever grow; a snapshot of weights from elsewhere has none of its own."""
+        """`updates` of a player only ever grow; a snapshot of weights from elsewhere has none of its own.
+        An imported snapshot is its own player, and never drifts."""
         player = snapshot.player
         updates = snapshot.updates - self._updates.get(player, 0)
         self._updates[player] = max(snapshot.updates, self._updates.get(player, 0))
-        if updates > 0 and player in self._roster and self._roster.index(player) < len(self.ratings):
+        learns = player in self._roster and isinstance(self._roster[player], LivePlayer)
+        if updates > 0 and learns and self._roster.index(player) < len(self.ratings):
             self.ratings.widen(self._roster.index(player), updates)
 
     def record(self, results: ResultBatch) -> list[RatingChange]:

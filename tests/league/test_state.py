@@ -7,6 +7,7 @@ from league.rules.presets import LeagueSettings
 from league.rules.rating import RatingSettings
 from league.state import State
 from storage.records import (
+    IMPORTED,
     MAIN,
     MAIN_EXPLOITER,
     Add,
@@ -23,6 +24,8 @@ from storage.records import (
     Retire,
     Snapshot,
 )
+
+FRIEND = Snapshot("main-0@5", "main-0@5", IMPORTED, 5, 9000, None, "hash", 1, "mlp", 0.0, "imported")
 
 
 def snapshot(player, role, env_steps):
@@ -128,3 +131,33 @@ def test_a_retired_snapshot_is_seated_no_more(fold):
 def test_results_give_the_ratings_that_changed(fold):
     changes = fold().apply(results("main-0", "main_exploiter-0@0", first_id=16))
     assert sorted(change.competitor for change in changes) == ["main-0", "main_exploiter-0@0"]
+
+
+def test_an_imported_snapshot_is_seated_with_a_fresh_rating_and_touches_nobody(fold):
+    before, state = fold(), fold([*FACTS, FRIEND])
+    assert state.members == before.members
+    assert state.totals == before.totals
+    rows = state.standings.leaderboard()
+    assert [row for row in rows if row.competitor != "main-0@5"] == before.standings.leaderboard()
+    fresh = state.standings.rating("main-0@5")
+    assert (fresh.mu, fresh.games) == (RatingSettings().mu, 0)
+    assert fresh.sigma == pytest.approx(RatingSettings().sigma)
+    assert state.standings.anchor == before.standings.anchor
+    assert state.newest[0] == FRIEND
+    assert [state.roster.id(i) for i in state.roster.snapshots_of("main-0")] == ["main-0@0"]
+    assert "main-0@5" in [state.roster.id(i) for i in state.roster.snapshots()]
+
+
+def test_an_imported_snapshot_is_rated_by_its_games_and_may_be_retired(fold):
+    state = fold([*FACTS, FRIEND, results("main-0", "main-0@5", first_id=16)])
+    rating = state.standings.rating("main-0@5")
+    assert (rating.games, rating.mu < RatingSettings().mu) == (8, True)
+    state.apply(Retire(player="main-0@5", reason="test", target="main-0@5"))
+    assert state.roster.is_retired("main-0@5")
+
+
+def test_a_player_frozen_behind_an_import_still_comes_from_its_own(fold):
+    own = Snapshot("main-0@5-2", "main-0", MAIN, 5, 1, "main-0@0", "hash", 1, "mlp", 0.0, "due")
+    state = fold([*FACTS, FRIEND, own, Freeze(player="main-0", reason="due")])
+    assert (state.members["main-0"].parent, state.members["main-0"].frozen_at) == ("main-0@5-2", 5)
+    assert state.news[0] == ("freeze main-0@5-2", "due")

@@ -1,5 +1,7 @@
+import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,13 +14,22 @@ import torch
 import storage
 from storage.archive import Archive, open_reader
 from storage.blobs import map_tensors, verify
-from storage.errors import CorruptBlob, NotARun, RunExists, RunLocked, StorageError, UnknownSnapshot
+from storage.disk import Disk, using
+from storage.errors import (
+    CorruptBlob,
+    DiskFailed,
+    NotARun,
+    RunExists,
+    RunLocked,
+    StorageError,
+)
 from storage.ledger import read_frames
 from storage.records import (
     MAIN,
     MAIN_EXPLOITER,
     Add,
     Bot,
+    CacheRecord,
     Freeze,
     LivePlayer,
     MatchBatch,
@@ -166,6 +177,28 @@ def test_a_newcomers_rating_stands_on_the_leaderboard_before_its_first_game(run,
     assert [tuple(row.values()) for row in found] == [("main-0", 30.0), ("main-0@0", 29.0)]
 
 
+def test_ratings_and_caches_stand_behind_the_last_numbered_row(run, make_results):
+    caches = [
+        CacheRecord("here", "mapped", 5, 2, 1, 800, {"count": 1, "bytes": 0}),
+        CacheRecord("here", "disk", 2, 0, 2, 900, {}),
+    ]
+    with Archive.open(run) as archive:
+        archive.append_results(make_results(5), [RatingChange("main-0", 30.0, 1.0, 5)])
+        newcomer = archive.append_ratings([RatingChange("main-0@0", 30.0, 8.0, 0)])
+        last = archive.append_caches(caches)
+        assert archive.append_caches([]) == last
+        assert archive.next_seq == 6
+    frames = list(read_frames(run / "ledger", tables=("ratings", "caches")))
+    assert [frame.tables["ratings"]["seq"].to_pylist() for frame in frames[:2]] == [[5], [5]]
+    assert frames[1].tables["ratings"]["batch"].to_pylist() == [newcomer]
+    rows = frames[-1].tables["caches"].to_pylist()
+    assert [(row["seq"], row["tier"], row["hits"], row["bytes"]) for row in rows] == [
+        (5, "mapped", 5, 800),
+        (5, "disk", 2, 900),
+    ]
+    assert json.loads(rows[0]["evictions"]) == {"count": 1, "bytes": 0}
+
+
 def test_every_session_leaves_its_settings(run, make_results):
     with Archive.open(run) as archive:
         archive.append_results(make_results(5), [])
@@ -238,6 +271,86 @@ def test_a_manifest_that_a_crash_left_without_its_row_is_overwritten(run, weight
         assert archive.manifest("main-0@50")["env_steps"] == 50
 
 
+@pytest.fixture
+def full():
+    """A disk on which nothing can be written to files of some kind; counts what it refused."""
+
+    class Full(Disk):
+        def __init__(self, *kinds):
+            self.kinds, self.names, self.refused = kinds, {}, 0
+
+        def open(self, path, flags, mode=0o644):
+            handle = super().open(path, flags, mode)
+            self.names[handle] = str(path)
+            return handle
+
+        def pwrite(self, handle, data, offset):
+            if any(kind in self.names.get(handle, "journal") for kind in self.kinds):
+                self.refused += 1
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().pwrite(handle, data, offset)
+
+    return Full
+
+
+@pytest.mark.parametrize("kind", ["objects", "manifests"])
+def test_a_snapshot_that_found_no_room_is_not_there_and_can_be_stored_later(run, weights, full, kind):
+    with Archive.open(run) as archive:
+        frames = len(list(read_frames(run / "ledger")))
+        disk = full(kind)
+        with using(disk), pytest.raises(DiskFailed, match=rf"{kind}.*: cannot be written: No space left"):
+            archive.add_snapshot("main-0", MAIN, 9, 1, "main-0@0", {"w": np.ones(9)}, SPEC, "mlp", "due")
+        assert disk.refused == 1
+        assert len(list(read_frames(run / "ledger"))) == frames
+        assert [s.snapshot_id for s in archive.snapshots()] == ["main-0@0"]
+        stored = archive.add_snapshot("main-0", MAIN, 9, 1, "main-0@0", {"w": np.ones(9)}, SPEC, "mlp", "due")
+        verify(archive.blob_path(stored))
+    assert [s.snapshot_id for s in open_reader(run).snapshots()] == ["main-0@0", "main-0@9"]
+    assert not list(run.rglob(".*.tmp"))
+
+
+def test_after_a_failed_write_of_the_ledger_everything_is_refused_until_the_run_is_opened_again(
+    run, weights, full, make_results
+):
+    player = LivePlayer("late", MAIN)
+    with Archive.open(run) as archive:
+        with using(full("journal")), pytest.raises(StorageError, match="No space left on device"):
+            archive.add_player(player)
+        for append in (
+            lambda: archive.add_player(player),
+            lambda: archive.add_snapshot("main-0", MAIN, 9, 1, "main-0@0", weights, SPEC, "mlp", "due"),
+            lambda: archive.append_results(make_results(3), []),
+            lambda: archive.append_updates([UpdateRecord("main-0", 1, 1, 0.0, {})]),
+        ):
+            with pytest.raises(StorageError, match="failed to write before; open the run again"):
+                append()
+        assert archive.players() == [LivePlayer("main-0", MAIN)]
+    with Archive.open(run) as archive:
+        archive.add_player(player)
+        assert archive.append_results(make_results(3), [])
+        assert archive.players() == [LivePlayer("main-0", MAIN), player]
+
+
+def test_a_learner_state_that_found_no_room_leaves_the_one_before(run, full):
+    with Archive.open(run) as archive:
+        archive.save_learner("main-0", {"w": torch.ones(3)}, {"updates": 1})
+        with using(full("learners")), pytest.raises(DiskFailed, match=r"learners.*No space left on device"):
+            archive.save_learner("main-0", {"w": torch.ones(3)}, {"updates": 2})
+        assert archive.load_learner("main-0")[1] == {"updates": 1}
+        shutil.rmtree(run / "learners")
+        with pytest.raises(DiskFailed, match="learners: cannot be read: No such file"):
+            archive.save_learner("main-0", {"w": torch.ones(3)}, {"updates": 3})
+
+
+def test_who_copies_the_run_is_told_which_files_and_how_much_of_them(run, make_results):
+    with Archive.open(run) as archive:
+        before = archive.ledger_extent()[-1]
+        archive.append_results(make_results(3), [])
+        path, size = archive.ledger_extent()[-1]
+        assert path.parent == run / "ledger"
+        assert path.stat().st_size == size > before[1]
+
+
 def test_odd_names_stay_inside_their_folders(run, weights):
     name = "../../odd name/.x"
     with Archive.open(run) as archive:
@@ -248,29 +361,6 @@ def test_odd_names_stay_inside_their_folders(run, weights):
         assert archive.load_learner(name)[1] == {"n": 1}
     assert len(list((run / "manifests").iterdir())) == 2
     assert len(list((run / "learners").iterdir())) == 2
-
-
-def test_a_unique_prefix_names_a_snapshot_and_others_are_explained(run, weights):
-    with Archive.open(run) as archive:
-        for env_steps in (100, 150, 200):
-            archive.add_snapshot("main-0", MAIN, env_steps, 1, "main-0@0", weights, SPEC, "mlp", "due")
-    reader = open_reader(run)
-    assert reader.resolve("main-0@2").snapshot_id == "main-0@200"
-    assert reader.resolve("main-0@0").snapshot_id == "main-0@0"
-    with pytest.raises(UnknownSnapshot, match="'main-0@1' fits 2 snapshots: main-0@100, main-0@150"):
-        reader.resolve("main-0@1")
-    with pytest.raises(UnknownSnapshot, match="no snapshot 'mian-0@200'; nearest: main-0@200"):
-        reader.resolve("mian-0@200")
-
-
-def test_a_reader_works_while_the_run_is_written(run, weights):
-    with Archive.open(run) as archive:
-        archive.add_snapshot("main-0", MAIN, 5, 1, "main-0@0", weights, SPEC, "mlp", "due")
-        reader = open_reader(run)
-        assert [s.snapshot_id for s in reader.snapshots()] == ["main-0@0", "main-0@5"]
-        assert reader.players() == [LivePlayer("main-0", MAIN)]
-        assert reader.bots() == [Bot("random")]
-        assert reader.config() == {"env": {"id": "connect_four"}}
 
 
 def test_a_run_is_made_once_and_opened_by_one(run):
@@ -292,6 +382,20 @@ def test_creating_refuses_foreign_folders_and_leaves_no_remains(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["empty", "mine"]
     with pytest.raises(NotARun):
         Archive.open(tmp_path / "mine")
+    with pytest.raises(RunExists, match="cannot be looked into: File name too long; choose another"):
+        Archive.create(tmp_path / ("x" * 300), "", ROW)
+
+
+def test_an_index_that_is_built_anew_tells_how_far_it_is(run, make_results):
+    with Archive.open(run) as archive:
+        archive.append_results(make_results(5), [])
+    (run / "league.duckdb").unlink()
+    told = []
+    Archive.open(run, lambda *args: told.append(args)).close()
+    assert told[-1][1] == told[-1][2] > 0
+    told.clear()
+    Archive.open(run, lambda *args: told.append(args)).close()
+    assert told == []
 
 
 def test_learner_states_come_back_and_only_the_last_is_kept(run):

@@ -3,6 +3,7 @@ import mmap
 import os
 import stat
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage.blobs import map_tensors, publish, verify
+from storage.blobs import describe, map_tensors, publish, receive, table, verify
+from storage.disk import Disk, using
 from storage.errors import CorruptBlob
 from storage.layout import blob_path
 
@@ -163,6 +165,9 @@ def test_whatever_the_header_says_no_tensor_reaches_outside_its_file(blob, data)
         (b'{"a":{"dtype":"C64","shape":[1],"data_offsets":[0,8]}}', "KeyError"),
         (b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}', "4 bytes behind"),
         (b'{"a":1,"a":2}', "given twice"),
+        (b'{"a":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,0]}}', "more than can be"),
+        (b'{"a":{"dtype":"F32","shape":[' + b"1," * 99 + b'1],"data_offsets":[0,4]}}', "shape"),
+        (b'{"a":{"dtype":"F32","shape":[' + b"9" * 4000 + b'],"data_offsets":[0,4]}}', "shape .*\\.\\.\\.$"),
         (b"[1]", "no safetensors"),
         (b"[" * 100_000, "no safetensors"),
     ],
@@ -186,6 +191,70 @@ def test_truncated_and_missing_files_are_refused(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(CorruptBlob):
         map_tensors(path, verify=False)
+
+
+@pytest.fixture
+def offered(blob, tmp_path):
+    """What somebody says of a blob: where it is, its hash, its bytes, its tensors."""
+    return {
+        "objects": tmp_path / "mine",
+        "source": blob,
+        "blob_hash": blob.stem,
+        "size": blob.stat().st_size,
+        "tensors": table(blob),
+    }
+
+
+def test_a_blob_that_is_what_it_is_said_to_be_is_received(offered):
+    assert receive(**offered) == {
+        "a": {"dtype": "int64", "shape": [2]},
+        "b": {"dtype": "float32", "shape": [3, 4]},
+    }
+    path = blob_path(offered["objects"], offered["blob_hash"])
+    verify(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o444
+    assert receive(**offered)  # again
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": 3}, "bytes, its manifest says 3"),
+        ({"blob_hash": "0" * 64}, "its bytes hash to"),
+        ({"tensors": {}}, "its tensors are not those of its manifest"),
+        ({"source": Path("nowhere")}, "cannot be read: No such file"),
+        ({"source": Path("/dev/zero")}, "no plain file"),
+    ],
+)
+def test_a_blob_that_is_not_what_it_is_said_to_be_leaves_nothing(offered, changes, message):
+    with pytest.raises(CorruptBlob, match=message):
+        receive(**offered | changes)
+    assert not [path for path in offered["objects"].rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize("change", [lambda file: file.truncate(200), lambda file: file.write(b"\1")])
+def test_a_blob_that_is_changed_while_it_is_received_is_refused(offered, change):
+    class Changing(Disk):
+        def open(self, path, flags, mode=0o644):
+            offered["source"].chmod(0o644)
+            with offered["source"].open("r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                change(file)
+            return super().open(path, flags, mode)
+
+    large = {"w": torch.arange(2_000_000.0)}
+    blob_hash, size = publish(offered["objects"].parent, large)
+    source = blob_path(offered["objects"].parent, blob_hash)
+    offered |= {"source": source, "blob_hash": blob_hash, "size": size, "tensors": table(source)}
+    with using(Changing()), pytest.raises(CorruptBlob, match="its bytes hash to"):
+        receive(**offered)
+    assert not [path for path in offered["objects"].rglob("*") if path.is_file()]
+
+
+def test_the_table_of_a_blob_is_read_off_its_header(blob, tmp_path):
+    assert table(blob) == describe(map_tensors(blob, verify=True))
+    with pytest.raises(CorruptBlob, match="cannot be read: Is a directory"):
+        table(tmp_path)
 
 
 def test_blobs_carry_no_metadata(blob):

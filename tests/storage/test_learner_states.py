@@ -25,7 +25,7 @@ def test_a_damaged_state_is_refused(tmp_path):
     with pytest.raises(CorruptBlob):
         learner_states.load(tmp_path, "main-0")
     (tmp_path / "main-0.json").write_text("{")
-    with pytest.raises(CorruptBlob, match="the state of 'main-0' cannot be read"):
+    with pytest.raises(CorruptBlob, match=r"main-0\.json: the state of a learner cannot be read"):
         learner_states.load(tmp_path, "main-0")
 
 
@@ -34,3 +34,18 @@ def test_a_refused_batch_is_kept_beside_the_states(tmp_path):
     assert path.parent.parent == tmp_path
     assert "7" in path.name
     assert map_tensors(path, verify=False)["reward"].isnan().all()
+
+
+def test_tensors_that_no_head_names_are_superseded(tmp_path):
+    for n in (1, 2):
+        learner_states.save(tmp_path, "main-0", {"w": torch.zeros(3)}, {"updates": n})
+    assert learner_states.superseded(tmp_path) == []
+    (tmp_path / "main-0.1.safetensors").write_bytes(b"older")
+    (tmp_path / "late.1.safetensors").write_bytes(b"its head was never written")
+    (tmp_path / "notes.safetensors").write_bytes(b"mine")
+    (tmp_path / "main-0.7.safetensors").symlink_to("notes.safetensors")
+    names = [path.name for path in learner_states.superseded(tmp_path)]
+    assert names == ["late.1.safetensors", "main-0.1.safetensors"]
+    (tmp_path / "main-0.json").write_text("[]")
+    with pytest.raises(CorruptBlob, match=r"main-0\.json"):
+        learner_states.superseded(tmp_path)

@@ -1,0 +1,102 @@
+"""What can be read of a run at any time: its competitors, and where their policies lie."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from storage import columns, manifests
+from storage.errors import NotARun, UnknownSnapshot
+from storage.layout import CONFIG, LEDGER, MANIFESTS, OBJECTS, blob_path, file_name, origin, require_run
+from storage.ledger import read_tables
+from storage.records import Bot, Competitor, LivePlayer, Snapshot
+
+SEATED = ("players", "competitors", "snapshots")
+"""The tables that say who is in a run."""
+
+
+def open_reader(run: str | Path) -> ArchiveReader:
+    """The run's competitors as they are now, whether or not it trains. Raises NotARun, CorruptLedger."""
+    run = Path(run)
+    require_run(run)
+    return ArchiveReader(run, read_competitors(run))
+
+
+def read_competitors(run: Path) -> list[Competitor]:
+    """Everyone that the ledger in `run` seats, each kind in the order of joining. Raises CorruptLedger."""
+    return columns.competitors_of(read_tables(run / LEDGER, SEATED))
+
+
+class ArchiveReader:
+    """A run's competitors and where their policies lie."""
+
+    def __init__(self, run: Path, competitors: Iterable[Competitor]) -> None:
+        self.run = run
+        self._competitors = {competitor.competitor: competitor for competitor in competitors}
+
+    def config(self) -> dict[str, Any]:
+        """The resolved settings the run was begun with. Raises NotARun."""
+        path = self.run / CONFIG
+        try:
+            return yaml.safe_load(path.read_text())
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            reason = " ".join(str(error).split())
+            raise NotARun(
+                f"{path}: the run's settings cannot be read: {reason}; restore it from a copy"
+            ) from None
+
+    def env(self) -> dict[str, Any]:
+        """The game that the run plays: `id` and `options`. Raises NotARun."""
+        env = (self.config() or {}).get("env") or {}
+        return {"id": env.get("id"), "options": env.get("options") or {}}
+
+    def remote(self) -> str | None:
+        """The object store with a copy of everything, by its address; None when there is none."""
+        came_from = origin(self.run)
+        return came_from or ((self.config() or {}).get("storage") or {}).get("remote")
+
+    def snapshots(self) -> list[Snapshot]:
+        """In the order of freezing."""
+        return [c for c in self._competitors.values() if isinstance(c, Snapshot)]
+
+    def players(self) -> list[LivePlayer]:
+        """In the order of joining."""
+        return [c for c in self._competitors.values() if isinstance(c, LivePlayer)]
+
+    def bots(self) -> list[Bot]:
+        """In the order of joining."""
+        return [c for c in self._competitors.values() if isinstance(c, Bot)]
+
+    def find(self, competitor: str) -> Competitor | None:
+        """Who goes by that very id; None when nobody does."""
+        return self._competitors.get(competitor)
+
+    def resolve(self, prefix: str) -> Snapshot:
+        """The snapshot of that id, or the only one whose id begins so. Raises UnknownSnapshot."""
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in self.snapshots()}
+        if prefix in by_id:
+            return by_id[prefix]
+        fitting = [snapshot_id for snapshot_id in by_id if snapshot_id.startswith(prefix)]
+        if len(fitting) == 1:
+            return by_id[fitting[0]]
+        if fitting:
+            some = ", ".join(fitting[:8]) + (", ..." if len(fitting) > 8 else "")
+            raise UnknownSnapshot(f"{self.run}: '{prefix}' fits {len(fitting)} snapshots: {some}")
+        near = ", ".join(difflib.get_close_matches(prefix, by_id, n=3, cutoff=0.3)) or "none"
+        raise UnknownSnapshot(f"{self.run}: no snapshot '{prefix}'; nearest: {near}")
+
+    def blob_path(self, snapshot: Snapshot) -> Path:
+        """The file with its weights."""
+        return blob_path(self.run / OBJECTS, snapshot.blob_hash)
+
+    def manifest_path(self, snapshot_id: str) -> Path:
+        """The file with its manifest."""
+        return self.run / MANIFESTS / f"{file_name(snapshot_id)}.json"
+
+    def manifest(self, snapshot_id: str) -> dict[str, Any]:
+        """What is needed to use the snapshot: spec, tensors, hashes, parents. Raises CorruptManifest."""
+        return manifests.read(self.manifest_path(snapshot_id))
