@@ -7,6 +7,7 @@ import ctypes
 import importlib.util
 import logging
 import os
+import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -46,7 +47,8 @@ def available_cpus() -> int:
 
 
 def prepare_process(threads: int) -> None:
-    """Make this process fit to play or learn: torch threads, and memory that is kept for the next step.
+    """Make this process fit to play or learn: torch threads, memory that is kept for the next step, and
+    as many open files as the system allows (a mapped snapshot takes two).
 
     By default glibc returns large arrays to the system at every free, and each step pays for fresh
     pages; kept, a league of 2 runners plays 5 % more (`python -m tests.bench.throughput`).
@@ -54,6 +56,9 @@ def prepare_process(threads: int) -> None:
     import torch
 
     torch.set_num_threads(threads)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # macOS says "unlimited" and allows less
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, or another
     if mallopt is not None and sys.platform == "linux":
         mallopt(M_MMAP_THRESHOLD, HEAP_ARRAY_BYTES)

@@ -1,10 +1,14 @@
 """PolicyMap: the policies a process keeps at hand, loaded when first asked for, dropped least recent first.
 
+    with policies.lease(key) as policy: ...      at hand until the block is left
+
 What is loaded never changes, so an eviction is a drop; nothing is ever written back.
 """
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,22 +19,35 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyMapInfo:
-    """Counters since the map was made, and what it holds now."""
+class TierInfo:
+    """What one tier of a cache did since it was made, and what it holds now."""
 
+    tier: str  # device, mapped, disk, remote
     hits: int
     misses: int
-    evictions: Mapping[str, int]  # by cause: "count", "bytes", "dropped" (asked for, by `drop`)
     resident: int
-    bytes: int  # by the map's `size`; 0 without one
+    bytes: int  # of what is resident; remote: fetched so far
+    evictions: Mapping[str, int]  # by cause
+
+
+@dataclass(slots=True)
+class _Entry(Generic[Value]):
+    value: Value
+    bytes: int
+    leases: int = 0
 
 
 class PolicyMap(Generic[Key, Value]):
     """`map[key]` is `load(key)`, remembered for the `capacity` keys used last.
 
-    With `max_bytes`, also no more than that many bytes as `size(value)` counts them; the value just
-    loaded stays even when it alone exceeds them. Only `map[key]` ever loads: `in`, `get`, iteration
-    and `values` look at what is resident and do not count as use. For one thread.
+    With `max_bytes`, also no more than that many bytes as `size(value)` counts them. Two things stay
+    even beyond the budgets: the value used last, and values that are leased; what is too much leaves
+    when their leases end. `release(value)` is called on each value that leaves: where it matters, take
+    values by `lease` only.
+
+    Only `map[key]` and `lease` ever load: `in`, `get`, iteration and `values` look at what is resident
+    and do not count as use. Safe among threads: a key that several want is loaded once, different
+    keys side by side.
     """
 
     def __init__(
@@ -39,6 +56,7 @@ class PolicyMap(Generic[Key, Value]):
         load: Callable[[Key], Value],
         max_bytes: int | None = None,
         size: Callable[[Value], int] | None = None,
+        release: Callable[[Value], object] | None = None,
     ) -> None:
         if capacity < 1:
             raise ValueError(f"capacity is {capacity}, expected at least 1")
@@ -48,26 +66,54 @@ class PolicyMap(Generic[Key, Value]):
         self.max_bytes = max_bytes
         self._load = load
         self._size = size
-        self._resident: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._release = release
+        self._lock = threading.Lock()
+        self._resident: OrderedDict[Key, _Entry[Value]] = OrderedDict()
+        self._loading: dict[Key, threading.Event] = {}  # set when the load has ended, well or not
         self._bytes = self._hits = self._misses = 0
-        self._evictions = {"count": 0, "bytes": 0, "dropped": 0}
+        self._evictions = {"count": 0, "bytes": 0, "dropped": 0}  # dropped: asked for, by `drop`
 
     def __getitem__(self, key: Key) -> Value:
-        found = self._resident.get(key)
-        if found is not None:
-            self._hits += 1
-            self._resident.move_to_end(key)
-            return found[0]
-        self._misses += 1
-        value = self._load(key)
-        size = 0 if self._size is None else self._size(value)
-        self._resident[key] = (value, size)
-        self._bytes += size
-        while len(self._resident) > self.capacity:
-            self._evict(next(iter(self._resident)), "count")
-        while self.max_bytes is not None and self._bytes > self.max_bytes and len(self._resident) > 1:
-            self._evict(next(iter(self._resident)), "bytes")
-        return value
+        return self._use(key, leases=0).value
+
+    @contextlib.contextmanager
+    def lease(self, key: Key) -> Iterator[Value]:
+        """The value of `key`, which stays resident until the block is left."""
+        entry = self._use(key, leases=1)
+        try:
+            yield entry.value
+        finally:
+            with self._lock:
+                entry.leases -= 1
+                left = self._shrink()
+            self._let_go(left)
+
+    def _use(self, key: Key, leases: int) -> _Entry[Value]:
+        while True:
+            with self._lock:
+                entry = self._resident.get(key)
+                if entry is not None:
+                    self._hits += 1
+                    entry.leases += leases
+                    self._resident.move_to_end(key)
+                    return entry
+                ended = self._loading.get(key)
+                if ended is None:
+                    self._loading[key] = threading.Event()
+                    self._misses += 1
+                    break
+            ended.wait()  # and look again: if that load failed, this thread tries
+        try:
+            value = self._load(key)
+            entry = _Entry(value, 0 if self._size is None else self._size(value), leases)
+            with self._lock:
+                self._resident[key] = entry
+                self._bytes += entry.bytes
+                left = self._shrink()
+        finally:
+            self._loading.pop(key).set()
+        self._let_go(left)
+        return entry
 
     def __contains__(self, key: object) -> bool:
         return key in self._resident
@@ -77,31 +123,59 @@ class PolicyMap(Generic[Key, Value]):
 
     def __iter__(self) -> Iterator[Key]:
         """Resident keys, least recently used first."""
-        return iter(tuple(self._resident))
+        with self._lock:
+            return iter(tuple(self._resident))
 
     def get(self, key: Key) -> Value | None:
         """The resident value, or None."""
-        found = self._resident.get(key)
-        return None if found is None else found[0]
+        entry = self._resident.get(key)
+        return None if entry is None else entry.value
 
     def values(self) -> tuple[Value, ...]:
         """Resident values, least recently used first."""
-        return tuple(value for value, _ in self._resident.values())
+        with self._lock:
+            return tuple(entry.value for entry in self._resident.values())
 
     def drop(self, key: Key) -> bool:
-        """Forget `key`; False when it was not resident."""
-        if key not in self._resident:
-            return False
-        self._evict(key, "dropped")
+        """Forget `key`; False when it is not resident, or leased."""
+        with self._lock:
+            entry = self._resident.get(key)
+            if entry is None or entry.leases:
+                return False
+            self._evict(key, "dropped")
+        self._let_go([entry.value])
         return True
 
-    def info(self) -> PolicyMapInfo:
-        """The counters now."""
-        return PolicyMapInfo(
-            self._hits, self._misses, dict(self._evictions), len(self._resident), self._bytes
-        )
+    def info(self, tier: str = "mapped") -> TierInfo:
+        """The counters now, as those of the tier of that name. Evictions are by count, bytes, dropped."""
+        with self._lock:
+            return TierInfo(
+                tier, self._hits, self._misses, len(self._resident), self._bytes, dict(self._evictions)
+            )
 
-    def _evict(self, key: Key, cause: str) -> None:
-        _, size = self._resident.pop(key)
-        self._bytes -= size
+    def _shrink(self) -> list[Value]:
+        """Evict what is too much and may leave; returns it."""
+        left = []
+        for key in list(self._resident)[:-1] if self._excess() else ():
+            cause = self._excess()
+            if cause is None:
+                break
+            if not self._resident[key].leases:
+                left.append(self._evict(key, cause))
+        return left
+
+    def _excess(self) -> str | None:
+        if len(self._resident) > self.capacity:
+            return "count"
+        return "bytes" if self.max_bytes is not None and self._bytes > self.max_bytes else None
+
+    def _evict(self, key: Key, cause: str) -> Value:
+        entry = self._resident.pop(key)
+        self._bytes -= entry.bytes
         self._evictions[cause] += 1
+        return entry.value
+
+    def _let_go(self, left: list[Value]) -> None:
+        if self._release is not None:
+            for value in left:
+                self._release(value)

@@ -3,6 +3,9 @@
 One network per spec lives in a process, without tensors of its own; a `Policy` lends it its own
 for the length of a call. So a thousand snapshots cost a thousand mappings of files, not a
 thousand modules, and a policy's tensors are never copied to be used.
+
+A policy computes where its tensors lie. What goes in and comes out is numpy in any case, and actions
+are drawn on the CPU: the same numbers from the network and from `rng` give the same actions.
 """
 
 from __future__ import annotations
@@ -33,14 +36,17 @@ def initial_weights(spec: PolicySpec, seed: int) -> dict[str, Tensor]:
 
 
 class Policy(Actor):
-    """A network, and the distribution that it gives over actions. Its tensors are used where they lie.
+    """A network, and the distribution that it gives over actions. Its tensors, all on one device, are used
+    where they lie.
 
     A row of its memory is the connectors' part, then the network's.
     """
 
     def __init__(self, spec: PolicySpec, tensors: Mapping[str, Tensor], name: str = "policy") -> None:
         self.spec = spec
+        self.name = name
         self.tensors = dict(tensors)
+        self._device = next((tensor.device for tensor in self.tensors.values()), torch.device("cpu"))
         try:
             shared = _shared(spec)
         except (ValueError, RuntimeError) as error:  # settings that fit together no better, or overflow
@@ -65,10 +71,10 @@ class Policy(Actor):
         own, recurrent = self._parts(memory, len(observation))
         seen = self._connectors.apply(observation, own, reward)
         with torch.no_grad():
-            parameters, after = self._bind().step(torch.from_numpy(seen), recurrent)
+            parameters, after = self._bind().step(*self._sent(seen, recurrent))
             if recurrent is not None and after is not None:
                 recurrent.copy_(after)
-            raw, log_prob = self._distribution.sample(parameters, mask, rng, greedy)
+            raw, log_prob = self._distribution.sample(parameters.cpu(), mask, rng, greedy)
         self._connectors.acted(own, raw)
         return Chosen(self._distribution.to_env(raw), log_prob, seen, raw)
 
@@ -97,8 +103,9 @@ class Policy(Actor):
         own, recurrent = self._parts(memory, len(observation))
         seen = self._connectors.apply(observation, own.copy(), reward)
         with torch.no_grad():
-            parameters, value = self._bind()(torch.from_numpy(seen), recurrent)
-            return self._distribution.probabilities(parameters, torch.from_numpy(mask)).numpy(), value.numpy()
+            parameters, value = self._bind()(*self._sent(seen, recurrent))
+            probabilities = self._distribution.probabilities(parameters.cpu(), torch.from_numpy(mask))
+            return probabilities.numpy(), value.cpu().numpy()
 
     def _parts(
         self, memory: npt.NDArray[np.float32] | None, n: int
@@ -108,6 +115,11 @@ class Policy(Actor):
             memory = np.zeros((n, self.memory_size), dtype=np.float32)
         border = self._connectors.memory_size
         return memory[:, :border], torch.from_numpy(memory[:, border:]) if self._network.memory_size else None
+
+    def _sent(self, seen: npt.NDArray, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Both where the policy's tensors lie; on the CPU without a copy."""
+        device = self._device
+        return torch.from_numpy(seen).to(device), None if recurrent is None else recurrent.to(device)
 
     def _bind(self) -> Network:
         for holder, key, tensor in self._lend:

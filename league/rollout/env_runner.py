@@ -7,11 +7,13 @@ matches, decisions and steps are rows of arrays; one Python step serves a thousa
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,9 +29,10 @@ from league.models.scripted import make_bot
 from league.models.spec import PolicySpec
 from league.rollout.recorder import Recorder
 from league.rollout.seats import NOBODY, Seats
+from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
 from league.runtime import prepare_process
-from storage.blobs import map_tensors
-from storage.policy_map import PolicyMap, PolicyMapInfo
+from storage.node_cache import CacheSettings, NodeCache
+from storage.policy_map import TierInfo
 from storage.records import EndReason, MatchBatch, Outcome, ResultBatch
 
 
@@ -45,18 +48,15 @@ class RolloutSettings(BaseModel):
     step_limit: int | None = Field(
         default=None, ge=1, description="Decisions after which a match is truncated"
     )
-    policy_map_capacity: int = Field(default=64, ge=1, description="Snapshots that one runner keeps mapped")
-
-
-@dataclass(frozen=True, slots=True)
-class SnapshotSource:
-    """Where a snapshot's policy comes from."""
-
-    snapshot_id: str
-    blob_hash: str
-    path: str
-    spec: PolicySpec
-    greedy: bool = False
+    policy_map_capacity: int = Field(
+        default=64, ge=1, description="Snapshots that one runner keeps at hand, beside those it is playing"
+    )
+    policy_map_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Bytes of weights that one runner keeps at hand; none: by number alone",
+    )
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where policies compute when they play")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,33 +95,55 @@ class RolloutInfo:
     env_steps: int
     trained_steps: int
     seconds: float
-    policy_map: PolicyMapInfo
+    process: str  # that played it: host and pid
+    tiers: tuple[TierInfo, ...]  # of its caches, since it began; the nearest first
 
 
 class EnvRunner:
     """Plays matches of one game."""
 
     def __init__(
-        self, env_id: str, env_options: Mapping[str, Any], settings: RolloutSettings, threads: int = 1
+        self,
+        env_id: str,
+        env_options: Mapping[str, Any],
+        settings: RolloutSettings,
+        threads: int = 1,
+        cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
     ) -> None:
         prepare_process(threads)
         self._env_id = env_id
         self._game = registry.make(
             env_id, settings.slots, step_limit=settings.step_limit, **dict(env_options)
         )
-        self._snapshots: PolicyMap[SnapshotSource, Policy] = PolicyMap(
-            settings.policy_map_capacity, _load_snapshot
+        self._device = settings.device
+        self._snapshots = SnapshotPolicies(
+            settings.policy_map_capacity,
+            settings.policy_map_bytes,
+            NodeCache(cache.folder, cache.max_bytes, cache.verify),
+            settings.device,
         )
         self._bots: dict[str, Actor] = {}
 
     def play(
         self, request: PlayRequest, live_weights: Mapping[str, Mapping[str, np.ndarray]]
     ) -> tuple[ResultBatch, RolloutInfo, Episodes | None]:
-        """Play every match of the request to its end."""
+        """Play every match of the request to its end. Its snapshots stay at hand for as long."""
         began = time.perf_counter()
-        game, matches = self._game, request.matches
         _trust_networks(request)
-        actors = [self._actor(source, live_weights) for source in request.sources]
+        with contextlib.ExitStack() as leases:
+            actors = [self._actor(source, live_weights, leases) for source in request.sources]
+            batch, episodes = self._play(request, actors)
+        info = RolloutInfo(
+            env_steps=int(batch.env_steps.sum()),
+            trained_steps=0 if episodes is None else episodes.num_steps,
+            seconds=time.perf_counter() - began,
+            process=f"{socket.gethostname()}:{os.getpid()}",
+            tiers=self._snapshots.tiers(),
+        )
+        return batch, info, episodes
+
+    def _play(self, request: PlayRequest, actors: list[Actor]) -> tuple[ResultBatch, Episodes | None]:
+        game, matches = self._game, request.matches
         greedy = [isinstance(source, SnapshotSource) and source.greedy for source in request.sources]
         rng = np.random.default_rng(request.seed)
         results = _Results(matches)
@@ -164,25 +186,23 @@ class EnvRunner:
                 if recorder is not None:
                     recorder.ended(transition, match_of, learns, seats.shown_to_learner)
                 results.fill(match_of[free], score[free], game.env_steps[free], transition)
-        batch = results.batch()
-        episodes = recorder.episodes(matches) if recorder is not None else None
-        info = RolloutInfo(
-            env_steps=int(batch.env_steps.sum()),
-            trained_steps=0 if episodes is None else episodes.num_steps,
-            seconds=time.perf_counter() - began,
-            policy_map=self._snapshots.info(),
-        )
-        return batch, info, episodes
+        return results.batch(), recorder.episodes(matches) if recorder is not None else None
 
-    def _actor(self, source: Source, live_weights: Mapping[str, Mapping[str, np.ndarray]]) -> Actor:
+    def _actor(
+        self,
+        source: Source,
+        live_weights: Mapping[str, Mapping[str, np.ndarray]],
+        leases: contextlib.ExitStack,
+    ) -> Actor:
         if isinstance(source, SnapshotSource):
-            return self._snapshots[source]
+            return leases.enter_context(self._snapshots.lease(source))
         if isinstance(source, BotSource):
             if source.name not in self._bots:
                 self._bots[source.name] = make_bot(source.name, self._env_id, self._game.action_specs[0])
             return self._bots[source.name]
         # copied: arrays that came through an object store are read-only, which torch cannot express
-        tensors = {name: torch.tensor(array) for name, array in live_weights[source.player].items()}
+        weights = live_weights[source.player].items()
+        tensors = {name: torch.tensor(array, device=self._device) for name, array in weights}
         return Policy(source.spec, tensors, source.player)
 
 
@@ -199,11 +219,6 @@ def _find_learner(request: PlayRequest) -> tuple[int, LiveSource]:
         if isinstance(source, LiveSource) and source.player == request.learner:
             return index, source
     raise ValueError(f"request: learner '{request.learner}' is not among its live competitors")
-
-
-def _load_snapshot(source: SnapshotSource) -> Policy:
-    tensors = map_tensors(Path(source.path), verify=False)  # hashed when it was published or imported
-    return Policy(source.spec, tensors, f"snapshot {source.snapshot_id}")
 
 
 class _Results:

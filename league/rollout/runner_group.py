@@ -16,6 +16,7 @@ import numpy as np
 
 from league.episode import Episodes
 from league.rollout.env_runner import EnvRunner, PlayRequest, RolloutInfo, RolloutSettings
+from storage.node_cache import CacheSettings
 from storage.records import ResultBatch
 
 
@@ -53,9 +54,14 @@ class LocalRunnerGroup:
     """The driver plays: one request at a time."""
 
     def __init__(
-        self, env_id: str, env_options: Mapping[str, Any], settings: RolloutSettings, threads: int = 1
+        self,
+        env_id: str,
+        env_options: Mapping[str, Any],
+        settings: RolloutSettings,
+        threads: int = 1,
+        cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
     ) -> None:
-        self._runner = EnvRunner(env_id, env_options, settings, threads)
+        self._runner = EnvRunner(env_id, env_options, settings, threads, cache)
         self._queue: deque[tuple[int, PlayRequest, Mapping[str, Any]]] = deque()
 
     def room(self) -> int:
@@ -100,13 +106,14 @@ class RayRunnerGroup:
         env_options: Mapping[str, Any],
         settings: RolloutSettings,
         threads: int = 1,
+        cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
     ) -> None:
         import ray
 
         self._ray: Any = ray
         remote: Any = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
         self._actors: list[Any] = [
-            remote.remote(env_id, dict(env_options), settings, threads) for _ in range(num_runners)
+            remote.remote(env_id, dict(env_options), settings, threads, cache) for _ in range(num_runners)
         ]
         self._limit = settings.requests_in_flight
         self._load = [0] * num_runners

@@ -1,5 +1,6 @@
 """What is asked of a machine is checked before anything starts."""
 
+import subprocess
 import sys
 
 import pytest
@@ -98,3 +99,14 @@ def test_a_session_has_room_for_every_actor_whatever_the_cores():
 
         assert ray.cluster_resources()["CPU"] >= 100
     assert not ray.is_initialized()
+
+
+def test_a_process_that_plays_may_open_as_many_files_as_the_system_allows():
+    code = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit("
+        "resource.RLIMIT_NOFILE)[1]))\n"
+        "from league.runtime import prepare_process; prepare_process(1)\n"
+        "soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE); print(soft == hard)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

@@ -75,6 +75,14 @@ class Signals(BatchedGame):
         self._over[moved] = self._steps[moved] == 4 + self._seeds[moved] % 6
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _cache_folder(tmp_path_factory):
+    """Runners, also those of Ray, leave the cache folder of whoever runs the tests alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture
 def signals(monkeypatch):
     """The import path of `Signals`, whatever name pytest imported it by."""

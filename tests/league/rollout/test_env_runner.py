@@ -1,6 +1,8 @@
 """A runner plays every match of a request to its end, and hands over what the learner saw."""
 
 import dataclasses
+import os
+import socket
 from pathlib import Path
 
 import gymnasium
@@ -112,12 +114,32 @@ def test_truncated_matches_are_bootstrapped_from_what_each_seat_sees_then(make_r
         assert seat0.bootstrap.reshape(2, 42).sum(axis=1).tolist() == [3, 2]
 
 
-def test_snapshots_are_loaded_once_and_the_least_used_leave(make_request):
+def test_snapshots_are_at_hand_while_they_play_and_the_least_used_leave_afterwards(make_request):
     request, weights = make_request("tic_tac_toe", 60, snapshots=5)
     player = runner("tic_tac_toe", policy_map_capacity=3)
     _, info, _ = player.play(request, weights)
-    assert info.policy_map.misses == 5
-    assert info.policy_map.resident == 3
+    mapped, disk, remote = info.tiers
+    assert (mapped.tier, mapped.misses, mapped.resident, mapped.evictions["count"]) == ("mapped", 5, 3, 2)
+    assert (disk.tier, disk.hits, disk.misses) == ("disk", 5, 0)
+    assert (remote.tier, remote.hits, remote.misses) == ("remote", 0, 0)
+    assert info.process == f"{socket.gethostname()}:{os.getpid()}"
+    _, info, _ = runner("tic_tac_toe", policy_map_bytes=1).play(request, weights)
+    assert info.tiers[0].resident == 1
+
+
+def test_matches_are_the_same_when_snapshots_play_on_a_device(make_request):
+    """The device is the CPU here, by another name: the tier between is what differs."""
+    request, weights = make_request("connect_four", 50, snapshots=3)
+    settings = RolloutSettings(slots=16, policy_map_capacity=2)
+    results, info, episodes = EnvRunner("connect_four", {}, settings).play(request, weights)
+    on_device = EnvRunner("connect_four", {}, settings.model_copy(update={"device": "cpu:0"}))
+    theirs, their_info, their_episodes = on_device.play(request, weights)
+    np.testing.assert_array_equal(results.score, theirs.score)
+    np.testing.assert_array_equal(episodes.action, their_episodes.action)
+    np.testing.assert_array_equal(episodes.log_prob, their_episodes.log_prob)
+    assert [tier.tier for tier in info.tiers] == ["mapped", "disk", "remote"]
+    assert [tier.tier for tier in their_info.tiers] == ["device", "mapped", "disk", "remote"]
+    assert (their_info.tiers[0].misses, their_info.tiers[0].resident) == (3, 2)
 
 
 def test_a_request_without_learner_leaves_no_episodes(make_request):

@@ -1,0 +1,160 @@
+"""Snapshots reach whoever plays them through every tier, once, and stay while they are played."""
+
+import contextlib
+import dataclasses
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.policy import initial_weights
+from league.models.spec import PolicySettings, PolicySpec
+from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
+from storage.blobs import encode, hash_of, publish
+from storage.errors import CorruptBlob, WeightsMismatch
+from storage.layout import blob_path
+from storage.node_cache import NodeCache
+
+SPEC = PolicySpec(
+    PolicySettings(hidden=(16,)), ObservationSpec((6,), "float32"), ActionSpec("discrete", (3,))
+)
+BYTES = len(encode(initial_weights(SPEC, 0)))
+
+
+@pytest.fixture
+def sources(tmp_path):
+    def make(count):
+        made = []
+        for seed in range(count):
+            blob_hash, _ = publish(tmp_path / "objects", initial_weights(SPEC, seed))
+            path = str(blob_path(tmp_path / "objects", blob_hash))
+            made.append(SnapshotSource(f"main-0@{seed}", blob_hash, path, SPEC))
+        return made
+
+    return make
+
+
+@pytest.fixture
+def node(tmp_path):
+    return NodeCache(tmp_path / "cache")
+
+
+@pytest.fixture
+def policies(node):
+    return lambda capacity=4, max_bytes=None, device="cpu": SnapshotPolicies(
+        capacity, max_bytes, node, device
+    )
+
+
+def holds(policy, seed):
+    wanted = initial_weights(SPEC, seed)
+    return all(torch.equal(policy.tensors[name], wanted[name]) for name in wanted)
+
+
+def tier(policies, name):
+    return next(found for found in policies.tiers() if found.tier == name)
+
+
+@pytest.fixture
+def remote(monkeypatch):
+    """A stand-in for `storage.remote`: a store of the blobs of 8 snapshots, and what was fetched."""
+    blobs = {hash_of(data): data for data in (encode(initial_weights(SPEC, seed)) for seed in range(8))}
+    fetched = []
+
+    def fetch_blob(url, blob_hash, write):
+        fetched.append(url)
+        write(blobs[blob_hash])
+
+    module = types.ModuleType("storage.remote")
+    module.fetch_blob = fetch_blob
+    monkeypatch.setitem(sys.modules, "storage.remote", module)
+    names = list(blobs)
+    return fetched, lambda seed: SnapshotSource(
+        f"main-0@{seed}", names[seed], "/not/here", SPEC, False, "mem://x"
+    )
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])  # the second: through the tier of the device
+def test_snapshots_are_loaded_once_and_the_least_used_leave(policies, sources, device):
+    at_hand = policies(2, device=device)
+    a, b, c = sources(3)
+    for source in (a, b, a, c, a):
+        with at_hand.lease(source) as policy:
+            assert holds(policy, int(source.snapshot_id[7:]))
+    nearest = at_hand.tiers()[0]
+    assert nearest.tier == ("mapped" if device == "cpu" else "device")
+    assert (nearest.hits, nearest.misses, nearest.resident) == (2, 3, 2)
+    assert nearest.evictions["count"] == 1
+    assert tier(at_hand, "mapped").misses == tier(at_hand, "disk").hits == 3
+
+
+def test_more_snapshots_than_have_room_are_played_at_once_and_leave_afterwards(policies, sources):
+    at_hand = policies(1, max_bytes=BYTES)
+    with contextlib.ExitStack() as leases:
+        held = [leases.enter_context(at_hand.lease(source)) for source in sources(5)]
+        assert all(holds(policy, seed) for seed, policy in enumerate(held))
+        assert tier(at_hand, "mapped").bytes == 5 * BYTES
+    assert (tier(at_hand, "mapped").resident, tier(at_hand, "mapped").bytes) == (1, BYTES)
+
+
+def test_the_same_snapshot_greedy_and_sampled_is_one_mapping(policies, sources):
+    at_hand, (source,) = policies(), sources(1)
+    with at_hand.lease(source) as sampled, at_hand.lease(dataclasses.replace(source, greedy=True)) as greedy:
+        assert sampled is greedy
+    assert tier(at_hand, "mapped").misses == 1
+
+
+def test_the_same_weights_in_another_network_are_another_policy(policies, sources):
+    """Equal seeds give equal first weights, whatever is between the layers."""
+    at_hand, (source,) = policies(), sources(1)
+    settings = PolicySettings(hidden=(16,), activation="tanh")
+    other = dataclasses.replace(source, spec=dataclasses.replace(SPEC, settings=settings))
+    rows, mask = np.ones((4, 6), np.float32), np.ones((4, 3), bool)
+    with at_hand.lease(source) as relu, at_hand.lease(other) as tanh:
+        assert not np.allclose(relu.evaluate(rows, mask)[1], tanh.evaluate(rows, mask)[1])
+
+
+def test_a_snapshot_that_is_not_on_this_node_is_fetched_from_the_remote_once(policies, remote, tmp_path):
+    fetched, source = remote
+    neighbour = SnapshotPolicies(4, None, NodeCache(tmp_path / "cache"))  # as of another process
+    for at_hand in (policies(), neighbour):
+        with at_hand.lease(source(1)) as policy:
+            assert holds(policy, 1)
+    assert fetched == ["mem://x"]
+    assert (tier(neighbour, "disk").hits, tier(neighbour, "remote").hits) == (1, 0)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0"])
+def test_fetched_snapshots_let_go_of_their_files_when_they_leave(policies, remote, node, device):
+    _, source = remote
+    at_hand = policies(1, device=device)
+    for seed in range(3):
+        with at_hand.lease(source(seed)):
+            assert not node.drop(source(seed).blob_hash)
+    assert not node.drop(source(2).blob_hash)  # still at hand
+    assert node.drop(source(0).blob_hash)
+    assert node.drop(source(1).blob_hash)
+
+
+def test_a_damaged_snapshot_is_refused_with_the_name_of_its_file(policies, sources):
+    (source,) = sources(1)
+    path = Path(source.path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(data)
+    with pytest.raises(CorruptBlob, match=source.path), policies().lease(source):
+        pass
+
+
+def test_weights_that_do_not_fit_are_refused_and_let_go_of_their_file(policies, remote, node):
+    _, source = remote
+    wide = dataclasses.replace(SPEC, settings=PolicySettings(hidden=(17,)))
+    refused = pytest.raises(WeightsMismatch, match=r"snapshot main-0@0: .* policy wants")
+    with refused, policies().lease(dataclasses.replace(source(0), spec=wide)):
+        pass
+    assert node.drop(source(0).blob_hash)
