@@ -9,14 +9,15 @@ import json
 import math
 import os
 import sys
-from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+
+from league.console import JsonOption, RunArgument, print_rows
+from league.snapshot_commands import snapshots
 
 app = typer.Typer(
     help="Train, evaluate and analyse leagues of game-playing policies.",
@@ -29,8 +30,6 @@ envs_app = typer.Typer(help="The games.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
 
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; may be repeated")
 ]
@@ -45,15 +44,6 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-class SnapshotAction(StrEnum):
-    """What to do with a run's snapshots."""
-
-    LIST = "list"
-    SHOW = "show"
-    VERIFY = "verify"
-    EXPORT = "export"
-
-
 @app.command()
 def train(
     config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/connect_four.yaml")],
@@ -66,6 +56,7 @@ def train(
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
     from league.config import load
     from league.loop import train as run_loop
+    from league.progress import progress_bars
     from league.view import LiveView, PlainView, View
 
     settings = load(config, set_ or ())
@@ -75,7 +66,8 @@ def train(
     def view() -> View:
         return LiveView(console) if console.is_terminal else PlainView(console, settings.log.seconds)
 
-    run_loop(settings, folder, resume=resume, make_view=view)
+    with progress_bars() as progress:
+        run_loop(settings, folder, resume=resume, make_view=view, progress=progress)
     console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
 
 
@@ -85,7 +77,7 @@ def ratings(run: RunArgument, as_json: JsonOption = False) -> None:
     from storage import query
 
     table = query(run, "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard")
-    _print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
+    print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
 
 
 @app.command()
@@ -146,6 +138,8 @@ def sql(
     run: RunArgument,
     statement: Annotated[str, typer.Argument(metavar="SQL", help="Such as: SELECT * FROM leaderboard")],
     format_: Annotated[Format, typer.Option("--format", help="How rows are printed")] = Format.TABLE,
+    limit: Annotated[int, typer.Option(min=1, help="Rows at most")] = 1_000_000,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds that the statement may take")] = 60.0,
 ) -> None:
     """Ask the run's history in SQL, also while it trains."""
     from storage import query
@@ -153,9 +147,12 @@ def sql(
 
     if not statement.strip(" \t\r\n;"):
         raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
-    rows = query(run, statement)
+    rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1)
+    if len(rows) > limit:
+        rows = rows.slice(0, limit)
+        print(f"league: only the first {limit:,} rows are shown; --limit shows more", file=sys.stderr)
     if format_ is Format.TABLE:
-        _print_rows(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()], as_json=False)
+        print_rows(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()], as_json=False)
     elif format_ is Format.JSON:
         print(json.dumps(rows.to_pylist(), default=str))
     elif format_ is Format.CSV:
@@ -190,68 +187,13 @@ def rules(
     print(f"{run}: recorded by preset {found.recorded}, beside what {found.preset} would have drawn")
     if found.left_out:
         print(f"left out, as {found.preset} has no rules for their roles: {', '.join(found.left_out)}")
-    _print_rows(found.draws[0]._fields if found.draws else (), found.draws, as_json=False)
-    _print_rows(found.opponents[0]._fields if found.opponents else (), found.opponents[:40], as_json=False)
+    print_rows(found.draws[0]._fields if found.draws else (), found.draws, as_json=False)
+    print_rows(found.opponents[0]._fields if found.opponents else (), found.opponents[:40], as_json=False)
     header = ("source", "seconds", "env_steps", "kind", "player", "player_env_steps", "snapshot", "reason")
-    _print_rows(header, [row[:8] for row in found.decisions], as_json=False)
+    print_rows(header, [row[:8] for row in found.decisions], as_json=False)
 
 
-@app.command()
-def snapshots(
-    run: RunArgument,
-    action: Annotated[
-        SnapshotAction, typer.Argument(help="list, show ID, verify or export ID DIR")
-    ] = SnapshotAction.LIST,
-    snapshot: Annotated[
-        str | None, typer.Argument(metavar="ID", help="For show and export: an id or a unique prefix")
-    ] = None,
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="For export: a new folder, which stands alone")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """The run's snapshots."""
-    from storage.archive import open_reader
-    from storage.blobs import verify
-    from storage.errors import Mistake
-
-    reader = open_reader(run)
-    if action in (SnapshotAction.SHOW, SnapshotAction.EXPORT) and snapshot is None:
-        raise Mistake(f"snapshots {action}: no ID given, expected a snapshot id or a unique prefix")
-    if action is SnapshotAction.EXPORT:
-        from storage.exports import export_snapshot
-
-        if folder is None:
-            raise Mistake("snapshots export: no DIR given, expected a folder that does not exist yet")
-        exported = reader.resolve(str(snapshot))
-        export_snapshot(reader, exported, folder)
-        print(f"{exported.snapshot_id} exported to {folder}")
-        return
-    if action is SnapshotAction.SHOW:
-        print(json.dumps(reader.manifest(reader.resolve(str(snapshot)).snapshot_id), indent=2))
-        return
-    stored = reader.snapshots()
-    if action is SnapshotAction.VERIFY:
-        for each in stored:
-            verify(reader.blob_path(each))
-        print(f"{len(stored)} snapshots verified")
-        return
-    header = (
-        "snapshot_id",
-        "player",
-        "role",
-        "env_steps",
-        "updates",
-        "parent_id",
-        "bytes",
-        "blob_hash",
-        "reason",
-    )
-    rows = [tuple(getattr(each, name) for name in header) for each in stored]
-    if not as_json:  # a row must fit a line: the hash is cut to what tells blobs apart
-        place = header.index("blob_hash")
-        rows = [(*row[:place], row[place][:12], *row[place + 1 :]) for row in rows]
-    _print_rows(header, rows, as_json)
+app.command()(snapshots)
 
 
 @config_app.command()
@@ -283,7 +225,7 @@ def list_envs(as_json: JsonOption = False) -> None:
         shape = "x".join(str(n) for n in ObservationSpec.from_space(game.observation_spaces[0]).shape)
         actions = game.action_specs[0].mask_width
         rows.append((env_id, game.num_seats, shape, actions, ", ".join(bots_for(env_id))))
-    _print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
+    print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
 
 
 @envs_app.command("check")
@@ -296,7 +238,7 @@ def check_env(
 
     report = check(env_id, {})
     rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
-    _print_rows(("check", "result", "message"), rows, as_json)
+    print_rows(("check", "result", "message"), rows, as_json)
     if not report.passed:
         raise typer.Exit(1)
 
@@ -304,17 +246,6 @@ def check_env(
 def _finite(value: float) -> float | None:
     """JSON knows no infinity: an Elo without bound is null."""
     return value if math.isfinite(value) else None
-
-
-def _print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([dict(zip(header, row, strict=True)) for row in rows], default=str))
-        return
-    table = Table(*header)
-    for row in rows:
-        table.add_row(*("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
-    width = None if sys.stdout.isatty() else 240
-    Console(width=width).print(table)
 
 
 def main() -> None:

@@ -158,6 +158,10 @@ def _check(settings: Settings) -> Settings:
         trust_network(settings.policy.architecture)  # whoever wrote the config named it
     check_network(settings.policy_spec())
     game = settings.make_game()
+    if settings.storage.remote is not None:
+        from storage.remote import check_url  # needs what a run without a remote does not
+
+        check_url(settings.storage.remote)
     if settings.runners == 0 and settings.resources.address is not None:
         raise ValueError(
             "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"

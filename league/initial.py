@@ -16,9 +16,9 @@ from torch import Tensor
 from league.models.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from league.rollout.env_runner import BotSource
+from league.rollout.snapshots import load_tensors
 from league.tournament import UnknownCompetitor, resolve
 from storage.archive import open_reader
-from storage.blobs import map_tensors
 from storage.errors import Mistake, WeightsMismatch
 from storage.exports import read_export
 
@@ -93,7 +93,7 @@ def _load(entry: InitFrom, spec: PolicySpec) -> Initial:
         if isinstance(source, BotSource):
             raise Mistake(f"{where}: '{entry.snapshot}' is a bot, expected a snapshot of {entry.run}")
         found, origin = source.spec, source.snapshot_id
-        tensors = map_tensors(Path(source.path), verify=True)
+        tensors = load_tensors(source)
     else:
         manifest, tensors = read_export(Path(str(entry.folder)))
         found, origin = PolicySpec.from_json(manifest.get("spec") or {}), manifest["snapshot_id"]

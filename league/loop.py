@@ -21,7 +21,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -30,11 +30,16 @@ from league.learning.shards import num_cpus, plan_shards
 from league.members import player_seed
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
+from storage.errors import StorageError
+from storage.node_cache import CacheSettings
 
 if TYPE_CHECKING:  # config knows train, not the other way round
     from league.config import Settings
     from league.session import Session
     from league.view import View
+    from storage.archive import Archive
+    from storage.progress import Progress
+    from storage.uploader import Uploader
 
 
 class StopSettings(BaseModel):
@@ -58,6 +63,28 @@ class StorageSettings(BaseModel):
         gt=0,
         description="Time between saves of learner states: what a kill may cost of learning",
     )
+    verify: Literal["admission", "always", "never"] = Field(
+        default="admission",
+        description="When a snapshot's bytes are hashed: once on each node, at each load, or never",
+    )
+    cache_folder: str | None = Field(
+        default=None,
+        description="Where a node keeps what it has verified and fetched; default: the user's cache folder",
+    )
+    cache_bytes: int = Field(
+        default=20 * 2**30, ge=2**20, description="Room for fetched snapshots on each node's disk"
+    )
+    remote: str | None = Field(
+        default=None,
+        description="An object store that gets a copy of everything: s3://bucket/prefix, gs://..., file:///path",
+    )
+    upload_seconds: float = Field(
+        default=5.0, gt=0, description="Least time between two uploads of new facts to the remote"
+    )
+
+    def cache(self) -> CacheSettings:
+        """What a runner needs to know of its node's cache."""
+        return CacheSettings(self.cache_folder, self.cache_bytes, self.verify)
 
 
 class LogSettings(BaseModel):
@@ -70,25 +97,32 @@ class LogSettings(BaseModel):
 
 
 def train(
-    settings: Settings, run: Path, *, resume: bool = False, make_view: Callable[[], View] | None = None
+    settings: Settings,
+    run: Path,
+    *,
+    resume: bool = False,
+    make_view: Callable[[], View] | None = None,
+    progress: Progress | None = None,
 ) -> Path:
     """Train the league of `settings` into the folder `run`, which is returned.
 
-    `resume` goes on with what the folder holds; without it the folder must not exist yet. Ctrl-C
-    once stops cleanly with everything saved. Raises StorageError for a folder that cannot be
-    used, ResumeRefused for settings that do not fit what it holds, Mistake for resources that are
-    not there; nothing is written then.
+    `resume` goes on with what the folder holds, or, if there is none, with what the remote holds;
+    without it the folder must not exist yet. Ctrl-C once stops cleanly with everything saved. Raises
+    StorageError for a folder or a remote that cannot be used, ResumeRefused for settings that do not
+    fit what it holds, Mistake for resources that are not there; nothing is written then.
+    `progress` is told of what takes long before training begins.
     """
     from league.resume import check, open_archive
     from league.session import Session
 
-    check(settings, run, resume)
+    check(settings, run, resume, progress)
     with (
         _engine(settings) as (runners, learners),
-        open_archive(settings, run, resume) as archive,
+        open_archive(settings, run, resume, progress) as archive,
+        _uploading(settings.storage, archive) as uploader,
         _interrupts() as interrupted,
     ):
-        session = Session(settings, archive, runners, learners)
+        session = Session(settings, archive, runners, learners, uploader)
         session.begin()
         with _closing(make_view, session) as show:
             while not (session.finished() or interrupted.is_set()):
@@ -130,7 +164,8 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
         if settings.learner_of(role) != settings.learner
     }
     device = "cuda" if gpus else "cpu"
-    playing = (settings.env.id, settings.env.options, settings.rollout, threads)
+    cache = settings.storage.cache()
+    playing = (settings.env.id, settings.env.options, settings.rollout, threads, cache)
     with contextlib.ExitStack() as stack:
         runners: RunnerGroup
         learners: LearnerGroup
@@ -147,6 +182,24 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
         stack.callback(runners.close)
         stack.callback(learners.close)
         yield runners, learners
+
+
+@contextlib.contextmanager
+def _uploading(settings: StorageSettings, archive: Archive) -> Iterator[Uploader | None]:
+    """Keeps the remote level with the run, if there is one; waits at the end until it is."""
+    if settings.remote is None:
+        yield None
+        return
+    from storage.uploader import Uploader  # needs what a run without a remote does not
+
+    uploader = Uploader(archive, settings.remote, settings.upload_seconds)
+    try:
+        yield uploader
+    except BaseException:
+        with contextlib.suppress(StorageError):  # what broke off the run is what has to be said
+            uploader.close(timeout_seconds=10.0)
+        raise
+    uploader.close()
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from league.initial import load_initial
+from league.models.resident import check_device
 from league.runtime import check_resources
 from storage.archive import Archive
 from storage.errors import Mistake
@@ -13,27 +14,47 @@ from storage.layout import require_new, require_run
 
 if TYPE_CHECKING:  # config knows the parts, not the other way round
     from league.config import Settings
+    from storage.progress import Progress
 
 
 class ResumeRefused(Mistake):
     """The settings do not fit the run that is to go on."""
 
 
-def check(settings: Settings, run: Path, resume: bool) -> None:
-    """Refuse what cannot be trained, before anything is started or written.
+def check(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> None:
+    """Refuse what cannot be trained, before anything is started or written; bring a run that is to go
+    on here from its remote, if that is the only place where it is.
 
     Raises Mistake for resources that are not there and for first weights that do not fit,
-    StorageError for a folder that cannot be used.
+    StorageError for a folder or a remote that cannot be used.
     """
     check_resources(settings.resources, settings.runners)
-    if resume:
+    check_device(settings.rollout.device)
+    remote = settings.storage.remote
+    if resume and remote is not None and not run.exists():
+        from storage.restore import restore  # needs what a run without a remote does not
+
+        restore(remote, run, progress)
+    elif resume:
         require_run(run)
     else:
         require_new(run)
+        if remote is not None:
+            _require_empty(remote)
         load_initial(settings.init_from, settings.policy_spec())
 
 
-def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
+def _require_empty(remote: str) -> None:
+    from storage.remote import holds_run  # needs what a run without a remote does not
+
+    if holds_run(remote):
+        raise Mistake(
+            f"storage.remote {remote}: a run lies there, expected an empty place; choose another, or give "
+            "--resume to go on with it"
+        )
+
+
+def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> Archive:
     """A new archive at `run`, or with `resume` the one that is there.
 
     Raises StorageError when the folder cannot be used, ResumeRefused when the settings ask for
@@ -42,7 +63,7 @@ def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
     row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
     if not resume:
         return Archive.create(run, settings.to_yaml(), row)
-    archive = Archive.open(run)
+    archive = Archive.open(run, progress)
     try:
         before = archive.config()
         now = settings.model_dump(mode="json")

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from league.cache_log import CacheLog
 from league.initial import load_initial
 from league.learning.learner import LearnerState
 from league.learning.learner_group import LearnerGroup, LearnerStopped
 from league.members import Member, Ticket, UpdateLog, player_seed
 from league.models.spec import PolicySpec
-from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, RolloutInfo, SnapshotSource, Source
+from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, Source
 from league.rollout.runner_group import RunnerGroup
+from league.rollout.snapshots import SnapshotSource
 from league.rules.builder import Clock, LeagueBuilder, find_builder
 from league.rules.matchmaker import Matchmaker
 from league.state import State
@@ -25,6 +27,7 @@ from storage.archive import Archive
 from storage.blobs import map_tensors
 from storage.errors import Failure, Mistake
 from storage.records import (
+    IMPORTED,
     MAIN,
     Add,
     Bot,
@@ -41,6 +44,7 @@ from storage.records import (
 
 if TYPE_CHECKING:  # config knows the parts, not the other way round
     from league.config import Settings
+    from storage.uploader import Uploader
 
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
 
@@ -49,10 +53,16 @@ class Session:
     """One process's turn at training a run."""
 
     def __init__(
-        self, settings: Settings, archive: Archive, runners: RunnerGroup, learners: LearnerGroup
+        self,
+        settings: Settings,
+        archive: Archive,
+        runners: RunnerGroup,
+        learners: LearnerGroup,
+        uploader: Uploader | None = None,
     ) -> None:
         self.settings = settings
         self.archive = archive
+        self.uploader = uploader
         self.runners = runners
         self.learners = learners
         self.spec: PolicySpec = settings.policy_spec()
@@ -71,7 +81,8 @@ class Session:
         )
         self.builder: LeagueBuilder = find_builder(settings.league.builder)(self.roles)
         self.log = UpdateLog()
-        self.last_rollout: RolloutInfo | None = None
+        self.caches = CacheLog()
+        self._specs: dict[str, PolicySpec] = {}  # of imported snapshots
         self._tickets: dict[int, Ticket] = {}
         self._next_match_id = archive.last_match_id() + 1
         self._next_request = self._next_match_id
@@ -197,9 +208,23 @@ class Session:
         if isinstance(competitor, LivePlayer):
             return LiveSource(competitor.player, self.learners.live(competitor.player).version, self.spec)
         if isinstance(competitor, Snapshot):
-            path = str(self.archive.blob_path(competitor))
-            return SnapshotSource(competitor.snapshot_id, competitor.blob_hash, path, self.spec)
+            return SnapshotSource(
+                competitor.snapshot_id,
+                competitor.blob_hash,
+                str(self.archive.blob_path(competitor)),
+                self._spec_of(competitor),
+                remote=self.settings.storage.remote,
+            )
         return BotSource(competitor.name)
+
+    def _spec_of(self, snapshot: Snapshot) -> PolicySpec:
+        """This league's own snapshots have the league's network; imported ones bring theirs."""
+        if snapshot.role != IMPORTED:
+            return self.spec
+        if snapshot.snapshot_id not in self._specs:
+            manifest = self.archive.manifest(snapshot.snapshot_id)
+            self._specs[snapshot.snapshot_id] = PolicySpec.from_json(manifest["spec"])
+        return self._specs[snapshot.snapshot_id]
 
     def take(self) -> None:
         """Record what was played; pass the experience on to its learner."""
@@ -213,7 +238,7 @@ class Session:
                 continue
             changes = self.state.apply(rollout.results)
             self.archive.append_results(rollout.results, changes)
-            self.last_rollout = rollout.info
+            self.caches.add(rollout.info.process, rollout.info.tiers)
             if rollout.info.trained_steps:
                 steps = rollout.info.trained_steps
                 self.learners.submit(ticket.player, rollout.episodes, self.progress(), steps)
@@ -256,9 +281,11 @@ class Session:
             self._carry_out(deed)
 
     def save(self) -> None:
-        """Save all learners' states when it is time."""
+        """Save all learners' states when it is time. Raises RemoteTaken when another writes the remote."""
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
             self._save_learners()
+        if self.uploader is not None:
+            self.uploader.check()
 
     # ------------------------------------------------------------------ deeds
 
@@ -370,5 +397,6 @@ class Session:
         return state
 
     def _report_updates(self) -> None:
-        """Record what learners reported since the last time."""
+        """Record what learners and caches reported since the last time."""
         self.archive.append_updates(self.log.rows(self.learners.queues()))
+        self.archive.append_caches(self.caches.rows())

@@ -18,10 +18,11 @@ from league.envs import registry
 from league.models.policy import Actor, Policy
 from league.models.scripted import bots_for, make_bot
 from league.models.spec import PolicySpec
-from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings, SnapshotSource
+from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage.archive import ArchiveReader, open_reader
-from storage.blobs import map_tensors, verify
 from storage.errors import Mistake, UnknownSnapshot
+from storage.node_cache import CacheSettings
 from storage.records import MatchBatch, Outcome, Purpose, ResultBatch, Snapshot
 
 MODES = ("sample", "greedy")
@@ -80,11 +81,8 @@ def compare(run: Path, a: str, b: str, *, pairs: int, seed: int = 0) -> Comparis
         seat=np.where(games[:, None] % 2 == 0, [[0, 1]], [[1, 0]]).astype(np.int32),
         learning=np.zeros((len(games), 2), dtype=np.bool_),
     )
-    for source in sources:
-        if isinstance(source, SnapshotSource):
-            verify(Path(source.path))
     settings = RolloutSettings(slots=min(len(games), 1024), step_limit=config["rollout"]["step_limit"])
-    runner = EnvRunner(env["id"], env["options"], settings)
+    runner = EnvRunner(env["id"], env["options"], settings, cache=CacheSettings(verify="always"))
     request = PlayRequest(batch, sources, learner=None, seed=int(rng.integers(2**63)))
     results, _, _ = runner.play(request, {})
     return Comparison(names[0], names[1], results)
@@ -129,7 +127,7 @@ def load_actor(run: Path, name: str) -> Actor:
     source = resolve(reader, name, env["id"])
     if isinstance(source, BotSource):
         return make_bot(source.name, env["id"], registry.make(env["id"], 1, **env["options"]).action_specs[0])
-    return Policy(source.spec, map_tensors(Path(source.path), verify=True), source.snapshot_id)
+    return Policy(source.spec, load_tensors(source), source.snapshot_id)
 
 
 def _source(reader: ArchiveReader, snapshot: Snapshot, mode: str) -> SnapshotSource:
@@ -139,6 +137,7 @@ def _source(reader: ArchiveReader, snapshot: Snapshot, mode: str) -> SnapshotSou
         path=str(reader.blob_path(snapshot)),
         spec=PolicySpec.from_json(reader.manifest(snapshot.snapshot_id)["spec"]),
         greedy=mode == "greedy",
+        remote=reader.remote(),
     )
 
 

@@ -67,7 +67,7 @@ class Lately:
 
 
 class News:
-    """What is said once: who trains where, and which players have stopped and why."""
+    """What is said once: who trains where, which players have stopped and why, what the remote refuses."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -75,7 +75,8 @@ class News:
 
     def tell(self, session: Session) -> None:
         stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
-        for line in [*describe(session.learners.plan()), *stopped]:
+        trouble = [] if session.uploader is None else [session.uploader.status().last_error]
+        for line in filter(None, [*describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._told:
                 self._told.add(line)
                 self._console.print(line, highlight=False, soft_wrap=True, markup=False)
@@ -152,9 +153,8 @@ class LiveView:
         )
         left = Group(_leaderboard(session), _lessons(session))
         middle = Group(_learners(session), _decisions(session))
-        return Group(
-            Panel(head), Columns([left, middle, _mix(session, self._lately.mix(session))], padding=(0, 2))
-        )
+        right = Group(_mix(session, self._lately.mix(session)), _caches(session), *_remote(session))
+        return Group(Panel(head), Columns([left, middle, right], padding=(0, 2)))
 
 
 def _clock(seconds: float) -> str:
@@ -216,11 +216,31 @@ def _mix(session: Session, lately: Counter[str]) -> Table:
     total, recent = max(session.state.match_mix.total(), 1), max(lately.total(), 1)
     for match_type, count in session.state.match_mix.most_common():
         table.add_row(match_type, f"{count / total:.1%}", f"{lately[match_type] / recent:.1%}")
-    if session.last_rollout is not None:
-        info = session.last_rollout.policy_map
-        looked = max(info.hits + info.misses, 1)
-        table.add_section()
-        table.add_row("snapshots seated", f"{len(session.roster.snapshots())}")
-        table.add_row("mapped by a runner", f"{info.resident}")
-        table.add_row("found when seated", f"{info.hits / looked:.1%}")
     return table
+
+
+def _caches(session: Session) -> Table:
+    """Where the weights of seated snapshots were found: in a runner's hand, on its node, in the remote."""
+    table = _table("Snapshots found", "tier", "found", "held", "MB", "evicted")
+    total: dict[str, list[int]] = {}
+    for record in session.caches.records():
+        counts = (record.hits, record.misses, record.resident, record.bytes, sum(record.evictions.values()))
+        so_far = total.get(record.tier, [0] * len(counts))
+        total[record.tier] = [a + b for a, b in zip(so_far, counts, strict=True)]
+    for tier, (hits, misses, resident, size, evicted) in total.items():
+        if hits + misses:
+            found = f"{hits / (hits + misses):.1%}"
+            table.add_row(tier, found, f"{resident:,}", f"{size / 1e6:,.0f}", f"{evicted:,}")
+    return table
+
+
+def _remote(session: Session) -> list[RenderableType]:
+    """How far the remote is behind, if there is one."""
+    if session.uploader is None:
+        return []
+    status = session.uploader.status()
+    table = _table("Remote", "behind by", "")
+    table.add_row("snapshots", f"{status.behind_snapshots:,}")
+    table.add_row("ledger, MB", f"{status.behind_bytes / 1e6:,.1f}")
+    table.add_row("retries", f"{status.retries:,}", style="bold" if status.last_error else None)
+    return [table]

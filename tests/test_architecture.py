@@ -63,6 +63,34 @@ def test_storage_touches_torch_only_in_blobs():
     assert [path.name for path in files_of("storage") if uses(path, "torch")] == ["blobs.py"]
 
 
+CHANGES_FILES = set(
+    """chmod fchmod fdatasync fsync ftruncate link makedirs mkdir pwrite remove removedirs rename renames
+    rmdir symlink truncate unlink hardlink_to symlink_to touch write_bytes write_text""".split()  # noqa: SIM905
+)
+
+
+def changes_of_files(path: Path) -> list[str]:
+    """Calls in a file that change files without the layer of storage/disk.py."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        owner, _, method = ast.unparse(node.func).rpartition(".")
+        modes = [str(mode.value) for mode in node.args[:2] if isinstance(mode, ast.Constant)]
+        opened = method == "open" and any(set(mode) & set("wax+") for mode in modes)
+        if owner in ("disk()", "disk"):
+            continue
+        if (method in CHANGES_FILES and owner) or owner == "shutil" or opened:
+            found.append(f"{path.name}:{node.lineno}: {ast.unparse(node.func)}")
+    return found
+
+
+def test_storage_changes_files_only_through_its_disk():
+    outside = [path for path in files_of("storage") if path.name != "disk.py"]
+    assert [call for path in outside for call in changes_of_files(path)] == []
+    assert len(changes_of_files(ROOT / "storage" / "disk.py")) > 8
+
+
 def test_analysis_imports_storage_only():
     for path in files_of("analysis"):
         for package in ("league", "ray", "torch"):

@@ -22,6 +22,7 @@ from league.envs.tic_tac_toe import TicTacToe
 class Mine(TicTacToe):
     id = "mine"
 """
+SLOW = "SELECT count(*) FROM range(1_000_000) a, range(1_000_000) b WHERE a.range + b.range = 3"
 CONTRACT_KEYS = [
     "a",
     "b",
@@ -447,20 +448,19 @@ def test_showing_no_or_an_unknown_snapshot_is_refused(league_command, trained):
     refused(league_command("snapshots", trained, "show", "main"), "'main' fits")
 
 
-def test_verifying_finds_a_damaged_and_a_missing_blob(league_command, copied):
+def test_verifying_names_every_snapshot_that_is_damaged_or_missing(league_command, copied):
     done = league_command("snapshots", copied, "verify")
     stored = open_reader(copied).snapshots()
     assert (done.returncode, done.stdout) == (0, f"{len(stored)} snapshots verified\n")
-    path = open_reader(copied).blob_path(stored[1])
-    _damage(path)
+    _damage(open_reader(copied).blob_path(stored[1]))
+    open_reader(copied).blob_path(stored[2]).unlink()
     done = league_command("snapshots", copied, "verify")
     assert done.returncode == 1
-    assert stored[1].blob_hash in done.stderr
     assert done.stderr.count("\n") == 1
-    path.unlink()
-    done = league_command("snapshots", copied, "verify")
-    assert done.returncode == 1
-    assert stored[1].blob_hash in done.stderr
+    assert f"2 of {len(stored)} snapshots are damaged" in done.stderr
+    told = done.stdout.splitlines()
+    assert [line.partition(": ")[0] for line in told] == [stored[1].snapshot_id, stored[2].snapshot_id]
+    assert stored[1].blob_hash in told[0]
 
 
 def _damage(path):
@@ -609,6 +609,32 @@ def test_a_snapshot_is_exported_to_a_folder_of_its_own(league_command, trained, 
         missing = league_command("snapshots", trained, *arguments)
         assert missing.returncode == 2
         assert "given, expected" in missing.stderr
+
+
+def test_what_a_crash_left_is_found_and_removed_only_when_asked(league_command, copied):
+    stray = copied / "objects" / "ab" / f"{'ab' * 32}.safetensors"
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"half a snapshot")
+    (found,) = rows(league_command("snapshots", copied, "gc", "--json"))
+    assert (found["path"], found["bytes"]) == (str(stray), 15)
+    assert stray.exists()
+    done = league_command("snapshots", copied, "gc", "--delete")
+    assert done.stdout.endswith("1 files, 15 bytes removed\n")
+    assert not stray.exists()
+    assert league_command("snapshots", copied, "verify").returncode == 0
+
+
+def test_snapshots_are_listed_by_any_condition(league_command, trained):
+    listed = rows(league_command("snapshots", trained, "list", "--where", "env_steps = 0", "--json"))
+    assert {row["env_steps"] for row in listed} == {0}
+    refused(league_command("snapshots", trained, "list", "--where", "colour = 1"), "colour")
+
+
+def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
+    done = league_command("sql", trained, "FROM range(20)", "--limit", 5, "--format", "json")
+    assert len(json.loads(done.stdout)) == 5
+    assert "only the first 5 rows" in done.stderr
+    refused(league_command("sql", trained, SLOW, "--timeout", 0.5), "longer than 0.5 seconds")
 
 
 # ---------------------------------------------------------------- rules

@@ -1,0 +1,43 @@
+"""What commands share: the argument RUN, the option --json, rows on a console."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+
+def _run_folder(text: str) -> Path:
+    """The folder of a run; of one in an object store, a local copy brought up to date."""
+    if "://" not in text:
+        return Path(text)
+    from league.progress import progress_bars
+    from storage.mirror import local_mirror
+
+    with progress_bars() as progress:
+        return local_mirror(text, progress)
+
+
+RunArgument = Annotated[
+    Path,
+    typer.Argument(metavar="RUN", help="A run folder, or the address of its remote", parser=_run_folder),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output")]
+
+
+def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
+    """A table for people, or a list of objects."""
+    if as_json:
+        print(json.dumps([dict(zip(header, row, strict=True)) for row in rows], default=str))
+        return
+    table = Table(*header)
+    for row in rows:
+        table.add_row(*("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
+    width = None if sys.stdout.isatty() else 240
+    Console(width=width).print(table)

@@ -1,0 +1,49 @@
+"""Progress is drawn on a terminal and nowhere else."""
+
+import io
+
+from rich.console import Console
+
+from league import progress
+from league.progress import progress_bars
+
+
+def terminal(monkeypatch, is_terminal):
+    drawn = io.StringIO()
+    console = Console(file=drawn, force_terminal=is_terminal, width=80)
+    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    return console, drawn
+
+
+def test_a_bar_says_what_is_done_and_how_much_of_it(monkeypatch):
+    _, drawn = terminal(monkeypatch, True)
+    with progress_bars() as tell:
+        tell("index", 1, 4)
+        tell("index", 3, 4)
+    assert "index" in drawn.getvalue()
+    assert "75%" in drawn.getvalue()
+
+
+def test_without_a_terminal_nothing_is_drawn(monkeypatch):
+    _, drawn = terminal(monkeypatch, False)
+    with progress_bars() as tell:
+        tell("index", 1, 4)
+    assert drawn.getvalue() == ""
+
+
+def test_when_all_is_done_something_else_may_draw(monkeypatch):
+    console, drawn = terminal(monkeypatch, True)
+    with progress_bars() as tell:
+        tell("index", 4, 4)
+        with console.status("training"):
+            pass
+        tell("index", 1, 2)
+    assert "50%" in drawn.getvalue()
+
+
+def test_a_bar_that_was_not_finished_is_gone_when_the_block_is_left(monkeypatch):
+    console, _ = terminal(monkeypatch, True)
+    with progress_bars() as tell:
+        tell("index", 1, 4)
+    with console.status("something else"):
+        pass
