@@ -16,17 +16,14 @@ import storage
 
 
 class History:
-    """A picture of a run as it was when the history was opened; `refresh` takes a new one."""
+    """A run as it is at each question: what was acknowledged before it is in the answer.
+
+    Raises NotARun, CorruptLedger.
+    """
 
     def __init__(self, run: str | Path) -> None:
         self.run = Path(run)
         self._connection = storage.connect(self.run)
-
-    def refresh(self) -> None:
-        """Look again: what was acknowledged since then is there now."""
-        fresh = storage.connect(self.run)
-        self._connection.close()
-        self._connection = fresh
 
     def close(self) -> None:
         self._connection.close()

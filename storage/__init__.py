@@ -1,9 +1,10 @@
 """What is remembered of a run. Readers need two names:
 
-storage.connect(run)          a DuckDB connection with the run's tables, also while it trains
-storage.query(run, sql)       one question, one Arrow table
+storage.connect(run)          a DuckDB connection with the run's tables, always fresh, also while it trains
+storage.query(run, sql)       one question, one Arrow table; reaches no file and no setting
 """
 
-from storage.database import connect, query
+from storage.live import LiveConnection, connect
+from storage.questions import query
 
-__all__ = ["connect", "query"]
+__all__ = ["LiveConnection", "connect", "query"]

@@ -7,6 +7,7 @@ their dictionaries those of the batch.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from storage.errors import StorageError
 from storage.records import (
     Add,
     Bot,
+    CacheRecord,
     Competitor,
     Decision,
     EndReason,
@@ -204,7 +206,8 @@ def update_table(records: Sequence[UpdateRecord], seq: int, recorded_at: float) 
 def result_tables(
     results: ResultBatch, changes: Sequence[RatingChange], seq: int, batch: int
 ) -> dict[str, pa.Table]:
-    """Rows of `matches`, `seats` and `ratings` for M results, numbered from `seq`."""
+    """Rows of `matches`, `seats`, `meetings` and `ratings` for M results, numbered from `seq`; `batch`
+    is the sequence of the frame that they go into."""
     matches = results.matches
     m, s = matches.seat.shape
     constant = np.zeros(m, dtype=np.int8)
@@ -223,6 +226,8 @@ def result_tables(
                 "started_at": results.started_at,
                 "seconds": results.seconds,
                 "batch": np.full(m, batch, dtype=np.int64),
+                "num_seats": np.full(m, s, dtype=np.int8),
+                "player": _learners(matches),
             }
         ),
         "seats": pa.table(
@@ -236,14 +241,66 @@ def result_tables(
                 "rank": results.rank.ravel(),
             }
         ),
+        "meetings": meetings(results, seq + m - 1),
     }
     if changes:
-        tables["ratings"] = rating_table(changes, seq + m - 1)
+        tables["ratings"] = rating_table(changes, seq + m - 1, batch)
     return tables
 
 
-def rating_table(changes: Sequence[RatingChange], seq: int) -> pa.Table:
-    """Rows of `ratings`, as they stand after `seq`."""
+def _learners(matches: MatchBatch) -> pa.DictionaryArray:
+    """Who learns from each match, the first by name; NULL: nobody."""
+    names, seated = _sorted_by_name(matches)
+    first = np.where(matches.learning, seated, len(names)).min(axis=1, initial=len(names))
+    indices = pa.array(first.astype(np.int32), mask=first == len(names))
+    return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
+
+
+def _sorted_by_name(matches: MatchBatch) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The competitors' names in order, each once; who sat where [M, S] as indices into them."""
+    names, numbered = np.unique(np.array(matches.competitors, dtype=str), return_inverse=True)
+    return names.tolist(), numbered[matches.seat].astype(np.int64)
+
+
+def meetings(results: ResultBatch, seq: int) -> pa.Table:
+    """Rows of `meetings`: how often each ordered pair of competitors met in these M matches, the last
+    of them numbered `seq`, and how it went for `home`. Sorted by (home, away)."""
+    names, seated = _sorted_by_name(results.matches)
+    # A win beats all else, a forfeit loses to all else; seats alike in that are compared by rank.
+    place = np.array([0, 1, 1, 2])[results.outcome] * 256 + results.rank
+    told: list[npt.NDArray[np.int64]] = []  # [pairs of one kind, 2]: home and away as one number, result
+    for home, away in itertools.permutations(range(results.matches.num_seats), 2):
+        result = np.sign(place[:, home] - place[:, away]) + 1  # 0: a win of home, 1: even, 2: a loss
+        void = (result == 1) & (results.outcome[:, home] == Outcome.FORFEIT)  # two forfeits say nothing
+        met = (seated[:, home] != seated[:, away]) & ~void
+        told.append(np.stack([seated[:, home] * len(names) + seated[:, away], result], axis=1)[met])
+    pair, result = np.concatenate(told).T if told else np.zeros((2, 0), np.int64)
+    pairs, met_in = np.unique(pair, return_inverse=True)
+    counts = np.bincount(met_in * 3 + result, minlength=3 * len(pairs)).reshape(-1, 3)
+    return pa.table(
+        {
+            "seq": np.full(len(pairs), seq, dtype=np.int64),
+            "purpose": _names(np.zeros(len(pairs), np.int8), [results.matches.purpose.value]),
+            "home": _names((pairs // len(names)).astype(np.int32), names),
+            "away": _names((pairs % len(names)).astype(np.int32), names),
+            "games": counts.sum(axis=1).astype(np.int32),
+            "wins": counts[:, 0].astype(np.int32),
+            "draws": counts[:, 1].astype(np.int32),
+            "losses": counts[:, 2].astype(np.int32),
+        }
+    )
+
+
+def with_meetings(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """The tables of a frame; `meetings` is derived where an older version did not record it."""
+    if "matches" not in tables or "seats" not in tables or "meetings" in tables:
+        return tables
+    return {**tables, "meetings": meetings(results_of(tables), tables["matches"]["seq"][-1].as_py())}
+
+
+def rating_table(changes: Sequence[RatingChange], seq: int, batch: int | None = None) -> pa.Table:
+    """Rows of `ratings`, as they stand after `seq`; `batch` is the sequence of the frame that they go
+    into: the latest of a competitor is that of the latest frame."""
     return pa.table(
         {
             "seq": np.full(len(changes), seq, dtype=np.int64),
@@ -251,6 +308,24 @@ def rating_table(changes: Sequence[RatingChange], seq: int) -> pa.Table:
             "mu": pa.array([c.mu for c in changes], pa.float64()),
             "sigma": pa.array([c.sigma for c in changes], pa.float64()),
             "games": pa.array([c.games for c in changes], pa.int64()),
+            "batch": pa.array([batch] * len(changes), pa.int64()),
+        }
+    )
+
+
+def cache_table(records: Sequence[CacheRecord], seq: int, recorded_at: float) -> pa.Table:
+    """Rows of `caches`, as they stand after `seq`; `recorded_at` in seconds since the epoch."""
+    return pa.table(
+        {
+            "seq": np.full(len(records), seq, dtype=np.int64),
+            "node": pa.array([r.node for r in records], pa.string()),
+            "tier": pa.array([r.tier for r in records], pa.string()),
+            "hits": pa.array([r.hits for r in records], pa.int64()),
+            "misses": pa.array([r.misses for r in records], pa.int64()),
+            "resident": pa.array([r.resident for r in records], pa.int64()),
+            "bytes": pa.array([r.bytes for r in records], pa.int64()),
+            "evictions": pa.array([json.dumps(dict(r.evictions)) for r in records], pa.string()),
+            "recorded_at": np.full(len(records), recorded_at, dtype=np.float64),
         }
     )
 

@@ -1,45 +1,40 @@
 """The index: the ledger's facts as DuckDB tables. Derived, disposable, never trusted without a look.
 
 One process may hold a DuckDB file, readers included. So the writer of a run has `league.duckdb` to
-itself (`Database`), and everybody else a DuckDB of their own (`connect`): filled from the ledger, or,
-when nobody writes, from a copy of the file.
+itself until it closes it; then any DuckDB opens it. Who reads beside a writer asks `live`.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import logging
-import shutil
-import tempfile
-import threading
+import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-from blake3 import blake3
+import pyarrow.dataset
 
-from storage.errors import BadQuery, RunLocked, StorageError
-from storage.layout import INDEX, LEDGER, require_run
-from storage.ledger import Frame, Ledger, is_written, last_frame, read_frames
+from storage import columns, migrations
+from storage.disk import disk, remove_tree
+from storage.errors import DiskFailed, RunLocked, StorageError
+from storage.ledger import Frame, Ledger
+from storage.migrations import Connection, Damaged, newest
+from storage.segments import Segment
 
 MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
 FLUSH_SECONDS = 1.0
 LOCK_WAIT_SECONDS = 5.0
+DAMAGED_COPIES = 3  # that are kept for a look
 
-_SCHEMA = (Path(__file__).parent / "schema.sql").read_text()
-_SCHEMA_HASH = blake3(_SCHEMA.encode()).hexdigest()[:16]
-_CONFIG: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
-_WRITER_CONFIG: dict[str, Any] = {**_CONFIG, "threads": 1, "memory_limit": "1GB"}
+_WRITER_CONFIG: dict[str, Any] = {**migrations.CONFIG, "threads": 1, "memory_limit": "1GB"}
 _log = logging.getLogger(__name__)
 
-Connection = duckdb.DuckDBPyConnection
-
-
-class Damaged(StorageError):
-    """An index that cannot be used; its ledger has everything."""
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
 
 
 class Database:
@@ -54,46 +49,71 @@ class Database:
         self._since = 0.0
 
     @classmethod
-    def open(cls, path: Path, ledger: Ledger) -> Database:
+    def open(cls, path: Path, ledger: Ledger, progress: Progress | None = None) -> Database:
         """The index at `path`, level with `ledger`: as it lies there, completed, or built anew (what
-        lay there is then kept as `<name>.damaged-<n>`). Raises RunLocked when another process has it.
+        lay there is then kept as `<name>.damaged-<n>`). `progress` is told ("index", frames, of how
+        many) as they are folded in. Raises RunLocked when another process has it; CorruptLedger.
         """
-        if path.exists():
+        if os.path.lexists(path):
             try:
-                return cls._open_existing(path, ledger)
-            except (duckdb.Error, Damaged) as error:
-                _log.warning("%s: %s; rebuilding it from the ledger", path, _one_line(error))
-        _move_aside(path)
+                return cls._level(path, ledger, _check, progress)
+            except StorageError:
+                raise  # somebody has it open, or it is the ledger that is damaged
+            except Exception as error:  # DuckDB raises many kinds, also from under its Python layer
+                _log.warning("%s: %s; rebuilding it from the ledger", path, one_line(error))
+        _set_aside(path)
         try:
-            connection = _connect_file(path)
-            connection.execute(_SCHEMA)
-            connection.execute("INSERT INTO ingest_state VALUES (0, ''::BLOB, ?)", [_SCHEMA_HASH])
-            database = cls(connection, path)
-            database._catch_up(ledger, 0)
-        except duckdb.Error as error:
-            raise StorageError(f"{path}: building the index failed: {_one_line(error)}") from error
-        return database
+            return cls._level(path, ledger, _create, progress)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise StorageError(f"{path}: building the index failed: {one_line(error)}") from error
 
     @classmethod
-    def _open_existing(cls, path: Path, ledger: Ledger) -> Database:
+    def _level(
+        cls,
+        path: Path,
+        ledger: Ledger,
+        prepare: Callable[[Connection], tuple[int, bytes]],
+        progress: Progress | None,
+    ) -> Database:
+        """The index at `path`, completed behind the frame that it has come to, as `prepare` finds."""
         connection = _connect_file(path)
         try:
-            sequence, batch_id = _check(connection)
-            if sequence and ledger.batch_id(sequence) != batch_id:
-                raise Damaged(f"it has frame {sequence}, which is not the ledger's")
+            start, batch_id = prepare(connection)
+            if start and ledger.batch_id(start) != batch_id:
+                raise Damaged(f"it has frame {start}, which is not the ledger's")
             database = cls(connection, path)
-            database._catch_up(ledger, sequence)
+            for sequence in database._catch_up(ledger, start):
+                if progress is not None:
+                    progress("index", sequence - start, ledger.last_sequence - start)
         except BaseException:
             connection.close()
             raise
         return database
 
-    def _catch_up(self, ledger: Ledger, after: int) -> None:
-        for frame in ledger.frames(after):
+    def _catch_up(self, ledger: Ledger, after: int) -> Iterator[int]:
+        """Fold in what the ledger has behind sequence `after`, whole segments from their Parquet files, all
+        else frame by frame. Gives the sequence that it has come to, time and again."""
+        for segment in ledger.compacted:
+            if after < segment.first:
+                self._fold_segment(segment, ledger.batch_id(segment.last) or b"")
+                yield segment.last
+            elif after < segment.last:
+                yield from self._fold_frames(islice(ledger.frames(after), segment.last - after))
+            after = max(after, segment.last)
+        yield from self._fold_frames(ledger.frames(after))
+
+    def _fold_frames(self, frames: Iterable[Frame]) -> Iterator[int]:
+        for frame in frames:
             self._take(frame)
             if self._rows >= MAX_ROWS:
                 self._fold()
-        self._fold()
+                yield frame.sequence
+        if self._waiting:
+            last = self._waiting[-1].sequence
+            self._fold()
+            yield last
 
     @property
     def connection(self) -> Connection:
@@ -115,18 +135,20 @@ class Database:
         when the run is opened next."""
         try:
             self._fold()
-        except duckdb.Error as error:
-            _log.warning("%s: %s; it stays behind until the run is next opened", self.path, _one_line(error))
+        except Exception as error:  # as in `open`
+            _log.warning("%s: %s; it stays behind until the run is next opened", self.path, one_line(error))
             self._waiting.clear()
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._let_go()
 
     def close(self) -> None:
         """Flush and let go of the file."""
         self.flush()
+        self._let_go()
+
+    def _let_go(self) -> None:
         if self._connection is not None:
-            self._connection.close()
+            with contextlib.suppress(duckdb.Error):  # of a failed index, whose failure has been told
+                self._connection.close()
             self._connection = None
 
     def _take(self, frame: Frame) -> None:
@@ -141,104 +163,52 @@ class Database:
         last = self._waiting[-1]
         with self._connection.cursor() as cursor:
             cursor.execute("BEGIN")
-            _insert(cursor, self._waiting)
-            cursor.execute(
-                "UPDATE ingest_state SET sequence = ?, batch_id = ?", [last.sequence, last.batch_id]
-            )
+            for name, rows in _gathered(self._waiting).items():
+                for start in range(0, len(rows), MAX_ROWS):
+                    _insert(cursor, name, rows.slice(start, MAX_ROWS))
+            _come_to(cursor, last.sequence, last.batch_id)
             cursor.execute("COMMIT")
         self._waiting.clear()
         self._rows = 0
 
-
-def connect(run: str | Path) -> Connection:
-    """All tables and views of `run`, as they are now, in a DuckDB of the caller's own.
-
-    Works beside a writer and never disturbs it. To be read only, but for TEMP tables. Raises NotARun,
-    CorruptLedger.
-    """
-    run = Path(run)
-    require_run(run)
-    return _connect_copy(run) or _connect_ledger(run)
-
-
-def query(
-    run: str | Path, sql: str, *, timeout_seconds: float = 60.0, max_rows: int | None = None
-) -> pa.Table:
-    """The answer to `sql`, at most `max_rows` of it. The statement can reach no file and no setting.
-
-    Raises BadQuery for SQL that DuckDB refuses or that takes longer than `timeout_seconds`; NotARun.
-    """
-    connection = connect(run)
-    for setting in (
-        "python_enable_replacements = false",
-        "enable_external_access = false",
-        "lock_configuration = true",
-    ):
-        connection.execute(f"SET {setting}")
-    timer = threading.Timer(timeout_seconds, connection.interrupt)
-    timer.start()
-    try:
-        relation = connection.sql(sql)
-        if relation is None:  # a statement without an answer
-            return pa.table({})
-        return (relation if max_rows is None else relation.limit(max_rows)).to_arrow_table()
-    except duckdb.InterruptException:
-        raise BadQuery(f"the query took longer than {timeout_seconds:g} seconds") from None
-    except duckdb.Error as error:
-        raise BadQuery(_one_line(error)) from None
-    finally:
-        timer.cancel()
-        connection.close()
+    def _fold_segment(self, segment: Segment, batch_id: bytes) -> None:
+        """Fold in a whole segment, past the write-ahead log; `batch_id` is that of its last frame."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            unrecorded = derive_meetings(segment)
+            if unrecorded is not None:
+                _insert(cursor, "meetings", unrecorded)
+            for name in newest().tables:
+                path = segment.path(name)
+                if path is not None:
+                    _insert(cursor, name, _dataset(name, path))
+            _come_to(cursor, segment.last, batch_id)
+            cursor.execute("COMMIT")
 
 
-def _connect_ledger(run: Path) -> Connection:
-    connection = duckdb.connect(":memory:", config=_CONFIG)
-    connection.execute(_SCHEMA)
-    waiting: list[Frame] = []
-    rows = 0
-    for frame in read_frames(run / LEDGER):
-        waiting.append(frame)
-        rows += sum(len(table) for table in frame.tables.values())
-        if rows >= MAX_ROWS:
-            _insert(connection, waiting)
-            waiting, rows = [], 0
-    _insert(connection, waiting)
-    return connection
-
-
-def _connect_copy(run: Path) -> Connection | None:
-    """A copy of the index, if nobody writes and it is level with the ledger; else None.
-
-    A copy, because an open index would keep out a run that is resumed; its name is unlinked at once.
-    """
-    index, wal = run / INDEX, run / f"{INDEX}.wal"
-    if is_written(run / LEDGER) or not index.exists() or wal.exists():
-        return None
-    try:
-        with tempfile.TemporaryDirectory(prefix="league-") as folder:
-            copy, before = Path(folder) / INDEX, index.stat()
-            shutil.copyfile(index, copy)
-            after = index.stat()
-            if (before.st_mtime_ns, before.st_size, before.st_ino) != (
-                after.st_mtime_ns,
-                after.st_size,
-                after.st_ino,
-            ):
+def derive_meetings(segment: Segment) -> pa.Table | None:
+    """Rows of `meetings` for the batches of `segment` that were recorded without; None when there are
+    none such."""
+    with duckdb.connect(":memory:", config=migrations.CONFIG) as connection:
+        for name in ("matches", "seats"):
+            path = segment.path(name)
+            if path is None:
                 return None
-            connection = duckdb.connect(str(copy), read_only=True, config=_CONFIG)
-            try:
-                if _check(connection) == last_frame(run / LEDGER):
-                    return connection
-            except (duckdb.Error, Damaged) as error:
-                _log.info("%s: %s; reading the ledger instead", index, _one_line(error))
-            connection.close()
-    except (duckdb.Error, OSError) as error:
-        _log.info("%s: %s; reading the ledger instead", index, _one_line(error))
-    return None
+            connection.register(name, _dataset(name, path))
+        old = "SELECT count(*) FROM matches WHERE num_seats IS NULL"
+        if connection.execute(old).fetchall() == [(0,)]:
+            return None
+        return connection.sql(migrations.DERIVE_MEETINGS).to_arrow_table()
+
+
+def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:
+    return pyarrow.dataset.dataset(path, migrations.arrow_schema(table))
 
 
 def _connect_file(path: Path) -> Connection:
-    """The file at `path`, writable. Waits a moment for a passing holder; raises RunLocked."""
+    """The file at `path`, writable. Waits a moment for a passing holder. Raises RunLocked, Damaged."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise Damaged("it is no file of this folder")  # DuckDB would follow a link, and wait for a pipe
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
     while True:
         try:
@@ -253,69 +223,83 @@ def _connect_file(path: Path) -> Connection:
             time.sleep(0.1)
 
 
+def _create(connection: Connection) -> tuple[int, bytes]:
+    migrations.create(connection)
+    return 0, b""
+
+
 def _check(connection: Connection) -> tuple[int, bytes]:
     """The (sequence, batch id) that the index has come to. Reads every block, so that DuckDB compares
     its checksums: a damaged file opens without complaint. Raises Damaged or duckdb.Error."""
-    if _columns_of(connection) != _columns():
-        raise Damaged("its tables and views are not those of this version")
-    state = connection.execute("SELECT sequence, batch_id, schema FROM ingest_state").fetchall()
-    if len(state) != 1 or state[0][2] != _SCHEMA_HASH:
-        raise Damaged("it was made by another version")
-    for (table,) in connection.execute(
-        "SELECT table_name FROM duckdb_tables() WHERE NOT internal"
-    ).fetchall():
+    migrations.bring_forward(connection)
+    state = connection.execute("SELECT sequence, batch_id FROM ingest_state").fetchall()
+    if len(state) != 1:
+        raise Damaged("it does not say how far it has come")
+    for table in newest().tables:
         connection.execute(f"SELECT bit_xor(hash(whole)) FROM {table} whole").fetchall()
     return state[0][0], state[0][1]
 
 
-def _insert(connection: Connection, frames: Iterable[Frame]) -> None:
-    """Append the rows of `frames` to the tables of their names; what this schema lacks is left out."""
-    gathered: dict[str, list[pa.Table]] = {}
+def _gathered(frames: Iterable[Frame]) -> dict[str, pa.Table]:
+    """The rows of `frames`, table by table; what this schema lacks is left out."""
+    parts: dict[str, list[pa.Table]] = {}
     for frame in frames:
-        for name, table in frame.tables.items():
-            if name in _columns():
-                gathered.setdefault(name, []).append(table)
-    for name, parts in gathered.items():
-        rows = pa.concat_tables(parts, promote_options="default")
-        present = [column for column in _columns()[name] if column in rows.column_names]
-        chosen = ", ".join(
-            f"make_timestamp(CAST(round(1e6 * {c}) AS BIGINT)) AS {c}" if c.endswith("_at") else f'"{c}"'
-            for c in present
-        )
-        for start in range(0, len(rows), MAX_ROWS):
-            connection.register("fresh", rows.slice(start, MAX_ROWS))
-            connection.execute(f"INSERT INTO {name} BY NAME SELECT {chosen} FROM fresh")
-            connection.unregister("fresh")
+        for name, table in columns.with_meetings(frame.tables).items():
+            if name in newest().tables:
+                parts.setdefault(name, []).append(table)
+    return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
 
 
-@functools.cache
-def _columns() -> Mapping[str, tuple[str, ...]]:
-    """table or view -> columns, as schema.sql has them."""
-    with duckdb.connect(":memory:", config=_CONFIG) as connection:
-        connection.execute(_SCHEMA)
-        return _columns_of(connection)
+def _insert(connection: Connection, name: str, rows: pa.Table | pyarrow.dataset.Dataset) -> None:
+    """Append `rows` to the table `name`; columns that this schema lacks are left out."""
+    chosen = ", ".join(
+        utc(f'"{column}"') + f' AS "{column}"' if column.endswith("_at") else f'"{column}"'
+        for column in newest().tables[name]
+        if column in rows.schema.names
+    )
+    connection.register("fresh", rows)
+    connection.execute(f"INSERT INTO {name} BY NAME SELECT {chosen} FROM fresh")
+    connection.unregister("fresh")
 
 
-def _columns_of(connection: Connection) -> Mapping[str, tuple[str, ...]]:
-    rows = connection.execute(
-        "SELECT table_name, list(column_name ORDER BY column_index) FROM duckdb_columns() "
-        "WHERE NOT internal AND database_name = current_database() GROUP BY table_name ORDER BY table_name"
-    ).fetchall()
-    return {table: tuple(columns) for table, columns in rows}
+def utc(seconds: str) -> str:
+    """SQL for the TIMESTAMP of an expression in seconds since the epoch."""
+    return f"make_timestamp(CAST(round(1e6 * {seconds}) AS BIGINT))"
 
 
-def _move_aside(path: Path) -> None:
-    """Free the name `path`; what lies there, and its write-ahead log, are kept for a look."""
-    wal = path.with_name(f"{path.name}.wal")
-    number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
-        number += 1
-    if path.exists():
-        path.rename(aside)
-    if wal.exists():  # also one without its file: DuckDB would replay it into the new one
-        wal.rename(aside.with_name(f"{aside.name}.wal"))
+def _come_to(connection: Connection, sequence: int, batch_id: bytes) -> None:
+    connection.execute("UPDATE ingest_state SET sequence = ?, batch_id = ?", [sequence, batch_id])
 
 
-def _one_line(error: Exception) -> str:
+def _set_aside(path: Path) -> None:
+    """Free the name `path`: what lies there, and its write-ahead log, are kept for a look; of what was
+    set aside before, the newest only. Raises DiskFailed."""
+    wal = path.with_name(f"{path.name}.wal")  # also one without its file: DuckDB would replay it
+    if not os.path.lexists(path) and not os.path.lexists(wal):
+        return
+    prefix = f"{path.name}.damaged-"
+    numbers = {p.name.removeprefix(prefix).removesuffix(".wal") for p in path.parent.glob(f"{prefix}*")}
+    earlier = sorted(int(number) for number in numbers if number.isdecimal())
+    aside = path.with_name(f"{prefix}{earlier[-1] + 1 if earlier else 1}")
+    try:
+        for lying, target in ((path, aside), (wal, aside.with_name(f"{aside.name}.wal"))):
+            if os.path.lexists(lying):
+                disk().rename(lying, target)
+    except OSError as error:
+        raise DiskFailed(f"{path}: cannot be set aside: {error.strerror or error}") from error
+    for number in earlier[: len(earlier) + 1 - DAMAGED_COPIES]:
+        for name in (f"{prefix}{number}", f"{prefix}{number}.wal"):
+            _remove(path.with_name(name))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        remove_tree(path)
+        return
+    with contextlib.suppress(OSError):  # not there, or it stays: a copy too many harms nothing
+        disk().unlink(path)
+
+
+def one_line(error: Exception) -> str:
     """DuckDB's message without the picture of the place."""
-    return " ".join(str(error).split("\n\nLINE")[0].split())
+    return " ".join(str(error).split("\n\nLINE")[0].split()) or type(error).__name__

@@ -21,7 +21,7 @@ from typing import Any
 
 from storage import blobs, manifests
 from storage.disk import disk, make_folder, remove_tree, sync_folder, write_whole
-from storage.errors import CorruptBlob, Mistake, StorageError
+from storage.errors import CorruptBlob, DiskFailed, Mistake, StorageError
 from storage.manifests import CorruptManifest
 from storage.reader import ArchiveReader
 from storage.records import Snapshot
@@ -58,16 +58,18 @@ def export_snapshot(
     blobs.verify(source)
     fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.creating")
     try:
-        make_folder(fresh)
         try:
-            write_whole(fresh / WEIGHTS, [source.read_bytes()], mode=0o444)
-            write_whole(fresh / README, [readme(manifest).encode()])
-            write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
-            disk().rename(fresh, folder)
-        finally:
-            remove_tree(fresh)
+            make_folder(fresh)
+        except DiskFailed as error:
+            raise Mistake(f"{error}; choose another folder") from None
+        write_whole(fresh / WEIGHTS, [source.read_bytes()], mode=0o444)
+        write_whole(fresh / README, [readme(manifest).encode()])
+        write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
+        disk().rename(fresh, folder)
     except OSError as error:
         raise Mistake(f"{folder} cannot be made: {error.strerror}; choose another folder") from None
+    finally:
+        remove_tree(fresh)
     sync_folder(folder.parent)
 
 

@@ -15,7 +15,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from storage.errors import CorruptLedger, StorageError
-from storage.frames import Frame, Place, decode, scan, streams
+from storage.frames import Frame, Place, decode, open_stream, scan, streams
 from storage.journal import journal_path
 from storage.parquet import Gathered, plain
 from storage.segments import Segment, manifest_path
@@ -106,7 +106,7 @@ def read_tables(folder: Path, names: Collection[str]) -> dict[str, pa.Table]:
                     found[name].append(part.table(name))
         else:
             for name, data in streams(part[1], names):
-                for batch in pa.ipc.open_stream(data):
+                for batch in open_stream(data):
                     tail[name].add(plain(batch))
     whole = {name: found[name] + tail[name].take() for name in names}
     return {

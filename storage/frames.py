@@ -34,6 +34,7 @@ _HEAD_BYTES = _HEAD.size + _DIGEST_BYTES
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")  # of a table: it becomes part of a file's name
 _COMPRESS_FROM = 4096  # bytes; below, compressing takes twenty times as long as all the rest (measured)
 _PLAIN = pa.ipc.IpcWriteOptions()
+_ONE_THREAD = pa.ipc.IpcReadOptions(use_threads=False)
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 
@@ -84,7 +85,7 @@ def write_stream(schema: pa.Schema, batches: Collection[pa.RecordBatch], nbytes:
 def decode(place: Place, payload: bytes, wanted: Collection[str] | None = None) -> Frame:
     """The frame, with all its tables or those `wanted`. Raises CorruptLedger."""
     try:
-        tables = {name: pa.ipc.open_stream(data).read_all() for name, data in streams(payload, wanted)}
+        tables = {name: open_stream(data).read_all() for name, data in streams(payload, wanted)}
     except (pa.ArrowException, OSError) as error:
         raise not_arrow(place, error) from None
     return Frame(place.sequence, place.batch_id, tables)
@@ -95,6 +96,11 @@ def not_arrow(place: Place, error: Exception) -> CorruptLedger:
     return CorruptLedger(
         f"frame {place.sequence} of the ledger, at offset {place.offset}: no tables: {error}"
     )
+
+
+def open_stream(data: pa.Buffer) -> pa.ipc.RecordBatchStreamReader:
+    """An Arrow IPC stream, to be read by one thread: handing small columns to others takes longer."""
+    return pa.ipc.open_stream(data, options=_ONE_THREAD)
 
 
 def streams(payload: bytes, wanted: Collection[str] | None = None) -> Iterator[tuple[str, pa.Buffer]]:

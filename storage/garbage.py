@@ -87,7 +87,7 @@ def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
     for path in learner_states.superseded(run / LEARNERS):
         yield path, path.stat().st_size, "a newer state of the learner replaced it"
     now = time.time()
-    for folder in (OBJECTS, MANIFESTS, LEDGER, LEARNERS, f"{LEARNERS}/{REFUSED}", PINS):
+    for folder in (OBJECTS, MANIFESTS, LEARNERS, f"{LEARNERS}/{REFUSED}", PINS):
         for path, size, changed in _files(run / folder, depth=1):
             if _UNFINISHED.fullmatch(path.name) and now - changed > UNFINISHED_SECONDS:
                 yield path, size, "was never finished"

@@ -2,8 +2,8 @@
 
 Everything in such a folder is a stranger's: files are opened only where they are plain ones, sizes are
 looked at before anything is read, every field is checked before it is used, weights are hashed always,
-and nothing is executed: a network of somebody's own (`module:Class`) is a name, and only the name that
-the run's own config gives is taken.
+and nothing is executed: a network of somebody's own (`module:Class`) is taken only if
+it is this run's own too.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ def import_snapshot(archive: Archive, folder: Path, name: str | None = None) -> 
             f"{archive.run}: '{snapshot_id}' is somebody else here, expected a free id; give one with --as"
         )
     _check_game(archive, folder / MANIFEST, manifest)
-    _check_network(archive, folder / MANIFEST, manifest["architecture"])
     tensors = blobs.receive(
         archive.run / OBJECTS,
         folder / WEIGHTS,
@@ -120,19 +119,9 @@ def _check_id(name: str) -> str:
     return name
 
 
-def _check_network(archive: Archive, path: Path, architecture: str) -> None:
-    """Raise BadImport for a network of somebody's own, which nobody here would build, unless it is this
-    run's."""
-    own = (archive.config().get("policy") or {}).get("architecture")
-    if ":" in architecture and architecture != own:
-        raise BadImport(
-            f"{path}: its network is {shown(architecture)}, expected one that comes with this package, or "
-            f"this run's own ({own})"
-        )
-
-
 def _check_game(archive: Archive, path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise BadImport unless it plays this run's game, by its name and by what it sees and does."""
+    """Raise BadImport unless it plays this run's game, by its name and by what it sees and does, with a
+    network that can be built here: of this package, or this run's own."""
     ours = archive.env()["id"]
     if manifest["env"]["id"] != ours:
         raise BadImport(
@@ -150,3 +139,9 @@ def _check_game(archive: Archive, path: Path, manifest: Mapping[str, Any]) -> No
             raise BadImport(
                 f"{path}: its {part} is {shown(found)}, expected {shown(expected)}; is it of another game?"
             )
+    network, ours = manifest["spec"].get("settings"), spec.get("settings")
+    if ":" in manifest["architecture"] and network != ours:
+        raise BadImport(
+            f"{path}: its network is {shown(manifest['architecture'])}, somebody's own, expected one that "
+            "comes with this package, or this run's own with the same settings"
+        )

@@ -7,16 +7,15 @@ crash leaves the old or the new pair.
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from storage import blobs
+from storage import blobs, manifests
 from storage.blobs import Tensors
-from storage.disk import disk, make_folder, write_json, write_whole
-from storage.errors import CorruptBlob, DiskFailed
+from storage.disk import disk, make_folder, write_whole
+from storage.errors import CorruptBlob, DiskFailed, StorageError
 from storage.layout import REFUSED, file_name
 
 _TENSORS = re.compile(r".+\.\d+\.safetensors")
@@ -36,7 +35,8 @@ def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -
     number = 1 + max((int(m[1]) for _, m in stale), default=0)
     path = head.with_name(f"{name}.{number}.safetensors")
     write_whole(path, [data])
-    write_json(head, {"file": path.name, "hash": blobs.hash_of(data), "meta": dict(meta)})
+    fields = {"file": path.name, "hash": blobs.hash_of(data), "meta": dict(meta)}
+    write_whole(head, [manifests.seal(fields)])
     for old, _ in stale:
         with contextlib.suppress(OSError):  # one too many costs only room; the next save tries again
             disk().unlink(old)
@@ -70,9 +70,7 @@ def save_refused(folder: Path, player: str, update: int, tensors: Tensors) -> Pa
 def _read_head(head: Path) -> tuple[Path, str, dict[str, Any]]:
     """(tensors file, its hash, meta)"""
     try:
-        saved = json.loads(head.read_text())
+        saved = manifests.read(head)
         return head.with_name(saved["file"]), saved["hash"], saved["meta"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptBlob(
-            f"{head}: the state of a learner cannot be read: {error}; restore it from a copy"
-        ) from None
+    except (StorageError, ValueError, KeyError, TypeError) as error:
+        raise CorruptBlob(f"{head}: the state of a learner cannot be read: {error}") from None

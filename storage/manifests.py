@@ -43,16 +43,13 @@ def seal(fields: Mapping[str, Any]) -> bytes:
 
 def read(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """The fields of the manifest at `path`, without the checksum. A link is not followed.
-
-    Manifests from before there were checksums are told by their spelling, and taken as they are.
-    Raises CorruptManifest.
-    """
+    Raises CorruptManifest."""
     data = _plain_file(path, max_bytes)
     try:
         fields = json.loads(data)
         if not isinstance(fields, dict) or _depth(fields) > MAX_DEPTH:
             raise ValueError(f"no JSON object of at most {MAX_DEPTH} levels")
-        written = seal(fields) if CHECKSUM in fields else json.dumps(fields, indent=1).encode()
+        written = seal(fields)
     except (ValueError, RecursionError) as error:
         raise CorruptManifest(f"{path}: no manifest: {error}; restore it from a copy") from None
     if data != written:

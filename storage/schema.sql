@@ -1,6 +1,7 @@
--- The tables of a run, as `league sql` and `analysis` see them. An index of the ledger: derived,
--- disposable, rebuilt whenever this file changes. `seq` numbers matches, decisions and updates of a
--- run in the order of recording; times are UTC. No keys: the ledger has seen to uniqueness.
+-- The tables of a run, as `league sql` and `analysis` see them: the newest schema, whole; migrations.py
+-- brings older indexes to it. An index of the ledger: derived, disposable. `seq` numbers matches,
+-- decisions and updates of a run in the order of recording; times are UTC. No keys: the ledger has seen
+-- to uniqueness.
 
 -- One row per session: the first, and one for each resume.
 CREATE TABLE runs (
@@ -35,7 +36,9 @@ CREATE TABLE matches (
     env_steps INTEGER,   -- decisions of all seats
     reason VARCHAR,      -- finished, illegal_action, step_limit, crash
     started_at TIMESTAMP, seconds REAL,
-    batch BIGINT         -- the ledger's frame it came with: matches of one batch were recorded together
+    batch BIGINT,        -- the ledger's frame it came with: matches of one batch were recorded together
+    num_seats TINYINT,   -- NULL: recorded by a version that counted no meetings
+    player VARCHAR       -- who learned from it, the first by name; NULL: nobody, or recorded by that version
 );
 
 CREATE TABLE seats (
@@ -45,8 +48,19 @@ CREATE TABLE seats (
     rank TINYINT      -- 0 is best; tied seats share the lower number
 );
 
+-- How often each ordered pair of competitors met in one batch of results, and how it went for `home`. A
+-- seat beats another by outcome, else by rank; a forfeit loses; two forfeits of one rank say nothing.
+CREATE TABLE meetings (
+    seq BIGINT,  -- of the batch's last match
+    purpose VARCHAR, home VARCHAR, away VARCHAR,
+    games INTEGER, wins INTEGER, draws INTEGER, losses INTEGER
+);
+
 -- TrueSkill after a batch of results, or of a newcomer; seq is that of the last match before.
-CREATE TABLE ratings (seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, games BIGINT);
+CREATE TABLE ratings (
+    seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, games BIGINT,
+    batch BIGINT  -- the ledger's frame it came with; NULL: recorded by an older version
+);
 
 CREATE TABLE decisions (
     seq BIGINT,
@@ -68,47 +82,40 @@ CREATE TABLE updates (
     recorded_at TIMESTAMP
 );
 
--- The last frame of the ledger that is folded in, and the schema it was folded into.
-CREATE TABLE ingest_state (sequence BIGINT, batch_id BLOB, schema VARCHAR);
+-- One row per node, tier of its caches and reporting interval in which they did something. Counts are
+-- sums over the node's runners since they began.
+CREATE TABLE caches (
+    seq BIGINT,       -- of the last match, decision or update before
+    node VARCHAR,
+    tier VARCHAR,     -- device, mapped, disk, remote
+    hits BIGINT, misses BIGINT,
+    resident BIGINT, bytes BIGINT,  -- snapshots it holds now
+    evictions VARCHAR,              -- JSON: how many, by cause
+    recorded_at TIMESTAMP
+);
 
--- Every ordered pair of competitors that met, over all purposes, from `home`'s side. A seat beats
--- another by outcome, else by rank; a forfeit loses; two forfeits say nothing.
+-- Every ordered pair of competitors that met, over all purposes, from `home`'s side.
 CREATE VIEW payoff AS
-WITH pairs AS (
-    SELECT
-        h.competitor AS home,
-        a.competitor AS away,
-        CASE
-            WHEN h.outcome = 'win' AND a.outcome <> 'win' THEN 'win'
-            WHEN a.outcome = 'win' AND h.outcome <> 'win' THEN 'loss'
-            WHEN h.outcome = 'forfeit' AND a.outcome <> 'forfeit' THEN 'loss'
-            WHEN a.outcome = 'forfeit' AND h.outcome <> 'forfeit' THEN 'win'
-            WHEN h.rank < a.rank THEN 'win'
-            WHEN h.rank > a.rank THEN 'loss'
-            WHEN h.outcome <> 'forfeit' THEN 'draw'
-        END AS result
-    FROM seats h JOIN seats a ON h.seq = a.seq AND h.seat <> a.seat AND h.competitor <> a.competitor
-)
 SELECT
     home, away,
-    count(*) AS games,
-    count(*) FILTER (result = 'win') AS wins,
-    count(*) FILTER (result = 'draw') AS draws,
-    count(*) FILTER (result = 'loss') AS losses,
-    (wins + 0.5 * draws) / games AS win_rate
-FROM pairs
-WHERE result IS NOT NULL
+    CAST(sum(m.games) AS BIGINT) AS games,
+    CAST(sum(m.wins) AS BIGINT) AS wins,
+    CAST(sum(m.draws) AS BIGINT) AS draws,
+    CAST(sum(m.losses) AS BIGINT) AS losses,
+    (sum(m.wins) + 0.5 * sum(m.draws)) / sum(m.games) AS win_rate
+FROM meetings m
 GROUP BY home, away;
 
 -- Everyone who was rated, best first. `games` is the rating's own count; `win_rate` is over all opponents
 -- of all time, draws counting half.
 CREATE VIEW leaderboard AS
 WITH latest AS (
-    SELECT competitor, max_by({mu: mu, sigma: sigma, games: games}, (seq, rowid)) AS rating
+    SELECT competitor, max_by({mu: mu, sigma: sigma, games: games}, (seq, coalesce(batch, 0))) AS rating
     FROM ratings GROUP BY competitor
 ),
 rates AS (
-    SELECT home AS competitor, sum(wins + 0.5 * draws) / sum(games) AS win_rate FROM payoff GROUP BY home
+    SELECT home AS competitor, (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate
+    FROM meetings GROUP BY home
 )
 SELECT
     competitor, role, kind,
@@ -118,29 +125,38 @@ SELECT
 FROM latest LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (competitor)
 ORDER BY skill DESC, competitor;
 
+-- Matches with their player, also where an older version left it to the seats.
+CREATE VIEW learned_matches AS
+WITH learners AS (
+    SELECT seq, min(competitor) AS learner FROM seats
+    WHERE learning AND seq <= (SELECT max(seq) FROM matches WHERE num_seats IS NULL)
+    GROUP BY seq
+)
+SELECT matches.* REPLACE (coalesce(player, learner) AS player) FROM matches LEFT JOIN learners USING (seq);
+
 -- What was played: `share` is of all matches of one purpose that `player` learned from (NULL: nobody did).
 CREATE VIEW match_mix AS
-WITH learners AS (SELECT seq, min(competitor) AS player FROM seats WHERE learning GROUP BY seq)
 SELECT
     player, purpose, match_type,
     count(*) AS matches,
     count(*) / sum(count(*)) OVER (PARTITION BY player, purpose) AS share
-FROM matches LEFT JOIN learners USING (seq)
+FROM learned_matches
 GROUP BY player, purpose, match_type
 ORDER BY player, purpose, count(*) DESC, match_type;
 
 -- The same, minute by minute from the first match on: how the mix changes as the league grows.
 CREATE VIEW match_mix_over_time AS
-WITH learners AS (SELECT seq, min(competitor) AS player FROM seats WHERE learning GROUP BY seq),
-timed AS (
-    SELECT seq, purpose, match_type, date_diff('minute', min(started_at) OVER (), started_at) AS minute
-    FROM matches
+WITH timed AS (
+    SELECT
+        player, purpose, match_type,
+        date_diff('minute', (SELECT min(started_at) FROM matches), started_at) AS minute
+    FROM learned_matches
 )
 SELECT
     player, purpose, minute, match_type,
     count(*) AS matches,
     count(*) / sum(count(*)) OVER (PARTITION BY player, purpose, minute) AS share
-FROM timed LEFT JOIN learners USING (seq)
+FROM timed
 GROUP BY player, purpose, minute, match_type
 ORDER BY player, purpose, minute, count(*) DESC, match_type;
 

@@ -28,7 +28,7 @@ from blake3 import blake3
 from storage import manifests
 from storage.disk import write_whole
 from storage.errors import CorruptLedger, StorageError
-from storage.frames import BATCH_ID_BYTES, NAME, Frame, Place, read, streams, write_stream
+from storage.frames import BATCH_ID_BYTES, NAME, Frame, Place, open_stream, read, streams, write_stream
 from storage.journal import Journal
 from storage.parquet import File, Rows, rows_writer
 
@@ -169,7 +169,7 @@ def compact(folder: Path, journal: Journal) -> Segment:
                 if not place.names:
                     index.add(place, None, 0, None)
                 for name, data in streams(read(file, journal.path, place)):
-                    stream = pa.ipc.open_stream(data)
+                    stream = open_stream(data)
                     batches = list(stream)
                     for batch in batches:
                         index.add(place, name, len(batch), _form(batch))
@@ -238,7 +238,7 @@ def _form(batch: pa.RecordBatch) -> bytes:
 
 
 def _parsed(form: pa.Buffer) -> tuple[pa.Schema, pa.RecordBatch | None]:
-    stream = pa.ipc.open_stream(form)
+    stream = open_stream(form)
     return stream.schema, next(iter(stream), None)
 
 

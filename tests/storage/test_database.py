@@ -1,6 +1,6 @@
-import multiprocessing
 import os
-import threading
+import random
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -8,13 +8,13 @@ import pytest
 
 import storage
 import storage.database
+from storage import columns, migrations
 from storage.archive import Archive
-from storage.errors import BadQuery, NotARun
+from storage.database import Database
+from storage.ledger import Ledger
 from storage.records import (
-    LEAGUE_EXPLOITER,
     MAIN,
     Freeze,
-    LivePlayer,
     MatchBatch,
     Purpose,
     RatingChange,
@@ -33,8 +33,9 @@ TABLES = (
     "ratings",
     "decisions",
     "updates",
+    "meetings",
 )
-VIEWS = ("payoff", "leaderboard", "match_mix", "lineage")
+VIEWS = ("payoff", "leaderboard", "match_mix", "match_mix_over_time", "learned_from", "lineage")
 
 
 @pytest.fixture
@@ -70,16 +71,17 @@ def contents(run):
         }
 
 
+def indexed(run):
+    """What any DuckDB finds in the index of a stopped run."""
+    with duckdb.connect(str(run / "league.duckdb"), read_only=True) as connection:
+        return {
+            name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr)
+            for name in (*TABLES, *VIEWS)
+        }
+
+
 def rows(run, sql):
     return storage.query(run, sql).to_pylist()
-
-
-def hold(run, ready, done):
-    """A process that writes `run` until told to stop."""
-    with Archive.open(run) as archive:
-        archive.add_player(LivePlayer("late", LEAGUE_EXPLOITER))
-        ready.set()
-        done.wait()
 
 
 @pytest.mark.parametrize("name", [*TABLES, *VIEWS])
@@ -195,10 +197,6 @@ def test_lineage_follows_parents_to_the_root(filled):
     }
 
 
-def damage_nothing(index):
-    pass
-
-
 def delete(index):
     index.unlink()
 
@@ -222,28 +220,77 @@ def scratch(index):
     index.write_bytes(data)
 
 
-def old_schema(index):
-    with duckdb.connect(str(index)) as connection:
-        connection.execute("UPDATE ingest_state SET schema = 'older'")
+def tear_the_block_at_12288(index):
+    data = bytearray(index.read_bytes())
+    data[12_288 : 12_288 + 512] = bytes(512)
+    index.write_bytes(data)
 
 
-def missing_table(index):
-    with duckdb.connect(str(index)) as connection:
-        connection.execute("DROP TABLE ratings CASCADE")
+def zero_a_page(index):
+    data = bytearray(index.read_bytes())
+    data[4096:8192] = bytes(4096)
+    data[8192:12_288] = bytes(4096)
+    index.write_bytes(data)
 
 
-def ahead(index):
-    with duckdb.connect(str(index)) as connection:
-        connection.execute("UPDATE ingest_state SET sequence = 999")
+def put_a_folder(index):
+    index.unlink()
+    index.mkdir()
+    (index / "file").write_text("in it")
 
 
-def other_run(index):
-    with duckdb.connect(str(index)) as connection:
-        connection.execute("DELETE FROM matches")
-        connection.execute("UPDATE ingest_state SET batch_id = 'sixteen bytes id'::BLOB")
+def put_a_pipe(index):
+    index.unlink()
+    os.mkfifo(index)
 
 
-DAMAGES = (delete, truncate, empty, garbage, scratch, old_schema, missing_table, ahead, other_run)
+def link_to_nowhere(index):
+    index.unlink()
+    index.symlink_to("nowhere")
+
+
+def link_to_another_file(index):
+    index.rename(index.with_name("another.duckdb"))
+    index.symlink_to("another.duckdb")
+
+
+def put_a_folder_as_log(index):
+    index.with_name("league.duckdb.wal").mkdir()
+
+
+def change(*statements):
+    def damage(index):
+        with duckdb.connect(str(index)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    damage.__name__ = statements[0]
+    return damage
+
+
+DAMAGES = (
+    delete,
+    truncate,
+    empty,
+    garbage,
+    scratch,
+    tear_the_block_at_12288,
+    zero_a_page,
+    put_a_folder,
+    put_a_pipe,
+    link_to_nowhere,
+    link_to_another_file,
+    put_a_folder_as_log,
+    change("DELETE FROM ingest_state"),
+    change("UPDATE ingest_state SET sequence = 999"),
+    change("UPDATE ingest_state SET batch_id = 'sixteen bytes id'::BLOB", "DELETE FROM matches"),
+    change("UPDATE migrations SET name = 'another' WHERE rowid = 1"),
+    change("INSERT INTO migrations VALUES ('of a later version')"),
+    change("DROP TABLE ratings CASCADE"),
+    change("ALTER TABLE ratings ADD COLUMN another INTEGER"),
+    change("DROP TABLE migrations"),
+    change("DROP TABLE ingest_state"),
+)
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -253,13 +300,10 @@ def test_a_lost_or_damaged_index_is_rebuilt_equal(filled, damage):
     damage(index)
     assert contents(filled) == before, "a reader goes round a damaged index"
     Archive.open(filled).close()
-    assert index.exists()
-    assert contents(filled) == before
-    with duckdb.connect(str(index), read_only=True) as connection:
-        for name in TABLES:
-            assert sorted(connection.execute(f"FROM {name}").fetchall(), key=repr) == before[name]
-    aside = [path.name for path in filled.glob("league.duckdb.damaged-*")]
-    assert aside == ([] if damage is delete else ["league.duckdb.damaged-1"])
+    assert index.is_file()
+    assert indexed(filled) == before
+    aside = {name.removesuffix(".wal") for name in os.listdir(filled) if "damaged" in name}
+    assert aside == (set() if damage is delete else {"league.duckdb.damaged-1"})
 
 
 def test_an_index_that_is_behind_is_completed_not_rebuilt(filled, make_results):
@@ -275,6 +319,14 @@ def test_an_index_that_is_behind_is_completed_not_rebuilt(filled, make_results):
     assert not list(filled.glob("*.damaged-*"))
 
 
+@pytest.mark.parametrize("size", [0, 1, 5000])
+def test_a_damaged_write_ahead_log_costs_nothing(filled, size):
+    before = indexed(filled)
+    (filled / "league.duckdb.wal").write_bytes(os.urandom(size))
+    Archive.open(filled).close()
+    assert indexed(filled) == before
+
+
 def test_a_write_ahead_log_without_its_index_is_not_replayed_into_the_new_one(filled):
     before = contents(filled)
     (filled / "league.duckdb").unlink()
@@ -283,49 +335,150 @@ def test_a_write_ahead_log_without_its_index_is_not_replayed_into_the_new_one(fi
     assert contents(filled) == before
 
 
-def test_readers_see_a_run_that_another_process_writes_and_do_not_disturb_it(filled):
-    context = multiprocessing.get_context("spawn")
-    ready, done = context.Event(), context.Event()
-    writer = context.Process(target=hold, args=(filled, ready, done))
-    writer.start()
-    try:
-        assert ready.wait(60)
-        assert {"player": "late"} in rows(filled, "SELECT player FROM players")
-        assert rows(filled, "SELECT count(*) AS n FROM matches") == [{"n": 80}]
-        with pytest.raises(duckdb.IOException, match="lock"):
-            duckdb.connect(str(filled / "league.duckdb"), read_only=True)
-    finally:
-        done.set()
-        writer.join(60)
-    assert writer.exitcode == 0
-    assert not list(filled.glob("*.damaged-*"))
-    assert {"player": "late"} in rows(filled, "SELECT player FROM players")
+@pytest.mark.slow
+def test_whatever_bytes_change_the_index_ends_up_equal(filled):
+    before, good = indexed(filled), (filled / "league.duckdb").read_bytes()
+    rng = random.Random(5)
+    for _ in range(12):
+        data = bytearray(good)
+        at, size = rng.randrange(len(data)), rng.choice([1, 512, 4096, 65_536])
+        kind = rng.choice(["flip", "zero", "noise", "cut", "insert", "repeat"])
+        if kind == "flip":
+            data[at] ^= 1 << rng.randrange(8)
+        elif kind == "cut":
+            del data[at : at + size]
+        elif kind == "insert":
+            data[at:at] = rng.randbytes(size)
+        else:
+            new = {"zero": bytes(size), "noise": rng.randbytes(size), "repeat": good[:size]}[kind]
+            data[at : at + size] = new[: len(data) - at]
+        (filled / "league.duckdb").write_bytes(data)
+        Archive.open(filled).close()
+        assert indexed(filled) == before, f"{kind} of {size} at {at}"
+    assert len(list(filled.glob("*.damaged-*"))) == 3
 
 
-def test_a_reader_in_the_writers_own_process_leaves_its_lock_alone(run):
-    with Archive.open(run) as archive:
-        for number in range(3):
-            archive.add_player(LivePlayer(f"p{number}", MAIN))
-            assert rows(run, "SELECT count(*) AS n FROM players") == [{"n": 2 + number}]
-        context = multiprocessing.get_context("spawn")
-        with context.Pool(1) as pool:
-            assert pool.apply(can_open, (run / "league.duckdb",)) is False
+def test_only_the_newest_damaged_copies_are_kept(filled):
+    index = filled / "league.duckdb"
+    for damage in (garbage, put_a_folder, garbage, empty, garbage):
+        damage(index)
+        Archive.open(filled).close()
+    assert sorted(path.name for path in filled.glob("*.damaged-*")) == [
+        f"league.duckdb.damaged-{number}" for number in (3, 4, 5)
+    ]
 
 
-def can_open(index):
-    try:
-        duckdb.connect(str(index)).close()
-    except duckdb.IOException:
-        return False
-    return True
+@pytest.mark.parametrize(
+    "error", [duckdb.FatalException, OSError, UnicodeDecodeError, MemoryError, RuntimeError]
+)
+def test_an_open_never_fails_for_the_index_whatever_reading_it_raises(filled, monkeypatch, error):
+    before = indexed(filled)
+
+    def fail(connection):
+        raise error("utf-8", b"", 0, 1, "damaged") if error is UnicodeDecodeError else error("damaged")
+
+    monkeypatch.setattr(storage.database, "_check", fail)
+    Archive.open(filled).close()
+    assert indexed(filled) == before
 
 
-def test_an_open_reader_does_not_keep_a_run_from_being_resumed(filled):
-    with storage.connect(filled) as connection:
-        with Archive.open(filled) as archive:
-            archive.add_player(LivePlayer("late", MAIN))
-        assert connection.execute("SELECT count(*) FROM players").fetchall() == [(1,)]
-    assert not list(filled.glob("*.damaged-*"))
+def written(folder, batches, segment_frames=4):
+    """A ledger of these frames, segments of four, opened to write."""
+    ledger = Ledger(folder, "test", segment_frames=segment_frames)
+    for tables in batches:
+        ledger.append(tables)
+    return ledger
+
+
+@pytest.fixture
+def batches(make_results):
+    """The tables of 30 frames: results with ratings, and now and then a decision or an update."""
+    found = []
+    for i in range(30):
+        seq = 1 + 20 * i
+        results = make_results(20, 20 * i, seed=i)
+        learning = np.random.default_rng(i).random((20, 2)) < 0.5  # nobody, one or both
+        results = replace(results, matches=replace(results.matches, learning=learning))
+        tables = columns.result_tables(results, [RatingChange("main-0", 25.0 + i, 8.0, 20 * i)], seq, i + 1)
+        if i % 5 == 0:
+            tables["decisions"] = columns.decision_table([Freeze(player="main-0", reason=f"{i}")], seq, 1.5)
+        if i % 7 == 0:
+            tables["updates"] = columns.update_table([UpdateRecord("main-0", i, i, 0.5, {"kl": i})], seq, 2.5)
+        found.append(tables)
+    return found
+
+
+def as_of_old(batch):
+    """The tables as a version wrote them that knew no meetings."""
+    old = {name: table for name, table in batch.items() if name != "meetings"}
+    return old | {
+        "matches": old["matches"].drop_columns(["num_seats", "player"]),
+        "ratings": old["ratings"].drop_columns(["batch"]),
+    }
+
+
+def dump(path, ledger, progress=None):
+    """All rows of an index made of `ledger` at `path`."""
+    database = Database.open(path, ledger, progress)
+    found = {
+        name: database.connection.execute(f"FROM {name}").fetchall() for name in migrations.newest().tables
+    }
+    assert database.connection.execute("SELECT sequence, batch_id FROM ingest_state").fetchall() == [
+        (ledger.last_sequence, ledger.batch_id(ledger.last_sequence))
+    ]
+    database.close()
+    return found
+
+
+# The view `match_mix` as it was before matches knew their player: the reference.
+MIX = """
+WITH learners AS (SELECT seq, min(competitor) AS player FROM seats WHERE learning GROUP BY seq)
+SELECT
+    learners.player, purpose, match_type, count(*) AS matches,
+    count(*) / sum(count(*)) OVER (PARTITION BY learners.player, purpose) AS share
+FROM matches LEFT JOIN learners USING (seq)
+GROUP BY learners.player, purpose, match_type
+ORDER BY learners.player, purpose, count(*) DESC, match_type
+"""
+
+
+@pytest.mark.parametrize("num_old", [0, 3, 10, 30])
+def test_compacted_segments_and_frames_make_the_same_index(tmp_path, batches, num_old):
+    (tmp_path / "ledger").mkdir()
+    mixed = [as_of_old(batch) for batch in batches[:num_old]] + batches[num_old:]
+    with written(tmp_path / "ledger", mixed) as ledger:
+        from_frames = dump(tmp_path / "a.duckdb", ledger)
+        assert ledger.compact() == 7
+        assert dump(tmp_path / "b.duckdb", ledger) == from_frames
+    assert len(from_frames["meetings"]) > 60
+    assert [row[-1] for row in from_frames["ratings"]] == [None if i < num_old else i + 1 for i in range(30)]
+    with duckdb.connect(str(tmp_path / "b.duckdb")) as connection:
+        assert connection.execute("FROM match_mix").fetchall() == connection.execute(MIX).fetchall()
+        assert len(connection.execute("FROM match_mix").fetchall()) == 8  # 2 types, 3 names and nobody
+
+
+@pytest.mark.parametrize("known", [2, 4, 5, 12, 29])
+def test_an_older_copy_is_completed_from_segments_and_frames(tmp_path, batches, known):
+    (tmp_path / "ledger").mkdir()
+    with written(tmp_path / "ledger", batches[:known]) as ledger:
+        dump(tmp_path / "old.duckdb", ledger)
+    with written(tmp_path / "ledger", batches[known:]) as ledger:
+        ledger.compact()
+        assert dump(tmp_path / "old.duckdb", ledger) == dump(tmp_path / "new.duckdb", ledger)
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
+def test_rebuilding_tells_how_far_it_is(tmp_path, batches, monkeypatch):
+    (tmp_path / "ledger").mkdir()
+    monkeypatch.setattr(storage.database, "MAX_ROWS", 1)
+    told = []
+    with written(tmp_path / "ledger", batches) as ledger:
+        ledger.compact()
+        dump(tmp_path / "a.duckdb", ledger, lambda *step: told.append(step))
+        assert told == [("index", done, 30) for done in (4, 8, 12, 16, 20, 24, 28, 29, 30)]
+        told.clear()
+        dump(tmp_path / "a.duckdb", ledger, lambda *step: told.append(step))
+        assert told == []
 
 
 def test_facts_reach_the_index_within_its_waiting_time(run, make_results, monkeypatch):
@@ -351,51 +504,3 @@ def test_a_failing_index_costs_no_fact(run, make_results):
     assert rows(run, "SELECT count(*) AS n FROM matches") == [{"n": 20}]
     with Archive.open(run) as archive:
         assert archive.last_match_id() == 19
-
-
-def test_sql_errors_are_one_line_of_a_users_mistake(filled):
-    with pytest.raises(BadQuery, match="Table with name matchs does not exist") as caught:
-        storage.query(filled, "SELECT * FROM matchs")
-    assert "\n" not in str(caught.value)
-    with pytest.raises(BadQuery, match="syntax error"):
-        storage.query(filled, "SELEC 1")
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "COPY matches TO '/tmp/stolen.csv'",
-        "ATTACH '/tmp/other.duckdb'",
-        "SET enable_external_access = true",
-        "SET memory_limit = '1TB'",
-        "SELECT * FROM filled",
-    ],
-)
-def test_user_sql_reaches_no_file_no_setting_and_no_python_variable(filled, sql):
-    with pytest.raises(BadQuery):
-        storage.query(filled, sql)
-
-
-def test_a_query_that_takes_too_long_is_interrupted(filled):
-    with pytest.raises(BadQuery, match=r"longer than 0\.2 seconds"):
-        storage.query(
-            filled,
-            "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b",
-            timeout_seconds=0.2,
-        )
-    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
-
-
-def test_answers_can_be_limited_and_described(filled):
-    assert len(storage.query(filled, "FROM seats", max_rows=7)) == 7
-    assert storage.query(filled, "DESCRIBE matches").num_rows == 11
-    assert storage.query(filled, "SET VARIABLE x = 1").num_rows == 0
-
-
-def test_a_folder_that_is_no_run_is_refused(tmp_path):
-    with pytest.raises(NotARun, match="no file FORMAT"):
-        storage.connect(tmp_path)
-    (tmp_path / "FORMAT").write_text('{"version": 99}')
-    with pytest.raises(NotARun, match="format version 99, this package reads version 1"):
-        storage.query(tmp_path, "SELECT 1")

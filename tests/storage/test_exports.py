@@ -175,7 +175,7 @@ def test_exports_of_older_versions_are_read(exported):
     manifest = read(exported / MANIFEST)
     for name in ("format", "license", "env"):
         del manifest[name]
-    (exported / MANIFEST).write_text(json.dumps(manifest, indent=1))
+    (exported / MANIFEST).write_bytes(seal(manifest))
     (exported / README).unlink()
     found, tensors = read_export(exported)
     assert found == manifest

@@ -117,9 +117,7 @@ def test_a_manifest_pin_or_state_that_cannot_be_read_stops_it(run, orphan, weigh
 
 def test_only_old_unfinished_files_of_the_runs_own_folders_go(run):
     (run / "learners" / "refused").mkdir()
-    old = [
-        unfinished(run / name) for name in ("objects", "manifests", "ledger", "learners", "learners/refused")
-    ]
+    old = [unfinished(run / name) for name in ("objects", "manifests", "learners", "learners/refused")]
     (run / "objects" / "ab").mkdir(exist_ok=True)
     old.append(unfinished(run / "objects" / "ab"))
     (run / "mine").mkdir()

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from storage import manifests
 from storage.archive import Archive, open_reader
 from storage.blobs import verify
 from storage.errors import CorruptBlob, Mistake, RunExists
@@ -103,7 +104,7 @@ def test_a_state_that_is_replaced_while_it_is_read_is_read_anew(url, tmp_path, m
             head = json.loads(remote.get("learners/main-0.json"))
             remote.put("learners/main-0.9.safetensors", tensors)
             new = head | {"file": "main-0.9.safetensors", "meta": {"env_steps": 50}}
-            remote.put("learners/main-0.json", json.dumps(new).encode())
+            remote.put("learners/main-0.json", manifests.seal(new))
             remote.delete(name)
         fetch(self, name, expected, write)
 

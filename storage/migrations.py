@@ -1,0 +1,189 @@
+"""Migrations: how an index of an older version becomes one of this version, without being rebuilt.
+
+schema.sql is the newest schema, whole. MIGRATIONS says, step by step and by name, how it came about; an
+index remembers the names of the steps it has behind it. One that has fewer is brought forward, in one
+transaction with the names; one with other names, or that is not as schema.sql says in the end, is no
+use: the ledger has everything. Views hold nothing: they are made anew whenever they differ.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+# Bundled extensions only: nothing is fetched from anywhere.
+CONFIG: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
+
+Connection = duckdb.DuckDBPyConnection
+
+
+# Rows of `meetings` for the batches in `matches` and `seats` that were recorded without: what
+# columns.meetings counts.
+DERIVE_MEETINGS = """
+WITH ended AS (
+    SELECT seq, purpose, max(seq) OVER (PARTITION BY batch) AS last FROM matches WHERE num_seats IS NULL
+),
+told AS (
+    SELECT
+        last, purpose, h.competitor AS home, a.competitor AS away,
+        CASE
+            WHEN h.outcome = 'win' AND a.outcome <> 'win' THEN 'win'
+            WHEN a.outcome = 'win' AND h.outcome <> 'win' THEN 'loss'
+            WHEN h.outcome = 'forfeit' AND a.outcome <> 'forfeit' THEN 'loss'
+            WHEN a.outcome = 'forfeit' AND h.outcome <> 'forfeit' THEN 'win'
+            WHEN h.rank < a.rank THEN 'win'
+            WHEN h.rank > a.rank THEN 'loss'
+            WHEN h.outcome <> 'forfeit' THEN 'draw'
+        END AS result
+    FROM ended JOIN seats h USING (seq) JOIN seats a USING (seq)
+    WHERE h.seat <> a.seat AND h.competitor <> a.competitor
+)
+SELECT
+    last AS seq, purpose, home, away,
+    CAST(count(*) AS INTEGER) AS games,
+    CAST(count(*) FILTER (result = 'win') AS INTEGER) AS wins,
+    CAST(count(*) FILTER (result = 'draw') AS INTEGER) AS draws,
+    CAST(count(*) FILTER (result = 'loss') AS INTEGER) AS losses
+FROM told
+WHERE result IS NOT NULL
+GROUP BY last, purpose, home, away
+ORDER BY last, home, away
+"""
+
+
+MIGRATIONS: tuple[tuple[str, str], ...] = (
+    ("migrations have names", "ALTER TABLE ingest_state DROP COLUMN schema"),
+    ("ratings know their batch", "ALTER TABLE ratings ADD COLUMN batch BIGINT"),
+    ("matches know their seats", "ALTER TABLE matches ADD COLUMN num_seats TINYINT"),
+    ("matches know their player", "ALTER TABLE matches ADD COLUMN player VARCHAR"),
+    (
+        "meetings are counted when they are recorded",
+        "CREATE TABLE meetings (seq BIGINT, purpose VARCHAR, home VARCHAR, away VARCHAR, "
+        "games INTEGER, wins INTEGER, draws INTEGER, losses INTEGER); "
+        f"INSERT INTO meetings {DERIVE_MEETINGS}",
+    ),
+    (
+        "caches report",
+        "CREATE TABLE caches (seq BIGINT, node VARCHAR, tier VARCHAR, hits BIGINT, misses BIGINT, "
+        "resident BIGINT, bytes BIGINT, evictions VARCHAR, recorded_at TIMESTAMP)",
+    ),
+)
+
+_SCHEMA = (Path(__file__).parent / "schema.sql").read_text()
+# What the index keeps for itself: the last frame that is folded in, and the steps it has behind it.
+_STATE = "CREATE TABLE ingest_state (sequence BIGINT, batch_id BLOB); CREATE TABLE migrations (name VARCHAR)"
+
+
+class Damaged(Exception):
+    """An index that cannot be used; its ledger has everything. Never leaves this package."""
+
+
+_ARROW = {
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "TINYINT": pa.int8(),
+    "DOUBLE": pa.float64(),
+    "FLOAT": pa.float32(),
+    "BOOLEAN": pa.bool_(),
+    "VARCHAR": pa.string(),
+    "TIMESTAMP": pa.float64(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Tables and views, as DuckDB understood them."""
+
+    tables: Mapping[str, Mapping[str, str]]  # table -> column -> type
+    views: Mapping[str, str]  # view -> the SQL that makes it, in an order in which each finds the others
+
+
+@functools.cache
+def newest() -> Schema:
+    """What schema.sql says."""
+    with duckdb.connect(":memory:", config=CONFIG) as connection:
+        connection.execute(_SCHEMA)
+        return _schema_of(connection)
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """The columns of `table` as facts have them: texts plain, times in seconds since the epoch."""
+    return pa.schema([(column, _ARROW[kind]) for column, kind in newest().tables[table].items()])
+
+
+def create(connection: Connection) -> None:
+    """Make the tables and views of a new index."""
+    connection.execute("BEGIN")
+    connection.execute(_SCHEMA)
+    connection.execute(_STATE)
+    connection.execute("INSERT INTO ingest_state VALUES (0, ''::BLOB)")
+    _remember(connection, 0)
+    connection.execute("COMMIT")
+
+
+def bring_forward(connection: Connection) -> None:
+    """Make an existing index one of this version. Raises Damaged, or duckdb.Error, when it is none that
+    can become one; it is as it was then."""
+    found = _schema_of(connection)
+    names = [name for name, _ in MIGRATIONS]
+    done = _done(connection) if "migrations" in found.tables else []
+    if done != names[: len(done)]:
+        raise Damaged("it was made by another version")
+    if len(done) == len(names) and found.views == newest().views:
+        _require_newest(found)
+        return
+    connection.execute("BEGIN")
+    try:
+        for view in reversed(list(found.views)):
+            connection.execute(f'DROP VIEW IF EXISTS "{view}"')
+        if "migrations" not in found.tables:
+            connection.execute("CREATE TABLE migrations (name VARCHAR)")
+        for _, sql in MIGRATIONS[len(done) :]:
+            connection.execute(sql)
+        _remember(connection, len(done))
+        for sql in newest().views.values():
+            connection.execute(sql)
+        _require_newest(_schema_of(connection))
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _require_newest(found: Schema) -> None:
+    own = {"ingest_state", "migrations"}
+    if {name: c for name, c in found.tables.items() if name not in own} != newest().tables:
+        raise Damaged("its tables are not those of this version")
+    if list(found.tables.get("ingest_state", ())) != ["sequence", "batch_id"]:
+        raise Damaged("it does not say how far it has come")
+
+
+def _done(connection: Connection) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT name FROM migrations ORDER BY rowid").fetchall()]
+
+
+def _remember(connection: Connection, first: int) -> None:
+    for name, _ in MIGRATIONS[first:]:
+        connection.execute("INSERT INTO migrations VALUES (?)", [name])
+
+
+def _schema_of(connection: Connection) -> Schema:
+    here = "NOT internal AND database_name = current_database()"
+    views = connection.execute(
+        f"SELECT view_name, sql FROM duckdb_views() WHERE {here} ORDER BY view_oid"
+    ).fetchall()
+    columns = connection.execute(
+        "SELECT table_name, column_name, data_type FROM duckdb_columns() "
+        f"WHERE {here} ORDER BY table_name, column_index"
+    ).fetchall()
+    tables: dict[str, dict[str, str]] = {}
+    for table, column, data_type in columns:
+        if table not in dict(views):
+            tables.setdefault(table, {})[column] = data_type
+    return Schema(tables, dict(views))
