@@ -1,5 +1,5 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup test lint types bench
+.PHONY: setup test lint types bench bench-storage faults
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -20,3 +20,15 @@ bench:
 	python -m tests.bench.stacked
 	python -m tests.bench.ratings
 	python -m tests.bench.matchmaking
+
+bench-storage:
+	python -m tests.bench.storage_ledger
+	python -m tests.bench.storage_readers
+	python -m tests.bench.storage_payoff
+	python -m tests.bench.storage_snapshots
+	python -m tests.bench.storage_miss
+	python -m tests.bench.storage_memory
+
+# The long forms of the fault tests: their figures, and the seed of whatever fails, go to the screen.
+faults:
+	LEAGUE_FAULTS=long python -m pytest -s tests/storage/faults tests/storage/hostile
