@@ -5,10 +5,14 @@ Heavy imports are inside the commands: `league --help` answers at once.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,6 +33,9 @@ config_app = typer.Typer(help="What may stand in a config.", no_args_is_help=Tru
 envs_app = typer.Typer(help="The games.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
+
+GRACE_SECONDS = 5.0  # for DuckDB to stop by itself
+SQL_BYTES = 8 * 2**30  # twice what DuckDB is allowed for a question
 
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; may be repeated")
@@ -147,7 +154,8 @@ def sql(
 
     if not statement.strip(" \t\r\n;"):
         raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
-    rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1)
+    with _hard_limits(timeout + GRACE_SECONDS, SQL_BYTES):
+        rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1)
     if len(rows) > limit:
         rows = rows.slice(0, limit)
         print(f"league: only the first {limit:,} rows are shown; --limit shows more", file=sys.stderr)
@@ -243,6 +251,30 @@ def check_env(
         raise typer.Exit(1)
 
 
+@contextlib.contextmanager
+def _hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
+    """End this process if the block takes longer, or more memory: DuckDB looks at its own limits only
+    between two blocks of rows, and a single value may be gigantic."""
+    import psutil
+
+    done, process = threading.Event(), psutil.Process()
+
+    def watch() -> None:
+        end = time.monotonic() + seconds
+        while not done.wait(0.1):
+            if time.monotonic() > end or process.memory_info().rss > max_bytes:
+                limits = f"{seconds:g} seconds or {max_bytes >> 30} GiB"
+                print(f"league: sql: the statement took more than {limits}; ask for less", file=sys.stderr)
+                sys.stderr.flush()
+                os._exit(2)
+
+    threading.Thread(target=watch, name="hard limits", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
 def _finite(value: float) -> float | None:
     """JSON knows no infinity: an Elo without bound is null."""
     return value if math.isfinite(value) else None
@@ -264,8 +296,10 @@ def main() -> None:
 
 
 def _sentence(error: Exception) -> str:
-    """The message on one line. Ray's errors are of their cause's kind, but speak in tracebacks."""
-    return " ".join(str(getattr(error, "cause", error)).split())
+    """The message on one line, without what could command a terminal: it may quote a stranger's file.
+    Ray's errors are of their cause's kind, but speak in tracebacks."""
+    line = " ".join(str(getattr(error, "cause", error)).split())
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 from rich.console import Console
@@ -11,10 +12,12 @@ from rich.progress import TaskID
 
 from storage.progress import Progress
 
+SOON_SECONDS = 0.5  # what is done by then needs no bar
+
 
 @contextlib.contextmanager
 def progress_bars() -> Iterator[Progress]:
-    """A bar on standard error for each thing that is told of, until all of them are done.
+    """A bar on standard error for each thing that takes over SOON_SECONDS, until all of them are done.
 
     Whatever else draws on the terminal may do so between two things.
     """
@@ -36,8 +39,12 @@ class _Shown:
         self._console = console
         self._bars: Bars | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._begun: dict[str, float] = {}
 
     def tell(self, what: str, done: int, total: int) -> None:
+        begun = self._begun.setdefault(what, time.monotonic())
+        if what not in self._tasks and (done >= total or time.monotonic() - begun < SOON_SECONDS):
+            return
         if self._bars is None:
             self._bars = Bars(console=self._console, transient=True)
             self._bars.start()
@@ -50,4 +57,4 @@ class _Shown:
     def clear(self) -> None:
         if self._bars is not None:
             self._bars.stop()
-        self._bars, self._tasks = None, {}
+        self._bars, self._tasks, self._begun = None, {}, {}

@@ -57,7 +57,9 @@ def test_every_config_is_mentioned_and_every_mentioned_config_exists():
 
 
 def test_the_settings_shown_are_settings():
-    (shown,) = blocks("yaml")
-    fields = {"env": {"id": "connect_four"}, "runners": 2, **yaml.safe_load(shown)}
+    fields = {"env": {"id": "connect_four"}, "runners": 2}
+    for shown in blocks("yaml"):
+        fields |= yaml.safe_load(shown)
     settings = load(fields)
+    assert settings.storage.remote is not None
     assert settings.policy_spec().seen.shape == (2, 7, 6)

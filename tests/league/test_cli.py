@@ -40,10 +40,9 @@ CONTRACT_KEYS = [
 
 
 def listing(folder):
-    """Every file below with size and time of its last change, but for the lock, which an attempt to
-    resume takes and releases."""
+    """Every file below and its bytes, but for the lock, which an attempt to resume takes and releases."""
     return {
-        str(path.relative_to(folder)): (path.stat().st_size, path.stat().st_mtime_ns)
+        str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "LOCK"
     }
@@ -635,6 +634,16 @@ def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
     assert len(json.loads(done.stdout)) == 5
     assert "only the first 5 rows" in done.stderr
     refused(league_command("sql", trained, SLOW, "--timeout", 0.5), "longer than 0.5 seconds")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "giant", ["SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))", "SELECT range(400_000_000)"]
+)
+def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command, trained, giant):
+    began = time.monotonic()
+    refused(league_command("sql", trained, giant, "--timeout", 0.5))
+    assert time.monotonic() - began < 60.0  # it would take several minutes, or all memory
 
 
 # ---------------------------------------------------------------- rules
