@@ -136,7 +136,7 @@ class Database:
         try:
             self._fold()
         except Exception as error:  # as in `open`
-            _log.warning("%s: %s; it stays behind until the run is next opened", self.path, one_line(error))
+            _log.info("%s: %s; it stays behind until the run is next opened", self.path, one_line(error))
             self._waiting.clear()
             self._let_go()
 

@@ -231,7 +231,8 @@ class NodeCache:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
-            disk().close(handle)
+            with contextlib.suppress(OSError):  # the lock is gone with the handle, whatever is said
+                disk().close(handle)
 
     # ------------------------------------------------------------------ from elsewhere
 

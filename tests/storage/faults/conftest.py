@@ -1,0 +1,18 @@
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+MEMORY = Path("/dev/shm")  # where there is one: thousands of folders are made and thrown away
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    """A folder, in memory if there is such a place."""
+    if not MEMORY.is_dir():
+        yield tmp_path
+        return
+    folder = Path(tempfile.mkdtemp(prefix="league-faults-", dir=MEMORY))
+    yield folder
+    shutil.rmtree(folder)
