@@ -22,7 +22,7 @@ import pyarrow as pa
 from storage import blobs, columns, learner_states, manifests
 from storage.blobs import Tensors
 from storage.compaction import Compaction
-from storage.database import Database, Progress
+from storage.database import Database
 from storage.disk import disk, make_folder, remove_tree, sync_folder, write_json, write_whole
 from storage.errors import NotARun, RunExists, StorageError
 from storage.layout import (
@@ -38,6 +38,7 @@ from storage.layout import (
     require_run,
 )
 from storage.ledger import Frame, Ledger
+from storage.progress import Progress
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,

@@ -24,6 +24,7 @@ from storage.disk import disk, remove_tree
 from storage.errors import DiskFailed, RunLocked, StorageError
 from storage.ledger import Frame, Ledger
 from storage.migrations import Connection, Damaged, newest
+from storage.progress import Progress
 from storage.segments import Segment
 
 MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
@@ -33,8 +34,6 @@ DAMAGED_COPIES = 3  # that are kept for a look
 
 _WRITER_CONFIG: dict[str, Any] = {**migrations.CONFIG, "threads": 1, "memory_limit": "1GB"}
 _log = logging.getLogger(__name__)
-
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
 
 
 class Database:
