@@ -43,6 +43,7 @@ class Compaction:
             except Exception as error:  # a journal serves as well, only slower: never a reason to stop
                 self._tell(" ".join(str(error).split()))
                 self._closing.wait(RETRY_SECONDS)
+                self._wake.set()
 
     def _tell(self, reason: str) -> None:
         if reason != self._told:
