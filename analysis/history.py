@@ -22,8 +22,8 @@ class History:
     """
 
     def __init__(self, run: str | Path) -> None:
-        self.run = Path(run)
-        self._connection = storage.connect(self.run)
+        self._connection = storage.connect(run)
+        self.run: Path = self._connection.run
 
     def close(self) -> None:
         self._connection.close()

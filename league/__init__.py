@@ -35,10 +35,12 @@ def train(
 
 
 def load_policy(run: str | Path, competitor: str) -> Actor:
-    """The policy of a snapshot (id or unique prefix), player (newest snapshot) or bot of a run.
+    """The policy of a snapshot (id or unique prefix), player (newest snapshot) or bot of a run, which is
+    a folder or the address of its remote.
 
     Its `act(observation, mask, rng, greedy=False)` takes [n, *shape] and [n, num_actions].
     """
     from league.tournament import load_actor
+    from storage.mirror import run_folder
 
-    return load_actor(Path(run), competitor)
+    return load_actor(run_folder(run), competitor)

@@ -15,13 +15,13 @@ from rich.table import Table
 
 def _run_folder(text: str) -> Path:
     """The folder of a run; of one in an object store, a local copy brought up to date."""
-    if "://" not in text:
+    if "://" not in text:  # and nothing has to be imported
         return Path(text)
     from league.progress import progress_bars
-    from storage.mirror import local_mirror
+    from storage.mirror import run_folder
 
     with progress_bars() as progress:
-        return local_mirror(text, progress)
+        return run_folder(text, progress)
 
 
 RunArgument = Annotated[

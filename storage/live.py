@@ -25,6 +25,7 @@ from storage import columns, migrations
 from storage.database import derive_meetings, utc
 from storage.layout import LEDGER, require_run
 from storage.ledger import Follower, Frame
+from storage.mirror import run_folder
 from storage.segments import Segment
 
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: dictionaries in memory, plain text elsewhere
@@ -33,10 +34,12 @@ _CODED = ("matches", "seats", "meetings")  # their texts repeat: dictionaries in
 def connect(run: str | Path) -> LiveConnection:
     """All tables and views of `run` in a DuckDB of the caller's own, to be read only.
 
-    Works beside a writer and never disturbs it. Raises NotARun, CorruptLedger.
+    Works beside a writer and never disturbs it. The address of a remote stands for what it holds now.
+    Raises NotARun, CorruptLedger, RemoteFailed.
     """
-    require_run(Path(run))
-    return LiveConnection(Path(run))
+    folder = run_folder(run)
+    require_run(folder)
+    return LiveConnection(folder)
 
 
 class LiveConnection:

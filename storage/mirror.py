@@ -35,7 +35,7 @@ from storage.layout import (
 )
 from storage.ledger import read_tables
 from storage.progress import Progress
-from storage.remote import Remote, RemoteMissing, object_name
+from storage.remote import Remote, RemoteMissing, is_url, object_name
 from storage.segments import Segment
 
 LOOKS = 5  # at one and the same thing that is not as it was listed
@@ -67,6 +67,11 @@ def mirror(url: str, folder: str | Path, progress: Progress | None = None) -> Pa
             write_json(folder / ORIGIN, came_from)
         bring_facts(remote, folder, progress)
     return folder
+
+
+def run_folder(run: str | Path, progress: Progress | None = None) -> Path:
+    """The folder of `run`; for the address of a remote, its `local_mirror`."""
+    return local_mirror(run, progress) if isinstance(run, str) and is_url(run) else Path(run)
 
 
 def local_mirror(url: str, progress: Progress | None = None) -> Path:

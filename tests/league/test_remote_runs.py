@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+import analysis
 import league
 import storage
 from league.config import ConfigError, load
@@ -51,6 +52,9 @@ def test_what_was_trained_can_be_asked_and_played_from_the_remote_alone(
     assert played[0] == played[1] != ""
     exported = league_command("snapshots", remote, "export", newest, tmp_path / "exported")
     assert exported.returncode == 0, exported.stderr
+    assert league.load_policy(remote, newest).spec == league.load_policy(trained_there, newest).spec
+    with analysis.open_run(remote) as there, analysis.open_run(trained_there) as here:
+        assert there.payoff().equals(here.payoff())
     verified = league_command("snapshots", remote, "verify")
     assert verified.returncode == 0, verified.stderr
 
