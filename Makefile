@@ -1,5 +1,5 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup test lint types bench bench-storage faults
+.PHONY: setup test test-long lint types bench bench-storage faults
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -10,6 +10,10 @@ ALONE = tests/storage tests/analysis tests/league/rules tests/league/models
 test:
 	python -m pytest -n 2 --dist loadfile $(ALONE)
 	python -m pytest $(ALONE:%=--ignore=%)
+
+# Further seeds of what has to learn.
+test-long:
+	LEAGUE_LONG=1 python -m pytest tests/league/test_learning.py -k cartpole
 
 lint:
 	ruff check .
