@@ -144,10 +144,11 @@ def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
 
 
 def _import(run: Path, folder: Path, name: str | None) -> None:
+    from league.progress import progress_bars
     from storage.archive import Archive
     from storage.imports import import_snapshot
 
-    with Archive.open(run) as archive:
+    with progress_bars() as progress, Archive.open(run, progress) as archive:
         known = {snapshot.snapshot_id for snapshot in archive.snapshots()}
         snapshot = import_snapshot(archive, folder, name)
     done = "is here already, as in" if snapshot.snapshot_id in known else "imported from"

@@ -23,8 +23,8 @@ from storage import blobs, columns, learner_states, manifests
 from storage.blobs import Tensors
 from storage.compaction import Compaction
 from storage.database import Database
-from storage.disk import disk, make_folder, remove_tree, sync_folder, write_json, write_whole
-from storage.errors import NotARun, RunExists, StorageError
+from storage.disk import make_folder, whole_folder, write_json, write_whole
+from storage.errors import NotARun, StorageError
 from storage.layout import (
     CONFIG,
     FORMAT,
@@ -83,28 +83,18 @@ class Archive(ArchiveReader):
         run_row: Mapping[str, Any],
         progress: Progress | None = None,
     ) -> Archive:
-        """A new run at `run`: absent or an empty folder until now, else RunExists. It appears there
-        whole, or not at all. `run_row`: name, env and seed."""
+        """A new run at `run`: absent or an empty folder until now, else RunExists; Mistake where no folder
+        can be. It appears there whole, or not at all. `run_row`: name, env and seed."""
         run = Path(run)
         require_new(run)
         first = {"runs": columns.run_table(run_row, config_yaml, 1, time.time())}
-        make_folder(run.parent)
-        fresh = run.with_name(f".{run.name}.{secrets.token_hex(4)}.creating")
-        try:
+        with whole_folder(run) as fresh:
             for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
                 make_folder(fresh / folder)
             write_whole(fresh / CONFIG, [config_yaml.encode()])
             with Ledger(fresh / LEDGER, _owner()) as ledger:
                 ledger.append(first)
             write_json(fresh / FORMAT, {"version": VERSION})
-            try:
-                disk().rename(fresh, run)
-            except OSError as error:
-                raise RunExists(f"{run} cannot be made: {error.strerror}") from None
-        except BaseException:
-            remove_tree(fresh)
-            raise
-        sync_folder(run.parent)
         return cls.open(run, progress)
 
     @classmethod

@@ -18,6 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset
+import pyarrow.parquet as pq
 
 from storage import columns, migrations
 from storage.disk import disk, remove_tree
@@ -188,16 +189,23 @@ class Database:
 def derive_meetings(segment: Segment) -> pa.Table | None:
     """Rows of `meetings` for the batches of `segment` that were recorded without; None when there are
     none such."""
+    matches, seats = segment.path("matches"), segment.path("seats")
+    if matches is None or seats is None or not _has_nulls(matches, "num_seats"):
+        return None
     with duckdb.connect(":memory:", config=migrations.CONFIG) as connection:
-        for name in ("matches", "seats"):
-            path = segment.path(name)
-            if path is None:
-                return None
-            connection.register(name, _dataset(name, path))
-        old = "SELECT count(*) FROM matches WHERE num_seats IS NULL"
-        if connection.execute(old).fetchall() == [(0,)]:
-            return None
+        connection.register("matches", _dataset("matches", matches))
+        connection.register("seats", _dataset("seats", seats))
         return connection.sql(migrations.DERIVE_MEETINGS).to_arrow_table()
+
+
+def _has_nulls(path: Path, column: str) -> bool:
+    """Whether a row of the Parquet file may lack that column, read off the counts at the file's end."""
+    counts = pq.read_metadata(path)
+    number = counts.schema.to_arrow_schema().get_field_index(column)
+    if number < 0:
+        return True
+    groups = [counts.row_group(i).column(number).statistics for i in range(counts.num_row_groups)]
+    return any(group is None or group.null_count is None or group.null_count > 0 for group in groups)
 
 
 def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:

@@ -6,6 +6,7 @@ file is an index, which is rebuilt when it is lost.
 
     disk().pwrite(handle, data, offset)     the calls themselves, as os has them
     with whole(path) as file: ...           a file that is there whole or not at all, durable behind the block
+    with whole_folder(path) as fresh: ...   the same for a folder
 """
 
 from __future__ import annotations
@@ -19,8 +20,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from storage.errors import DiskFailed
+from storage.errors import DiskFailed, Mistake
 
+# What keeps a folder from being made in one place and not in another.
+_OF_THE_PLACE = (
+    *(errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENAMETOOLONG),
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+)
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
@@ -156,6 +162,37 @@ def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
         raise
 
 
+@contextlib.contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which becomes `folder`, absent or empty until then: after a crash all of it or
+    nothing.
+
+    Made beside it, renamed, its name synced; durable when the block is left. An error leaves nothing.
+    Raises Mistake when that place cannot hold it, DiskFailed for all else.
+    """
+    fresh = folder.with_name(f".{folder.name[:80]}.{secrets.token_hex(4)}.creating")
+    try:
+        with _in_its_place(folder):
+            _make(fresh)
+        yield fresh
+        with _in_its_place(folder):
+            disk().rename(fresh, folder)
+            disk().sync_folder(folder.parent)
+    except BaseException:
+        remove_tree(fresh)
+        raise
+
+
+@contextlib.contextmanager
+def _in_its_place(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OF_THE_PLACE:
+            raise Mistake(f"{folder}: cannot be made: {error.strerror}; choose another folder") from None
+        raise failed(folder, "made", error) from error
+
+
 def write_whole(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
     """The bytes of `parts` at `path`, as `whole` writes them."""
     with whole(path, mode) as file:
@@ -185,15 +222,19 @@ def sync_folder(folder: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """`folder` and its parents, their names durable; nothing when it is there. Raises DiskFailed."""
-    if os.path.isdir(folder):  # Path.is_dir raises for names that are too long
-        return
-    make_folder(folder.parent)
     try:
-        with contextlib.suppress(FileExistsError):  # somebody else was faster
-            disk().mkdir(folder)
-        disk().sync_folder(folder.parent)
+        _make(folder)
     except OSError as error:
         raise failed(folder, "made", error) from error
+
+
+def _make(folder: Path) -> None:
+    if os.path.isdir(folder):  # Path.is_dir raises for names that are too long
+        return
+    _make(folder.parent)
+    with contextlib.suppress(FileExistsError):  # somebody else was faster
+        disk().mkdir(folder)
+    disk().sync_folder(folder.parent)
 
 
 def remove_tree(folder: Path) -> None:

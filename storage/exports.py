@@ -13,15 +13,14 @@ import json
 import math
 import os
 import re
-import secrets
 import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from storage import blobs, manifests
-from storage.disk import disk, make_folder, remove_tree, sync_folder, write_whole
-from storage.errors import CorruptBlob, DiskFailed, Mistake, StorageError
+from storage.disk import whole_folder, write_whole
+from storage.errors import CorruptBlob, Mistake, StorageError
 from storage.manifests import CorruptManifest
 from storage.reader import ArchiveReader
 from storage.records import Snapshot
@@ -43,8 +42,8 @@ def export_snapshot(
     """Copy `snapshot` to `folder`, which must not exist yet; it appears there whole, or not at all.
 
     `license`: under which others may use it, in any words; unspecified: an imported one keeps its own.
-    Raises Mistake when something is there already, CorruptBlob or CorruptManifest when the snapshot
-    is damaged.
+    Raises Mistake when something is there already or nothing can be, CorruptBlob or CorruptManifest when
+    the snapshot is damaged, DiskFailed.
     """
     if os.path.lexists(folder):
         raise Mistake(f"{folder} exists, expected a new folder to export to; choose another")
@@ -56,21 +55,10 @@ def export_snapshot(
         license = manifest.get("origin", {}).get("license", UNSPECIFIED)
     manifest |= {"format": FORMAT, "license": license, "env": reader.env()}
     blobs.verify(source)
-    fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.creating")
-    try:
-        try:
-            make_folder(fresh)
-        except DiskFailed as error:
-            raise Mistake(f"{error}; choose another folder") from None
+    with whole_folder(folder) as fresh:
         write_whole(fresh / WEIGHTS, [source.read_bytes()], mode=0o444)
         write_whole(fresh / README, [readme(manifest).encode()])
         write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
-        disk().rename(fresh, folder)
-    except OSError as error:
-        raise Mistake(f"{folder} cannot be made: {error.strerror}; choose another folder") from None
-    finally:
-        remove_tree(fresh)
-    sync_folder(folder.parent)
 
 
 def read_export(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

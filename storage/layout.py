@@ -49,6 +49,11 @@ def file_name(name: str) -> str:
     return quote(name, safe="@").replace(".", "%2E")
 
 
+def manifest_path(run: Path, snapshot_id: str) -> Path:
+    """Where the manifest of that snapshot lies."""
+    return run / MANIFESTS / f"{file_name(snapshot_id)}.json"
+
+
 def origin(run: Path) -> str | None:
     """The URL of the remote that the mirror `run` was brought from; None for a run's own folder."""
     try:

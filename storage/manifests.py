@@ -6,6 +6,9 @@ refuse it, and what was written twice is equal byte by byte. The hash is no sign
 damage, not who wrote it. A manifest may come from a stranger: it is read only from a plain file,
 bounded in size and depth, and nothing in it is believed or executed here.
 
+Version 0.1.0 wrote manifests without a hash. They are refused: of what they alone know, how a policy is
+built, nothing would tell a changed one.
+
     write_whole(path, [seal(fields)])
     read(path) == fields
 """
@@ -44,16 +47,28 @@ def seal(fields: Mapping[str, Any]) -> bytes:
 def read(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
     """The fields of the manifest at `path`, without the checksum. A link is not followed.
     Raises CorruptManifest."""
-    data = _plain_file(path, max_bytes)
+    return parse(_plain_file(path, max_bytes), str(path))
+
+
+def parse(data: bytes, source: str) -> dict[str, Any]:
+    """The fields of a manifest of these bytes, without the checksum; `source` is where they were found.
+    Raises CorruptManifest."""
     try:
+        if len(data) > MAX_BYTES:
+            raise ValueError(f"{len(data)} bytes, expected at most {MAX_BYTES}")
         fields = json.loads(data)
         if not isinstance(fields, dict) or _depth(fields) > MAX_DEPTH:
             raise ValueError(f"no JSON object of at most {MAX_DEPTH} levels")
         written = seal(fields)
     except (ValueError, RecursionError) as error:
-        raise CorruptManifest(f"{path}: no manifest: {error}; restore it from a copy") from None
+        raise CorruptManifest(f"{source}: no manifest: {error}; restore it from a copy") from None
+    if CHECKSUM not in fields and data == json.dumps(fields, indent=1).encode():
+        raise CorruptManifest(
+            f"{source}: a manifest without a checksum, as version 0.1.0 wrote them, so nothing tells whether "
+            "it is whole; the run's matches and ratings can be read as ever, train its policies anew"
+        )
     if data != written:
-        raise CorruptManifest(f"{path}: the manifest is not as it was written; restore it from a copy")
+        raise CorruptManifest(f"{source}: the manifest is not as it was written; restore it from a copy")
     return {name: value for name, value in fields.items() if name != CHECKSUM}
 
 

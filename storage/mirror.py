@@ -1,4 +1,5 @@
-"""A run that lies in a remote, for readers here: settings, ledger and manifests, kept up to date.
+"""A run that lies in a remote, for readers here: settings and ledger, kept up to date; manifests and weights
+when they are asked for.
 
 The ledger is read first. Everything that it names was in the remote before it, so what is brought is a
 state in which the run once was, also while it is being written.
@@ -29,11 +30,10 @@ from storage.layout import (
     OBJECTS,
     ORIGIN,
     blob_path,
-    file_name,
+    manifest_path,
     origin,
     require_run,
 )
-from storage.ledger import read_tables
 from storage.progress import Progress
 from storage.remote import Remote, RemoteMissing, is_url, object_name
 from storage.segments import Segment
@@ -46,11 +46,11 @@ class _Changed(Exception):
 
 
 def mirror(url: str, folder: str | Path, progress: Progress | None = None) -> Path:
-    """Bring `folder` level with the run at `url` and return it: settings, ledger and manifests, for readers.
+    """Bring `folder` level with the run at `url` and return it: settings and ledger, for readers.
 
-    What is here already is not fetched again; weights are left where they are (`fetch_blob`). `folder` is
-    a cache: when it holds another run, it is made anew. Raises NotARun when no run is there,
-    CorruptLedger, CorruptManifest, RemoteFailed.
+    What is here already is not fetched again; manifests and weights are left where they are
+    (`bring_manifest`, `bring_blob`). `folder` is a cache: when it holds another run, it is made anew.
+    Raises NotARun when no run is there, CorruptLedger, RemoteFailed.
     """
     folder, remote = Path(folder), Remote(url)
     make_folder(folder)
@@ -78,6 +78,24 @@ def local_mirror(url: str, progress: Progress | None = None) -> Path:
     """The mirror of `url` in the user's cache folder, brought up to date. Raises as `mirror` does."""
     name = blake3(url.rstrip("/").encode()).hexdigest()[:32]
     return mirror(url, cache_folder() / "mirrors" / name, progress)
+
+
+def bring_manifest(run: Path, snapshot_id: str) -> Path:
+    """Where that manifest lies in the run folder `run`; if `run` is a mirror, it is fetched if need be.
+    Raises CorruptManifest, RemoteFailed."""
+    path = manifest_path(run, snapshot_id)
+    if not path.exists() and (url := origin(run)) is not None:
+        fetch_manifest(Remote(url), run, snapshot_id)
+    return path
+
+
+def fetch_manifest(remote: Remote, run: Path, snapshot_id: str) -> None:
+    """Fetch a manifest into the folder `run`, if it is whole. Raises CorruptManifest, RemoteFailed."""
+    path = manifest_path(run, snapshot_id)
+    name = f"{MANIFESTS}/{path.name}"
+    data = require(remote, name)
+    manifests.parse(data, f"{remote.url}/{name}")
+    write_whole(path, [data])
 
 
 def bring_blob(run: Path, blob_hash: str) -> Path:
@@ -115,8 +133,8 @@ def _is_of(folder: Path, came_from: dict[str, Any]) -> bool:
         return False
 
 
-def bring_facts(remote: Remote, run: Path, progress: Progress | None) -> list[dict[str, Any]]:
-    """Settings, ledger and manifests; returns the ledger's rows of `snapshots`."""
+def bring_facts(remote: Remote, run: Path, progress: Progress | None) -> None:
+    """Settings and ledger."""
     for name in (CONFIG, FORMAT):
         data = remote.get(name)
         if data is None:
@@ -124,22 +142,6 @@ def bring_facts(remote: Remote, run: Path, progress: Progress | None) -> list[di
         write_whole(run / name, [data])
     require_run(run)
     _bring_ledger(remote, run, progress)
-    rows = read_tables(run / LEDGER, ("snapshots",)).get("snapshots")
-    snapshots = [] if rows is None else rows.to_pylist()
-    for row in snapshots:
-        name = f"{MANIFESTS}/{file_name(row['snapshot_id'])}.json"
-        if not (run / name).exists():
-            _bring_manifest(remote, run, name)
-    return snapshots
-
-
-def _bring_manifest(remote: Remote, run: Path, name: str) -> None:
-    write_whole(run / name, [require(remote, name)])
-    try:
-        manifests.read(run / name)
-    except manifests.CorruptManifest:
-        _remove(run / name)
-        raise
 
 
 def _no_run(remote: Remote, name: str) -> NotARun:

@@ -11,8 +11,9 @@ import yaml
 
 from storage import columns, manifests
 from storage.errors import NotARun, UnknownSnapshot
-from storage.layout import CONFIG, LEDGER, MANIFESTS, OBJECTS, blob_path, file_name, origin, require_run
+from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
 from storage.ledger import read_tables
+from storage.mirror import bring_manifest
 from storage.records import Bot, Competitor, LivePlayer, Snapshot
 
 SEATED = ("players", "competitors", "snapshots")
@@ -95,8 +96,9 @@ class ArchiveReader:
 
     def manifest_path(self, snapshot_id: str) -> Path:
         """The file with its manifest."""
-        return self.run / MANIFESTS / f"{file_name(snapshot_id)}.json"
+        return manifest_path(self.run, snapshot_id)
 
     def manifest(self, snapshot_id: str) -> dict[str, Any]:
-        """What is needed to use the snapshot: spec, tensors, hashes, parents. Raises CorruptManifest."""
-        return manifests.read(self.manifest_path(snapshot_id))
+        """What is needed to use the snapshot: spec, tensors, hashes, parents; a mirror fetches it when it
+        is first asked for. Raises CorruptManifest, RemoteFailed."""
+        return manifests.read(bring_manifest(self.run, snapshot_id))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-import secrets
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
-from typing import Any
 
-from storage.disk import disk, make_folder, remove_tree, sync_folder, whole, write_whole
-from storage.errors import CorruptBlob, StorageError
+from storage.disk import make_folder, whole, whole_folder, write_whole
+from storage.errors import CorruptBlob
 from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, require_new
-from storage.mirror import LOOKS, bring_facts, fetch_into, require
+from storage.ledger import read_tables
+from storage.mirror import LOOKS, bring_facts, fetch_into, fetch_manifest, require
 from storage.progress import Progress
 from storage.remote import Remote, RemoteMissing
 
@@ -25,34 +25,32 @@ def restore(url: str, run: str | Path, progress: Progress | None = None) -> None
     """Make the run folder `run`, absent or empty until now, of what the remote at `url` holds. It appears
     whole and verified, or not at all.
 
-    Raises RunExists, NotARun when no run is there, CorruptLedger, CorruptBlob, RemoteFailed.
+    Raises RunExists, Mistake where no folder can be, NotARun when no run is there, CorruptLedger,
+    CorruptManifest, CorruptBlob, RemoteFailed.
     """
     run, remote = Path(run), Remote(url)
     require_new(run)
-    make_folder(run.parent)
-    fresh = run.with_name(f".{run.name}.{secrets.token_hex(4)}.creating")
-    try:
+    with whole_folder(run) as fresh:
         for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
             make_folder(fresh / folder)
-        snapshots = bring_facts(remote, fresh, progress)
-        _bring_blobs(remote, fresh, snapshots, progress)
+        bring_facts(remote, fresh, progress)
+        _bring_snapshots(remote, fresh, progress)
         _bring_learners(remote, fresh)
-        try:
-            disk().rename(fresh, run)
-        except OSError as error:
-            raise StorageError(f"{run} cannot be made: {error.strerror}; choose another folder") from None
-    except BaseException:
-        remove_tree(fresh)
-        raise
-    sync_folder(run.parent)
 
 
-def _bring_blobs(
-    remote: Remote, run: Path, snapshots: list[dict[str, Any]], progress: Progress | None
-) -> None:
-    wanted = sorted({row["blob_hash"] for row in snapshots})
+def _bring_snapshots(remote: Remote, run: Path, progress: Progress | None) -> None:
+    """The manifests and blobs of all that the ledger in `run` names."""
+    rows = read_tables(run / LEDGER, ("snapshots",)).get("snapshots")
+    if rows is None:
+        return
+    wanted = [
+        functools.partial(fetch_manifest, remote, run, name) for name in rows["snapshot_id"].to_pylist()
+    ]
+    wanted += [
+        functools.partial(fetch_into, remote, run, blob) for blob in rows["blob_hash"].unique().to_pylist()
+    ]
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        brought = [pool.submit(fetch_into, remote, run, blob_hash) for blob_hash in wanted]
+        brought = [pool.submit(fetch) for fetch in wanted]
         try:
             for done, future in enumerate(as_completed(brought), start=1):
                 future.result()

@@ -18,6 +18,7 @@ from storage.disk import Disk, using
 from storage.errors import (
     CorruptBlob,
     DiskFailed,
+    Mistake,
     NotARun,
     RunExists,
     RunLocked,
@@ -384,6 +385,9 @@ def test_creating_refuses_foreign_folders_and_leaves_no_remains(tmp_path):
         Archive.open(tmp_path / "mine")
     with pytest.raises(RunExists, match="cannot be looked into: File name too long; choose another"):
         Archive.create(tmp_path / ("x" * 300), "", ROW)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(Mistake, match="cannot be made: Not a directory; choose another folder"):
+        Archive.create(tmp_path / "file" / "run", "", ROW)
 
 
 def test_an_index_that_is_built_anew_tells_how_far_it_is(run, make_results):

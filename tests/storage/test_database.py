@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import duckdb
 import numpy as np
+import pyarrow.dataset
 import pytest
 
 import storage
 import storage.database
 from storage import columns, migrations
 from storage.archive import Archive
-from storage.database import Database
+from storage.database import Database, derive_meetings
 from storage.ledger import Ledger
 from storage.records import (
     MAIN,
@@ -455,6 +456,18 @@ def test_compacted_segments_and_frames_make_the_same_index(tmp_path, batches, nu
     with duckdb.connect(str(tmp_path / "b.duckdb")) as connection:
         assert connection.execute("FROM match_mix").fetchall() == connection.execute(MIX).fetchall()
         assert len(connection.execute("FROM match_mix").fetchall()) == 8  # 2 types, 3 names and nobody
+
+
+def test_segments_that_recorded_their_meetings_are_told_without_being_read(tmp_path, batches, monkeypatch):
+    (tmp_path / "ledger").mkdir()
+    with written(tmp_path / "ledger", [as_of_old(batch) for batch in batches[:4]] + batches[4:]) as ledger:
+        ledger.compact()
+        monkeypatch.setattr(pyarrow.dataset, "dataset", lambda *_: pytest.fail("rows are read"))
+        old, *new = ledger.compacted
+        assert [derive_meetings(segment) for segment in new] == [None] * len(new)
+        assert len(new) > 3
+        with pytest.raises(pytest.fail.Exception):
+            derive_meetings(old)
 
 
 @pytest.mark.parametrize("known", [2, 4, 5, 12, 29])

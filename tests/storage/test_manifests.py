@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from storage.manifests import CHECKSUM, MAX_DEPTH, CorruptManifest, read, seal
+from storage.manifests import CHECKSUM, MAX_BYTES, MAX_DEPTH, CorruptManifest, parse, read, seal
 
 FIELDS = {
     "snapshot_id": "main-0@5",
@@ -81,6 +81,21 @@ def test_depth_is_bounded(manifest):
 
 def test_a_manifest_without_a_checksum_is_refused(manifest):
     manifest.write_text(json.dumps(FIELDS, sort_keys=True, separators=(",", ":")))
+    with pytest.raises(CorruptManifest, match="not as it was written"):
+        read(manifest)
+
+
+def test_bytes_from_elsewhere_are_held_to_the_same_bounds():
+    assert parse(seal(FIELDS), "there") == FIELDS
+    with pytest.raises(CorruptManifest, match=f"there: .* expected at most {MAX_BYTES}"):
+        parse(b" " * (MAX_BYTES + 1), "there")
+
+
+def test_manifests_from_before_checksums_are_told_from_damaged_ones(manifest):
+    manifest.write_text(json.dumps(FIELDS, indent=1))
+    with pytest.raises(CorruptManifest, match=r"without a checksum, as version 0\.1\.0 wrote them"):
+        read(manifest)
+    manifest.write_text(json.dumps(json.loads(seal(FIELDS)), indent=1))
     with pytest.raises(CorruptManifest, match="not as it was written"):
         read(manifest)
 

@@ -15,7 +15,7 @@ from storage.ledger import Ledger, read_frames
 from storage.manifests import CorruptManifest
 from storage.mirror import local_mirror, mirror, origin
 from storage.records import MAIN
-from storage.remote import Remote
+from storage.remote import Remote, RemoteMissing
 from storage.restore import restore
 from storage.uploader import Uploader
 from tests.storage.conftest import SPEC
@@ -88,9 +88,9 @@ def test_only_what_is_new_is_fetched(run, url, tmp_path, train, fetched):
     fetched.clear()
     mirror(url, tmp_path / "mirror")
     assert set(fetched) == {"config.yaml", "FORMAT"}
-    before = {**Remote(url).list("ledger"), **Remote(url).list("manifests")}
+    before = Remote(url).list("ledger")
     train(2)
-    after = {**Remote(url).list("ledger"), **Remote(url).list("manifests")}
+    after = Remote(url).list("ledger")
     fetched.clear()
     mirror(url, tmp_path / "mirror")
     assert len(after) > len(before) > 0
@@ -98,10 +98,14 @@ def test_only_what_is_new_is_fetched(run, url, tmp_path, train, fetched):
     assert frames(tmp_path / "mirror") == frames(run)
 
 
-def test_no_weights_are_fetched(url, tmp_path, train, fetched):
+def test_neither_weights_nor_manifests_are_fetched_before_they_are_asked_for(url, tmp_path, train, fetched):
     train(1)
-    mirror(url, tmp_path / "mirror")
-    assert not [name for name in fetched if name.startswith(("objects", "learners"))]
+    reader = open_reader(mirror(url, tmp_path / "mirror"))
+    assert not [name for name in fetched if name.startswith(("objects", "learners", "manifests"))]
+    fetched.clear()
+    assert reader.manifest("main-0@0") == reader.manifest("main-0@0")
+    assert fetched == ["manifests/main-0@0.json"]
+    assert len(reader.snapshots()) == 2
 
 
 def test_segments_that_were_compacted_since_take_the_place_of_their_journals(
@@ -185,14 +189,24 @@ def test_a_chunk_that_is_missing_or_damaged_is_one_error(tmp_path, url, train, b
     assert frames(tmp_path / "copy") == frames(run)
 
 
-@pytest.mark.parametrize("bring", [mirror, restore])
-def test_a_damaged_manifest_is_refused(tmp_path, url, train, bring):
+def test_a_damaged_or_missing_manifest_is_refused_each_time_and_taken_once_it_is_mended(tmp_path, url, train):
     train(1)
-    flip(tmp_path / "remote" / "manifests" / "main-0@0.json", 30)
-    with pytest.raises(CorruptManifest):
-        bring(url, tmp_path / "copy")
-    with pytest.raises(CorruptManifest):
-        bring(url, tmp_path / "copy")
+    reader = open_reader(mirror(url, tmp_path / "mirror"))
+    there = tmp_path / "remote" / "manifests" / "main-0@0.json"
+    flip(there, 30)
+    for _ in range(2):
+        with pytest.raises(CorruptManifest, match=r"remote/manifests/main-0@0\.json"):
+            reader.manifest("main-0@0")
+        with pytest.raises(CorruptManifest, match=r"remote/manifests/main-0@0\.json"):
+            restore(url, tmp_path / "copy")
+        assert not (tmp_path / "copy").exists()
+    flip(there, 30)
+    aside = there.read_bytes()
+    there.unlink()
+    with pytest.raises(RemoteMissing, match=r"main-0@0\.json is not there"):
+        reader.manifest("main-0@0")
+    there.write_bytes(aside)
+    assert reader.manifest("main-0@0")["snapshot_id"] == "main-0@0"
 
 
 def test_commands_share_one_mirror_in_the_users_cache(run, url, tmp_path, train, monkeypatch):

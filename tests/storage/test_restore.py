@@ -46,9 +46,10 @@ def flip(path):
 def test_progress_is_told_and_snapshots_are_whole(url, tmp_path):
     told = []
     restore(url, tmp_path / "back", lambda *what: told.append(what))
-    assert told == [("fetching the ledger", 1, 1), *(("fetching snapshots", n, 5) for n in range(1, 6))]
+    assert told == [("fetching the ledger", 1, 1), *(("fetching snapshots", n, 10) for n in range(1, 11))]
     reader = open_reader(tmp_path / "back")
     for snapshot in reader.snapshots():
+        assert reader.manifest(snapshot.snapshot_id)["blob_hash"] == snapshot.blob_hash
         verify(reader.blob_path(snapshot))
         assert reader.blob_path(snapshot).stat().st_mode & 0o777 == 0o444
     with Archive.open(tmp_path / "back") as archive:
