@@ -13,6 +13,10 @@ active, step limits, rewards to every seat, and forfeits for illegal actions.
 
 Seats see a Box, or a Dict of Boxes, whose parts travel packed into one row. They act in a Discrete
 space (a choice), a MultiDiscrete one (several choices at once), or a bounded flat Box (real numbers).
+What they see and how they act may differ from seat to seat.
+
+A game may step its matches independently. Then a match whose last step is still under way is
+`pending`: it is active, and nothing is due in it.
 """
 
 from __future__ import annotations
@@ -65,9 +69,11 @@ class BatchedGame(ABC):
     id: ClassVar[str]
     num_seats: int
     observation_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat
-    action_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat; their actions are shaped alike
+    action_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat
     loss_reward: float = -1.0  # the lowest return a seat can get; what a forfeit costs
     draw_possible: bool = True
+    teams: tuple[int, ...] | None = None  # seats of each, in order; none: everyone for itself
+    renders: bool = False  # whether a match can be shown as text
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         if num_slots < 1:
@@ -86,14 +92,10 @@ class BatchedGame(ABC):
             self.action_specs = tuple(ActionSpec.from_space(a) for a in self.action_spaces)
         except ValueError as error:
             raise ValueError(f"{self.id}: {error}") from None
-        if len({(a.kind, a.shape) for a in self.action_specs}) > 1:
-            raise ValueError(
-                f"{self.id}: action spaces are {self.action_spaces}, expected actions of one kind and shape "
-                "for all seats"
-            )
-        self._action_shape, self._action_dtype = self.action_specs[0].shape, self.action_specs[0].dtype
+        self.mixed_actions = len({(a.kind, a.shape) for a in self.action_specs}) > 1
+        self.pending = np.zeros(num_slots, dtype=np.bool_)
         self._shows_parts = any(o.parts for o in self.observation_specs)
-        self._due: list[Decisions] = []
+        self._due: list[Decisions] | None = None  # None: not asked since the last step or reset
         self._rewards = np.zeros((num_slots, self.num_seats), dtype=np.float32)
         self._returns = np.zeros((num_slots, self.num_seats), dtype=np.float32)  # up to the last step
         self._over = np.zeros(num_slots, dtype=np.bool_)
@@ -109,11 +111,15 @@ class BatchedGame(ABC):
         self.active[slots] = True
         self.env_steps[slots] = 0
         self._returns[slots] = 0.0
-        self._due = []
+        self._due = None
         self._reset(slots, seeds)
 
     def due(self) -> list[Decisions]:
-        """All decisions that must be taken now, in blocks of seats that share their spaces."""
+        """All decisions that must be taken now, in blocks of seats that share their spaces.
+
+        None while matches are active: what is under way has not come to anything yet, or a match broke
+        before its first decision; `step([])` tells.
+        """
         slot, seat = self._turn()
         if self.shared_spaces:
             groups = [(slot, seat)] if len(slot) else []
@@ -136,21 +142,17 @@ class BatchedGame(ABC):
         Raises ValueError when the actions do not answer the decisions one by one.
         """
         blocks = self._due
-        if not blocks:
+        if blocks is None or not (blocks or self.active.any()):
             raise ValueError(f"{self.id}: no decisions are open; call due() before every step()")
-        found, expected = [np.shape(a) for a in actions], [b.slot.shape + self._action_shape for b in blocks]
+        found = [np.shape(a) for a in actions]
+        expected = [b.slot.shape + self._spec(b).shape for b in blocks]
         if found != expected:
             raise ValueError(f"{self.id}: actions are shaped {found}, the due decisions {expected}")
-        if len(blocks) == 1:
+        if len(blocks) == 1 and not self.mixed_actions:
             slot, seat = blocks[0].slot, blocks[0].seat
             action, allowed = self._read(blocks[0], actions[0])
         else:
-            slot = np.concatenate([b.slot for b in blocks])
-            seat = np.concatenate([b.seat for b in blocks])
-            read = [self._read(b, a) for b, a in zip(blocks, actions, strict=True)]
-            action, allowed = (np.concatenate(column) for column in zip(*read, strict=True))
-            order = np.lexsort((seat, slot))
-            slot, seat, action, allowed = slot[order], seat[order], action[order], allowed[order]
+            slot, seat, action, allowed = self._together(blocks, actions)
         self.env_steps += np.bincount(slot, minlength=self.num_slots).astype(np.int32)
         self._rewards.fill(0.0)
         self._over.fill(False)
@@ -161,25 +163,46 @@ class BatchedGame(ABC):
             self._forfeit(slot[~allowed], seat[~allowed])
             plays_on = ~self._over[slot]
             slot, seat, action = slot[plays_on], seat[plays_on], action[plays_on]
-        if len(slot):
+        if len(slot) or not blocks or self.pending.any():
             self._play(slot, seat, action)
         self._returns += self._rewards
         if self.step_limit is not None:
-            late = self.active & ~self._over & (self.env_steps >= self.step_limit)
+            late = self.active & ~self._over & ~self.pending & (self.env_steps >= self.step_limit)
             self._over |= late
             self._truncated |= late
             self._reason[late] = EndReason.STEP_LIMIT
         ended = np.flatnonzero(self._over)
         self.active[ended] = False
-        self._due = []
+        self._due = None
         return Transition(
             self._rewards, ended, self._truncated[ended], self._reason[ended], self._forfeited[ended]
         )
 
+    def _spec(self, block: Decisions) -> ActionSpec:
+        return self.action_specs[0 if self.shared_spaces else int(block.seat[0])]
+
+    def _together(
+        self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray, npt.NDArray[np.bool_]]:
+        """Slots, seats, actions, and whether those are legal, of several blocks: by slot, then seat."""
+        nothing = np.zeros(0, dtype=np.int64)
+        slot = np.concatenate([nothing, *(b.slot for b in blocks)])
+        seat = np.concatenate([nothing, *(b.seat for b in blocks)])
+        read = [self._read(b, a) for b, a in zip(blocks, actions, strict=True)]
+        allowed = np.concatenate([np.zeros(0, dtype=np.bool_), *(legal for _, legal in read)])
+        if self.mixed_actions or not blocks:
+            action = np.empty(len(slot), dtype=object)
+            for row, own in enumerate(own for taken, _ in read for own in taken):
+                action[row] = own
+        else:
+            action = np.concatenate([taken for taken, _ in read])
+        order = np.lexsort((seat, slot))
+        return slot[order], seat[order], action[order], allowed[order]
+
     def _read(self, block: Decisions, action: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray[np.bool_]]:
         """The actions as the game takes them, inside their bounds, and which of them are legal."""
-        spec = self.action_specs[0 if self.shared_spaces else int(block.seat[0])]
-        action = np.asarray(action, dtype=self._action_dtype)
+        spec = self._spec(block)
+        action = np.asarray(action, dtype=spec.dtype)
         allowed = is_legal(spec, block.mask, action)
         if spec.kind == "continuous":
             action = np.clip(action, *spec.bounds())
@@ -191,12 +214,30 @@ class BatchedGame(ABC):
         """
         return np.ones(len(slot), dtype=np.bool_)
 
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """The match as text, as `seat` may see it (None: everything). Only if the game `renders`."""
+        raise ValueError(f"{self.id}: a match cannot be shown as text")
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """What a person calls `action` of `seat` in this match as it stands."""
+        return " ".join(f"{number:g}" for number in np.atleast_1d(action))
+
+    def native(self, slot: int) -> Any:
+        """The library's own object behind a match, for bots that search in it.
+
+        Raises ValueError when there is none.
+        """
+        raise ValueError(f"{self.id}: a match has no object of its own")
+
     def _forfeit(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
         """End these matches. Whatever was won or lost before, an offender's return becomes the loss
-        reward, and the others share what the offenders lose.
+        reward, its team's too, and the others share what they lose.
         """
         self._forfeited[slot, seat] = True
         lost = self._forfeited[slot]
+        if self.teams is not None:
+            team = np.repeat(np.arange(len(self.teams)), self.teams)
+            lost = lost @ (team[:, None] == team)
         offenders = lost.sum(axis=1, keepdims=True)
         others = np.maximum(self.num_seats - offenders, 1)
         returns = np.where(lost, self.loss_reward, -self.loss_reward * offenders / others)
@@ -230,7 +271,8 @@ class BatchedGame(ABC):
 
     @abstractmethod
     def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
-        """Apply legal actions [n, *shape], ordered by slot, then seat, all due in a slot together.
+        """Apply legal actions [n, *shape], ordered by slot, then seat, all due in a slot together. Where
+        seats differ in kind or shape (`mixed_actions`): an object array [n] of each one's own.
 
         Write `self._rewards[slot, seat]` (all zero before) for every seat that gained or lost, mark
         finished slots in `self._over`. `self.env_steps` counts these actions already. A game with a

@@ -67,6 +67,7 @@ class _Turn:
     game: BatchedGame
     seeds: npt.NDArray[np.int64]  # [num_slots], of the match in each slot
     active: npt.NDArray[np.bool_]  # [num_slots], before the step
+    pending: npt.NDArray[np.bool_]  # [num_slots], before the step
     steps: npt.NDArray[np.int64]  # [num_slots], decisions of these matches, this step included
     blocks: list[Decisions]
     shown: list[Any]  # by block, what `observe` gave: an array, or the parts of a dict space
@@ -127,16 +128,17 @@ def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None 
     returns = np.zeros((game.num_slots, game.num_seats))
     game.reset(np.arange(started), seeds[:started])
     while game.active.any():
-        active = game.active.copy()
         blocks = game.due()
-        _expect(any(len(b) for b in blocks), f"{active.sum()} matches are active, but no decision is due")
+        active, pending = game.active.copy(), game.pending.copy()
+        idle = not blocks and not game.pending.any()
+        _expect(not idle, f"{active.sum()} matches are active, but no decision is due")
         shown = [game.observe(b.slot, b.seat) if _parts(game, b.seat) else b.observation for b in blocks]
         actions = [_choose(game, b, playing[b.slot], steps[b.slot], spoil) for b in blocks]
         for block in blocks:
             np.add.at(steps, block.slot, 1)
         transition = game.step(actions)
         returns += transition.rewards
-        yield _Turn(game, playing, active, steps, blocks, shown, actions, transition, returns)
+        yield _Turn(game, playing, active, pending, steps, blocks, shown, actions, transition, returns)
         if steps.max() > MAX_DECISIONS:
             raise _Endless(f"a match goes on after {MAX_DECISIONS} decisions; has the game a step_limit?")
         free = transition.ended[: len(seeds) - started]
@@ -184,7 +186,8 @@ def _play(build: Build, seeds: npt.NDArray, num_slots: int, spoil: Spoil | None 
                 arrays = (block.observation, block.mask, actions)
                 event = (int(block.seat[row]), *(zlib.crc32(a[row].tobytes()) for a in arrays))
                 story[int(turn.seeds[slot])].append(event)
-        for slot in np.flatnonzero(turn.active):
+        # without those that are all zero: a match that is under way has them, too
+        for slot in np.flatnonzero(turn.active & turn.transition.rewards.any(axis=1)):
             story[int(turn.seeds[slot])].append(tuple(turn.transition.rewards[slot].tolist()))
         ended = turn.transition
         for slot, cut, reason, forfeited in zip(
@@ -244,8 +247,8 @@ def _decisions(build: Build, seeds: npt.NDArray) -> None:
             _expect(inside.all(), "a decision is due of a seat that does not exist")
             _expect(turn.active[block.slot].all(), "a decision is due in a slot without a match")
             _expect((np.diff(place) > 0).all(), "decisions are not ordered by slot and seat, each once")
-        due = np.unique(np.concatenate([b.slot for b in turn.blocks]))
-        _expect(len(due) == turn.active.sum(), "a match is active, but none of its seats must act")
+        due = np.isin(np.arange(turn.game.num_slots), np.concatenate([[-1], *(b.slot for b in turn.blocks)]))
+        _expect((due | turn.pending)[turn.active].all(), "a match is active, but none of its seats must act")
 
 
 def _observations(build: Build, seeds: npt.NDArray) -> None:

@@ -8,7 +8,7 @@ columns, so lines that would run out of a column are cut off by where they may s
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,7 @@ _LINES = (
 _SHIFTS = tuple((np.uint64(s), np.uint64(2 * s), np.uint64(room)) for s, room in _LINES)
 _ONE = np.uint64(1)
 _SEAT_ORDER = np.array([[0, 1], [1, 0]])
+SIGNS = "XO"  # by seat
 
 
 def has_four(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
@@ -73,6 +74,7 @@ class ConnectFour(BatchedGame):
     num_seats = 2
     observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
     action_spaces = (Discrete(COLUMNS),) * 2
+    renders = True
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -109,3 +111,16 @@ class ConnectFour(BatchedGame):
         self._rewards[winners, 1 - seat[won]] = -1.0
         self._over[winners] = True
         self._over[slot[self.env_steps[slot] == CELLS]] = True
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """The board, columns by their number, and whose turn it is, which both seats see."""
+        board = planes(self._stones[[slot]]).reshape(2, COLUMNS, ROWS)
+        signs = np.where(board[0] == 1, SIGNS[0], np.where(board[1] == 1, SIGNS[1], "."))
+        rows = [" ".join(row) for row in signs.T[::-1]]
+        mover = self._mover[slot]
+        turn = [f"seat {mover} ({SIGNS[mover]}) to play"] if self.active[slot] else []
+        return "\n".join([*rows, " ".join(map(str, range(COLUMNS))), *turn])
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """Such as column 3, as the board has it."""
+        return f"column {action}"

@@ -7,7 +7,7 @@ The game's value is -1/18 of a chip for the first seat.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from league.envs.base import BatchedGame
 
 PASS, BET = 0, 1
 NUM_CARDS, MAX_ACTIONS = 3, 3
+CARDS = ("jack", "queen", "king")
 _CARD = np.eye(NUM_CARDS, dtype=np.int8)
 _SEAT = np.eye(2, dtype=np.int8)
 _ACTION = np.vstack([np.eye(2), np.zeros(2)]).astype(np.int8)  # row -1: not taken yet
@@ -36,6 +37,7 @@ class KuhnPoker(BatchedGame):
     action_spaces = (Discrete(2),) * 2
     loss_reward = -2.0
     draw_possible = False
+    renders = True
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -75,3 +77,21 @@ class KuhnPoker(BatchedGame):
         self._rewards[slot, 0] = gain
         self._rewards[slot, 1] = -gain
         self._over[slot] = over
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """What was said so far, and the card of `seat` (None: both cards)."""
+        taken = int(self._taken[slot])
+        said = [self._word(slot, n, self._action[slot, n]) for n in range(taken)]
+        lines = []
+        for holder, card in enumerate(self._card[slot].tolist()):
+            turn = ", to play" if self.active[slot] and taken % 2 == holder else ""
+            lines.append(f"seat {holder}: {CARDS[card] if seat in (None, holder) else '?'}{turn}")
+        return "\n".join([*lines, f"so far: {', '.join(said) or '-'}"])
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """Pass or bet; after a bet, fold or call."""
+        return self._word(slot, int(self._taken[slot]), action)
+
+    def _word(self, slot: int, number: int, action: int) -> str:
+        answers = number > 0 and self._action[slot, number - 1] == BET
+        return (("fold", "call") if answers else ("pass", "bet"))[action]

@@ -8,7 +8,7 @@ showdown a pair with the public card wins, else the higher card; equal cards sha
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,8 @@ from league.envs import chance
 from league.envs.base import BatchedGame
 
 FOLD, CALL, RAISE = 0, 1, 2
-NUM_RANKS, MAX_RAISES = 3, 2
+RANKS, MAX_RAISES = ("jack", "queen", "king"), 2
+NUM_RANKS = len(RANKS)
 MAX_ACTIONS = MAX_RAISES + 2  # of one round: check, raise, raise, call
 PAIR_BONUS = NUM_RANKS  # a pair is worth more than any rank
 _RAISE_SIZE = np.array([2, 4])  # by round
@@ -41,6 +42,7 @@ class LeducPoker(BatchedGame):
     observation_spaces = (Box(0, 1, (2 + 2 * NUM_RANKS + 2 * MAX_ACTIONS * 2,), np.int8),) * 2
     action_spaces = (Discrete(3),) * 2
     loss_reward = -13.0
+    renders = True
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -105,3 +107,28 @@ class LeducPoker(BatchedGame):
         self._rewards[slot, 0] = gain
         self._rewards[slot, 1] = -gain
         self._over[slot] = True
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """What was said and paid so far, the public card, and the card of `seat` (None: both cards)."""
+        last = int(self._round[slot])
+        lines = [f"public: {RANKS[self._rank[slot, 2]] if last == 1 else '-'}"]
+        for holder, paid in enumerate(self._paid[slot].tolist()):
+            card = RANKS[self._rank[slot, holder]] if seat in (None, holder) else "?"
+            turn = ", to play" if self.active[slot] and self._taken[slot] % 2 == holder else ""
+            lines.append(f"seat {holder}: {card}, paid {paid}{turn}")
+        for number in range(last + 1):
+            said = self._action[slot, number].tolist()
+            words = [
+                "raise" if a == RAISE else self._call(RAISE in said[:n]) for n, a in enumerate(said) if a
+            ]
+            lines.append(f"round {number + 1}: {', '.join(words) or '-'}")
+        return "\n".join(lines)
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """Fold, call (check where there is nothing to call) or raise."""
+        to_call = bool(self._paid[slot, seat] < self._paid[slot, 1 - seat])
+        return ("fold", self._call(to_call), "raise")[action]
+
+    @staticmethod
+    def _call(raised: bool) -> str:
+        return "call" if raised else "check"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ class Recall(BatchedGame):
 
     id: ClassVar[str] = "recall"
     num_seats = 1
+    renders = True
 
     def __init__(
         self, num_slots: int, *, cues: int = 4, length: int = 20, step_limit: int | None = None
@@ -58,3 +59,16 @@ class Recall(BatchedGame):
         right = action == self._cue[slot]
         self._rewards[slot, 0] = np.where(answered, np.where(right, 1.0, -1.0), 0.0)
         self._over[slot] = answered
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """What the seat sees, which is not how many steps went by; None: that and the cue."""
+        step, cue = int(self.env_steps[slot]), f"cue {self._cue[slot]}"
+        seen = [cue] if step == 0 else []
+        seen += ["which cue was it?"] if step == self.length - 1 else []
+        if seat is None:
+            return f"{step} of {self.length} steps taken, {cue}: {', '.join(seen) or '-'}"
+        return ", ".join(seen) or "-"
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """Such as cue 2."""
+        return f"cue {action}"

@@ -1,7 +1,8 @@
-"""Games by id: `make("connect_four", 1024)`, a user's own class as "module:Class", or any gymnasium
-env as "gymnasium:CartPole-v1".
+"""Games by id: `make("connect_four", 1024)`; a user's own as "module:Class", be it a batched game or an
+env of PettingZoo's kind; or any game of a library, such as "gymnasium:CartPole-v1",
+"openspiel:hex(board_size=5)" or "pettingzoo:classic/chess_v6".
 
-The single place that knows all native games; each is imported only when it is asked for.
+The single place that knows all native games and adapters; each is imported only when it is asked for.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,8 +24,14 @@ _NATIVE = {
     "recall": "league.envs.recall:Recall",
     "rock_paper_scissors": "league.envs.rock_paper_scissors:RockPaperScissors",
     "tic_tac_toe": "league.envs.tic_tac_toe:TicTacToe",
+    "tron": "league.envs.tron:Tron",
+    "whist": "league.envs.whist:Whist",
 }
-_GYMNASIUM = "gymnasium:"
+_ADAPTERS = {
+    "gymnasium": "league.envs.gymnasium_game:game_of",
+    "openspiel": "league.envs.openspiel_game:game_of",
+    "pettingzoo": "league.envs.pettingzoo_game:game_of",
+}
 
 
 class UnknownEnv(Mistake, ValueError):
@@ -65,25 +73,34 @@ def check_options(env_id: str, options: Mapping[str, Any]) -> None:
 
 
 def game_class(env_id: str) -> type[BatchedGame]:
-    """The class behind a native id, "gymnasium:<id>" or "module:Class". Raises UnknownEnv."""
-    if env_id.startswith(_GYMNASIUM):
+    """The class behind a native id, "<library>:<game>" or "module:Class". Raises UnknownEnv."""
+    library, _, name = env_id.partition(":")
+    if library in _ADAPTERS:
         try:
-            return import_path("league.envs.gymnasium_game:game_of")(env_id.removeprefix(_GYMNASIUM))
+            return import_path(_ADAPTERS[library])(name)
         except LookupError as error:
             raise UnknownEnv(f"env '{env_id}': {error.args[0]}") from error
     if env_id not in _NATIVE and ":" not in env_id:
         near = difflib.get_close_matches(env_id, _NATIVE, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(ids())}"
         raise UnknownEnv(
-            f"no env '{env_id}': {remedy} (or 'module:Class' for your own, 'gymnasium:<id>' for gymnasium's)"
+            f"no env '{env_id}': {remedy} (or 'module:Class' for your own; 'gymnasium:', 'openspiel:' or "
+            "'pettingzoo:' and a name for theirs)"
         )
     try:
         game = import_path(_NATIVE.get(env_id, env_id))
     except ValueError as error:
         raise UnknownEnv(f"env {error}") from error
-    if not (isinstance(game, type) and issubclass(game, BatchedGame)):
-        raise UnknownEnv(f"env '{env_id}' is {game!r}, expected a subclass of league.envs.base.BatchedGame")
-    return game
+    if isinstance(game, type) and issubclass(game, BatchedGame):
+        return game
+    if "pettingzoo" in sys.modules:  # else it is no env of its kind
+        pettingzoo_game = importlib.import_module("league.envs.pettingzoo_game")
+        if pettingzoo_game.is_pettingzoo(game):
+            return pettingzoo_game.game_from(game, env_id)
+    raise UnknownEnv(
+        f"env '{env_id}' is {game!r}, expected a subclass of league.envs.base.BatchedGame, or an AEC or "
+        "Parallel env of PettingZoo's kind"
+    )
 
 
 def import_path(path: str) -> Any:

@@ -5,7 +5,7 @@ The game in which a scalar rating cannot see who beats whom.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from gymnasium.spaces import Box, Discrete
 from league.envs.base import BatchedGame
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
+NAMES = ("rock", "paper", "scissors")
 _ONE_HOT = np.vstack([np.eye(3), np.zeros(3)]).astype(np.float32)  # row -1: nothing was played yet
 _GAIN = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], dtype=np.float32)  # [own action, the opponent's]
 
@@ -30,6 +31,7 @@ class RockPaperScissors(BatchedGame):
     num_seats = 2
     observation_spaces = (Box(0.0, 1.0, (7,), np.float32),) * 2
     action_spaces = (Discrete(3),) * 2
+    renders = True
 
     def __init__(self, num_slots: int, *, rounds: int = 1, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -66,3 +68,15 @@ class RockPaperScissors(BatchedGame):
         self._rewards[slot] = gains / np.float32(self.rounds)
         self._played[slot] += 1
         self._over[slot] = self._played[slot] == self.rounds
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """How far the match is, and what both played last."""
+        played = int(self._played[slot])
+        last = (
+            [f"seat {s} {NAMES[action]}" for s, action in enumerate(self._previous[slot])] if played else []
+        )
+        return f"{played} of {self.rounds} rounds played\nlast: {', '.join(last) or '-'}"
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """Rock, paper or scissors."""
+        return NAMES[action]

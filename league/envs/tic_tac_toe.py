@@ -5,7 +5,7 @@ A seat's stones are nine bits, cell 3 * row + column; what a board means is look
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ _BOARDS = np.arange(FULL + 1)
 BITS = ((_BOARDS[:, None] >> np.arange(CELLS)) & 1).astype(np.int8)  # [512, 9]: the cells of a board
 WINS = np.any([(_BOARDS & line) == line for line in LINES], axis=0)  # [512]: holds three in a line
 _SEAT_ORDER = np.array([[0, 1], [1, 0]])
+SIGNS = "XO"  # by seat
 
 
 class TicTacToe(BatchedGame):
@@ -32,6 +33,7 @@ class TicTacToe(BatchedGame):
     num_seats = 2
     observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
     action_spaces = (Discrete(CELLS),) * 2
+    renders = True
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -64,3 +66,16 @@ class TicTacToe(BatchedGame):
         self._rewards[winners, 1 - seat[won]] = -1.0
         self._over[winners] = True
         self._over[slot[self.env_steps[slot] == CELLS]] = True
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """The board and whose turn it is, which both seats see."""
+        first, second = BITS[self._stones[slot]].tolist()
+        cells = [SIGNS[0] if x else SIGNS[1] if o else "." for x, o in zip(first, second, strict=True)]
+        rows = [f"{row + 1} {' '.join(cells[3 * row : 3 * row + 3])}" for row in range(3)]
+        mover = self._mover[slot]
+        turn = [f"seat {mover} ({SIGNS[mover]}) to play"] if self.active[slot] else []
+        return "\n".join(["  a b c", *rows, *turn])
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """Such as a3, for the left cell of the lowest row."""
+        return "abc"[action % 3] + str(action // 3 + 1)

@@ -279,12 +279,53 @@ def test_spaces_that_nobody_can_see_or_act_in_are_refused(spaces, message):
         Dials(1, **spaces)
 
 
-def test_seats_that_act_in_different_ways_are_refused():
-    class Mixed(Uneven):
-        action_spaces = (Discrete(2), Discrete(2), MultiDiscrete([2, 2]))
+class Mixed(Uneven):
+    """The seats of Uneven choose, choose twice, and turn two dials."""
 
-    with pytest.raises(ValueError, match=r"uneven: action spaces are .* of one kind and shape"):
-        Mixed(1)
+    id = "mixed"
+    action_spaces = (Discrete(2), MultiDiscrete([2, 3]), Box(-1.0, 1.0, (2,), np.float32))
+
+    def legal(self, slot, seat):
+        return np.ones((len(slot), self.action_specs[seat[0]].mask_width), np.bool_)
+
+    def _play(self, slot, seat, action):
+        self.played.append(
+            [(s, t, np.asarray(a).tolist()) for s, t, a in zip(slot, seat, action, strict=True)]
+        )
+        self._over[slot] = self.env_steps[slot] >= 9
+
+
+def test_seats_may_act_in_different_ways_at_once():
+    game = Mixed(2)
+    game.reset(np.arange(2), np.arange(2))
+    assert [len(block) for block in game.due()] == [2, 2, 2]
+    game.step([np.array([1, 0]), np.array([[1, 2], [0, 1]]), np.array([[0.5, -0.5], [1.0, 0.25]])])
+    assert game.played == [
+        [(0, 0, 1), (0, 1, [1, 2]), (0, 2, [0.5, -0.5]), (1, 0, 0), (1, 1, [0, 1]), (1, 2, [1.0, 0.25])]
+    ]
+
+
+def test_of_seats_that_act_in_different_ways_only_who_offends_forfeits():
+    game = Mixed(2)
+    game.reset(np.arange(2), np.arange(2))
+    game.due()
+    transition = game.step([np.zeros(2, int), np.array([[0, 0], [0, 3]]), np.zeros((2, 2), np.float32)])
+    assert transition.ended.tolist() == [1]
+    assert transition.forfeited.tolist() == [[False, True, False]]
+    assert [slot for slot, _, _ in game.played[0]] == [0, 0, 0]
+
+
+def test_a_game_of_different_action_kinds_keeps_its_promises():
+    failed = [c for c in check_game(lambda n, more: Mixed(n, **more), num_matches=40) if not c.passed]
+    assert failed == []
+
+
+def test_a_step_without_actions_is_refused_when_decisions_are_due():
+    game = Uneven(1)
+    game.reset(np.arange(1), np.arange(1))
+    game.due()
+    with pytest.raises(ValueError, match="actions are shaped"):
+        game.step([])
 
 
 def test_all_seats_of_a_truncated_match_were_cut_unless_the_game_knows_better():

@@ -125,3 +125,16 @@ def test_a_full_column_is_not_legal():
         game.step([np.array([2])])
     (block,) = game.due()
     assert block.mask[0].tolist() == [True, True, False, True, True, True, True]
+
+
+def test_a_match_reads_as_a_board(play_line):
+    game = ConnectFour(1)
+    play_line(game, [3, 3, 6])
+    assert game.render(0, 0).splitlines() == [
+        *[". . . . . . ."] * 4,
+        ". . . O . . .",
+        ". . . X . . X",
+        "0 1 2 3 4 5 6",
+        "seat 1 (O) to play",
+    ]
+    assert game.action_name(0, 1, 3) == "column 3"

@@ -59,10 +59,8 @@ def tape():
 
 
 def make(env_id, num_slots, **options):
-    """A game, and the envs below its slots' seats."""
     options = {key: value for key, value in options.items() if value is not None}
-    game = registry.make(env_id, num_slots, **options)
-    return game, game._copies._envs
+    return registry.make(env_id, num_slots, **options)
 
 
 def start(game):
@@ -79,6 +77,7 @@ def start(game):
         ("gymnasium:CartPole-v1", {}, 30),
         ("gymnasium:CartPole-v1", {"seats": 2}, 24),
         ("gymnasium:Pendulum-v1", {"kwargs": {"max_episode_steps": 12}}, 24),
+        ("gymnasium:CartPole-v1", {"seats": 2, "threads": 2}, 12),
     ],
 )
 def test_gymnasiums_own_envs_keep_every_promise(env_id, options, num_matches):
@@ -94,7 +93,7 @@ def test_dict_observations_and_many_choices_keep_every_promise(tape):
 
 
 def test_a_match_is_what_gymnasium_plays_from_the_same_seed():
-    game, _ = make("gymnasium:CartPole-v1", 2)
+    game = make("gymnasium:CartPole-v1", 2)
     (block,) = start(game)
     original = gymnasium.make("CartPole-v1")
     seen, _ = original.reset(seed=101)
@@ -116,24 +115,24 @@ def test_a_match_is_what_gymnasium_plays_from_the_same_seed():
 
 
 def test_float64_becomes_float32_and_small_integers_stay(tape):
-    (block,) = start(make(tape, 1)[0])
+    (block,) = start(make(tape, 1))
     assert block.observation.dtype == np.float32
-    game, _ = make(tape, 1, kwargs={"shows": Box(0, 255, (4, 5, 3), np.uint8)})
+    game = make(tape, 1, kwargs={"shows": Box(0, 255, (4, 5, 3), np.uint8)})
     assert game.observation_spaces == (Box(0, 255, (4, 5, 3), np.uint8),)
 
 
 def test_what_is_no_box_is_flattened_part_by_part(tape):
     shows = Dict({"place": Discrete(3, start=2), "at": Box(-9, 9, (2,), np.float64)})
-    game, envs = make(tape, 1, kwargs={"shows": shows})
+    game = make(tape, 1, kwargs={"shows": shows})
     (block,) = start(game)
-    latest = envs[0].unwrapped.latest
+    latest = game.native(0).unwrapped.latest
     parts = {part.name: part.shape for part in game.observation_specs[0].parts}
     assert parts == {"place": (3,), "at": (2,)}
     seen = game.observe(block.slot, block.seat)
     assert seen["place"].tolist() == [np.eye(3)[latest["place"] - 2].tolist()]
     np.testing.assert_array_equal(seen["at"][0], latest["at"].astype(np.float32))
     assert block.observation.shape == (1, 5)
-    game, envs = make(tape, 1, kwargs={"shows": Tuple([Discrete(2), Discrete(3)])})
+    game = make(tape, 1, kwargs={"shows": Tuple([Discrete(2), Discrete(3)])})
     (block,) = start(game)
     assert block.observation.sum(axis=1).tolist() == [2.0]
     assert block.observation.shape == (1, 5)
@@ -151,11 +150,11 @@ def test_what_is_no_box_is_flattened_part_by_part(tape):
     ],
 )
 def test_the_env_is_told_an_action_of_its_own_space(takes, given, told, tape):
-    game, envs = make(tape, 1, kwargs={"takes": takes})
+    game = make(tape, 1, kwargs={"takes": takes})
     start(game)
     transition = game.step([np.array(given)])
     assert transition.reason.tolist() == []  # legal, and nothing crashed
-    (action,) = envs[0].unwrapped.told
+    (action,) = game.native(0).unwrapped.told
     assert takes.contains(action)
     np.testing.assert_array_equal(action, told)
 
@@ -177,10 +176,10 @@ def test_a_space_that_no_seat_can_have_is_refused_by_name(kwargs, message, tape)
 
 
 def test_time_that_runs_out_truncates_and_an_end_of_its_own_terminates(tape):
-    game, _ = make(tape, 1, kwargs={"max_episode_steps": 2})
+    game = make(tape, 1, kwargs={"max_episode_steps": 2})
     for length, truncated, reason in ((5, True, EndReason.STEP_LIMIT), (2, False, EndReason.FINISHED)):
-        game._copies._envs[0].unwrapped.length = length
         start(game)
+        game.native(0).unwrapped.length = length
         game.step([np.array([0])])
         game.due()
         end = game.step([np.array([0])])
@@ -190,11 +189,11 @@ def test_time_that_runs_out_truncates_and_an_end_of_its_own_terminates(tape):
 
 
 def test_a_seat_whose_copy_ended_waits_for_the_others_at_no_reward(tape):
-    game, envs = make(tape, 1, seats=2)
+    game = make(tape, 1, seats=2)
     (block,) = start(game)
     assert block.seat.tolist() == [0, 1]
     assert block.observation[0].tolist() == block.observation[1].tolist()  # the same chance for both
-    envs[0].unwrapped.length = 1
+    game.native(0)[0].unwrapped.length = 1
     transition = game.step([np.array([0, 0])])
     assert len(transition.ended) == 0
     returns = transition.rewards.copy()
@@ -211,9 +210,9 @@ def test_a_seat_whose_copy_ended_waits_for_the_others_at_no_reward(tape):
 @pytest.mark.parametrize("limit", ["of its own", "of the game"])
 def test_only_the_seat_that_was_still_playing_was_cut(limit, tape):
     own, ours = ({"max_episode_steps": 3}, None) if limit == "of its own" else ({}, 4)
-    game, envs = make(tape, 1, seats=2, kwargs=own, step_limit=ours)
+    game = make(tape, 1, seats=2, kwargs=own, step_limit=ours)
     start(game)
-    envs[1].unwrapped.length = 1
+    game.native(0)[1].unwrapped.length = 1
     game.step([np.array([0, 0])])
     for _ in range(2):
         game.due()
@@ -225,10 +224,10 @@ def test_only_the_seat_that_was_still_playing_was_cut(limit, tape):
 
 
 def test_an_env_that_raises_costs_its_match_and_nothing_else(tape, caplog):
-    game, envs = make(tape, 3, kwargs={"broken": 6})
+    game = make(tape, 3, kwargs={"broken": 6})
     start(game)
     before = game.look(np.array([1]), np.array([0]))
-    broken = envs[1]
+    broken = game.native(1)
     with caplog.at_level(logging.WARNING):
         transition = game.step([np.array([0, 1, 2])])
     assert transition.ended.tolist() == [1]
@@ -240,14 +239,46 @@ def test_an_env_that_raises_costs_its_match_and_nothing_else(tape, caplog):
     np.testing.assert_array_equal(game.look(np.array([1]), np.array([0])), before)
     assert "the tape tore" in caplog.text
     game.reset(np.array([1]), np.array([7]))
-    assert envs[1] is not broken
+    assert game.native(1) is not broken
     (block,) = game.due()
     assert block.slot.tolist() == [0, 1, 2]
     assert game.step([np.array([0, 0, 0])]).rewards[:, 0].tolist() == [2.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("threads", [0, 1])
+@pytest.mark.parametrize("actions", [[0, 1], [1, 0]])
+def test_a_step_in_which_one_seats_env_raises_gives_no_seat_anything(actions, threads, tape):
+    game = make(tape, 1, seats=2, threads=threads, kwargs={"broken": 6})
+    start(game)
+    while not (blocks := game.due()):
+        game.step([])
+    transition = game.step([np.array(actions) for _ in blocks])
+    assert transition.reason.tolist() == [EndReason.CRASH]
+    assert transition.rewards.tolist() == [[0.0, 0.0]]
+
+
+def test_an_env_that_cannot_be_reset_costs_its_match_and_is_made_anew(tape):
+    game = make(tape, 2)
+    start(game)
+    for env in (game.native(0), game.native(1)):
+        env.unwrapped.reset = None
+    assert start(game) == []
+    assert game.step([]).reason.tolist() == [EndReason.CRASH] * 2
+    start(game)
+    broken = game.native(1)
+    broken.unwrapped.reset = None
+    (block,) = start(game)
+    assert block.slot.tolist() == [0]
+    transition = game.step([np.array([0])])
+    assert transition.ended.tolist() == [1]
+    assert transition.reason.tolist() == [EndReason.CRASH]
+    (block,) = start(game)
+    assert block.slot.tolist() == [0, 1]
+    assert game.native(1) is not broken
+
+
 def test_an_illegal_action_costs_what_was_said(tape):
-    game, _ = make(tape, 1, loss_reward=-50, kwargs={"takes": Box(-1, 1, (1,), np.float32)})
+    game = make(tape, 1, loss_reward=-50, kwargs={"takes": Box(-1, 1, (1,), np.float32)})
     start(game)
     transition = game.step([np.array([[np.nan]])])
     assert transition.reason.tolist() == [EndReason.ILLEGAL_ACTION]
@@ -255,12 +286,72 @@ def test_an_illegal_action_costs_what_was_said(tape):
 
 
 def test_envs_are_made_when_they_are_first_needed(tape):
-    game, envs = make(tape, 100, seats=2)
-    assert Tape.made == 1
-    game.reset(np.array([3, 70]), np.array([1, 2]))
-    assert sorted(envs) == [0, 6, 7, 140, 141]
-    game.reset(np.array([3, 70]), np.array([3, 4]))
-    assert Tape.made == 5
+    game = make(tape, 100, seats=2)
+    assert Tape.made == 2  # whose spaces it read; the first match plays them
+    for expected in (4, 4):
+        game.reset(np.array([3, 70]), np.array([1, 2]))
+        assert Tape.made == expected
+
+
+# ---------------------------------------------------------------- seats that play different envs
+
+
+MIXED = "gymnasium:CartPole-v1+MountainCarContinuous-v0"
+
+
+def test_seats_with_envs_of_their_own_keep_every_promise():
+    options = {"kwargs": [{}, {"max_episode_steps": 15}], "scale": [0.002, 0.01]}
+    report = check(MIXED, options, num_matches=20)
+    assert [c for c in report.checks if not c.passed] == []
+
+
+def test_each_seat_plays_the_env_that_the_id_names_from_the_matchs_seed():
+    game = make(MIXED, 1, kwargs=[{}, {"max_episode_steps": 9}], scale=[0.5, 10])
+    assert (game.num_seats, game.mixed_actions, game.shared_spaces) == (2, True, False)
+    assert [spec.kind for spec in game.action_specs] == ["discrete", "continuous"]
+    originals = [gymnasium.make(name) for name in ("CartPole-v1", "MountainCarContinuous-v0")]
+    seen = [env.reset(seed=100)[0] for env in originals]
+    blocks = start(game)
+    for step in range(9):
+        assert [b.seat.tolist() for b in blocks] == [[0], [1]]
+        for block, expected in zip(blocks, seen, strict=True):
+            np.testing.assert_array_equal(block.observation[0], expected)
+        push = np.array([[0.1 * step]], dtype=np.float32)
+        transition = game.step([np.array([step % 2]), push])
+        told = [env.step(action) for env, action in zip(originals, (step % 2, push[0]), strict=True)]
+        seen = [observation for observation, *_ in told]
+        expected = [told[0][1] * 0.5, told[1][1] * 10]
+        np.testing.assert_allclose(transition.rewards[0], expected, rtol=1e-6)
+        blocks = game.due()
+    assert [b.seat.tolist() for b in blocks] == [[0]]  # the time of the other has run out
+
+
+def test_an_env_by_seat_and_an_option_by_seat_go_together(tape):
+    game = make(tape, 1, seats=3, kwargs=[{"length": 1}, {"length": 2}, {"length": 3}], scale=[1, 2.5, -1])
+    start(game)
+    returns = game.step([np.array([0, 0, 0])]).rewards.copy()
+    for left in (2, 1):
+        game.due()
+        transition = game.step([np.zeros(left, int)])
+        returns += transition.rewards
+    assert returns.tolist() == [[1.0, 7.5, -6.0]]
+    assert transition.ended.tolist() == [0]
+
+
+# ---------------------------------------------------------------- as text
+
+
+def test_an_env_that_shows_itself_as_text_is_shown_seat_by_seat():
+    game = make("gymnasium:FrozenLake-v1", 1, seats=2, kwargs={"is_slippery": False})
+    assert game.renders
+    start(game)
+    game.step([np.array([1, 2])])  # down, right
+    first, second = (game.render(0, seat) for seat in (0, 1))
+    assert "(Down)" in first
+    assert "(Right)" in second
+    assert game.render(0) == f"seat 0:\n{first}\nseat 1:\n{second}"
+    assert not make("gymnasium:CartPole-v1", 1).renders
+    assert not make("gymnasium:FrozenLake-v1", 1, kwargs={"render_mode": None}).renders
 
 
 # ---------------------------------------------------------------- names and options
@@ -274,6 +365,8 @@ def test_envs_are_made_when_they_are_first_needed(tape):
         ("gymnasium:xyzzy", "expected an id such as CartPole-v1"),
         ("gymnasium:", "expected an id such as CartPole-v1"),
         ("gymnasium:no_such_module:Game-v0", "module 'no_such_module' cannot be imported"),
+        ("gymnasium:CartPole-v1+MountainCarContinous-v0", "did you mean MountainCarContinuous-v0"),
+        ("gymnasium:CartPole-v1+", "gymnasium has no ''"),
     ],
 )
 def test_a_wrong_id_is_answered_with_the_nearest(env_id, message):
@@ -296,9 +389,14 @@ def test_a_module_that_registers_its_envs_is_imported_first(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"seat": 2}, "no option 'seat'; its options: seats, kwargs, loss_reward"),
+        ({"seat": 2}, "no option 'seat'; its options: seats, kwargs, scale, loss_reward, threads"),
         ({"seats": 0}, "seats is 0, expected a whole number"),
         ({"kwargs": 3}, "kwargs is 3, expected the env's own options"),
+        ({"seats": 2, "kwargs": [{}]}, r"kwargs is \[{}\], .* one for each seat \(2\)"),
+        ({"scale": "big"}, "scale is 'big', expected a number"),
+        ({"scale": [1, 2]}, r"scale is \[1, 2\], .* one for each seat \(1\)"),
+        ({"scale": float("nan")}, "scale is nan, expected a number"),
+        ({"threads": -1}, "threads is -1, expected a whole number"),
         ({"kwargs": {"colour": "red"}}, "failed: TypeError: .*colour"),
         ({"kwargs": {"length": -1}}, "failed: KeyError: .*length"),
     ],
@@ -306,3 +404,10 @@ def test_a_module_that_registers_its_envs_is_imported_first(tmp_path, monkeypatc
 def test_a_wrong_option_is_the_users_mistake(options, message, tape):
     with pytest.raises(BadOption, match=message):
         registry.make(tape, 1, **options)
+
+
+def test_seats_are_counted_by_the_id_where_it_names_an_env_for_each():
+    with pytest.raises(
+        BadOption, match="seats is 3, but the id names 2 envs, one for each seat; leave seats"
+    ):
+        registry.make(MIXED, 1, seats=3)

@@ -70,3 +70,23 @@ def test_a_seat_never_sees_the_card_of_the_other():
     for card in range(3):
         seen = block.observation[game._card[:, 0] == card]
         assert (seen == seen[0]).all()
+
+
+def test_a_match_reads_as_at_a_table(play_line):
+    game = KuhnPoker(1)
+    play_line(game, [0, 1], seed_of([2, 0]))
+    assert game.render(0, 0) == "seat 0: king, to play\nseat 1: ?\nso far: pass, bet"
+    assert game.render(0, 1) == "seat 0: ?, to play\nseat 1: jack\nso far: pass, bet"
+    assert [game.action_name(0, 0, action) for action in (0, 1)] == ["fold", "call"]
+    play_line(game, [0, 1, 1], seed_of([2, 0]))
+    assert game.render(0) == "seat 0: king\nseat 1: jack\nso far: pass, bet, call"
+    play_line(game, [0], seed_of([2, 0]))
+    assert [game.action_name(0, 1, action) for action in (0, 1)] == ["pass", "bet"]
+
+
+def test_a_seat_reads_the_same_whatever_card_the_other_holds(play_line):
+    game, read = KuhnPoker(1), set()
+    for theirs in (0, 2):
+        play_line(game, [0], seed_of([1, theirs]))
+        read.add(game.render(0, 0))
+    assert len(read) == 1

@@ -108,3 +108,31 @@ def test_deals_are_uniform_over_seeds():
             left[rank] -= 1
         assert abs(count / num_seeds - share) < 4 * np.sqrt(share * (1 - share) / num_seeds)
     assert len(deals) == 24  # of 27, three of one rank are impossible
+
+
+def test_a_match_reads_as_at_a_table(play_line):
+    game = LeducPoker(1)
+    play_line(game, [CALL, RAISE], seed_of([2, 0, 1]))
+    lines = ["public: -", "seat 0: king, paid 1, to play", "seat 1: ?, paid 3", "round 1: check, raise"]
+    assert game.render(0, 0).splitlines() == lines
+    assert [game.action_name(0, 0, action) for action in range(3)] == ["fold", "call", "raise"]
+    play_line(game, [CALL, RAISE, CALL], seed_of([2, 0, 1]))
+    assert game.render(0).splitlines() == [
+        "public: queen",
+        "seat 0: king, paid 3, to play",
+        "seat 1: jack, paid 3",
+        "round 1: check, raise, call",
+        "round 2: -",
+    ]
+    assert game.action_name(0, 0, CALL) == "check"
+
+
+def test_a_seat_reads_the_same_whatever_it_cannot_see(play_line):
+    game, before, after = LeducPoker(1), set(), set()
+    for theirs, public in ((0, 1), (0, 2), (2, 1), (2, 2)):
+        play_line(game, [RAISE], seed_of([1, theirs, public]))
+        before.add(game.render(0, 0))
+        play_line(game, [RAISE, CALL], seed_of([1, theirs, public]))
+        after.add(game.render(0, 0))
+    assert len(before) == 1
+    assert len(after) == 2  # one for each public card

@@ -57,3 +57,18 @@ def test_in_a_match_of_one_step_cue_and_question_come_together():
 def test_nonsense_is_refused_by_name(options):
     with pytest.raises(ValueError, match=f"recall: {next(iter(options))} is .*, expected a whole number"):
         Recall(1, **options)
+
+
+def test_a_match_reads_as_it_is_seen_and_does_not_tell_how_long_it_has_been():
+    game = Recall(1, length=4)
+    game.reset(np.array([0]), np.array([0]))
+    cue = int(game._cue[0])
+    read, told = [], []
+    for _ in range(4):
+        read.append(game.render(0, 0))
+        told.append(game.render(0))
+        game.due()
+        game.step([np.array([cue])])
+    assert read == [f"cue {cue}", "-", "-", "which cue was it?"]
+    assert told[2] == f"2 of 4 steps taken, cue {cue}: -"
+    assert game.action_name(0, 0, 3) == "cue 3"

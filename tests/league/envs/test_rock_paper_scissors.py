@@ -68,3 +68,13 @@ def test_both_seats_forfeit_when_both_act_illegally_and_neither_gains():
 def test_rounds_that_are_no_positive_whole_number_are_refused(rounds):
     with pytest.raises(ValueError, match="rounds is"):
         RockPaperScissors(1, rounds=rounds)
+
+
+def test_a_match_reads_as_what_was_played_last():
+    game = RockPaperScissors(1, rounds=3)
+    game.reset(np.array([0]), np.array([0]))
+    assert game.render(0) == "0 of 3 rounds played\nlast: -"
+    game.due()
+    game.step([np.array([PAPER, ROCK])])
+    assert game.render(0, 1) == "1 of 3 rounds played\nlast: seat 0 paper, seat 1 rock"
+    assert [game.action_name(0, 0, action) for action in range(3)] == ["rock", "paper", "scissors"]

@@ -48,3 +48,18 @@ def test_random_play_ends_as_often_as_combinatorics_says():
     for value, share in expected.items():
         margin = 1.96 * np.sqrt(share * (1 - share) / num_matches)
         assert abs((returns == value).mean() - share) < margin
+
+
+def test_a_match_reads_as_a_board(play_line):
+    game = TicTacToe(1)
+    play_line(game, [4, 0, 6])
+    assert game.render(0, 1).splitlines() == [
+        "  a b c",
+        "1 O . .",
+        "2 . X .",
+        "3 X . .",
+        "seat 1 (O) to play",
+    ]
+    assert [game.action_name(0, 1, cell) for cell in (1, 2, 3, 8)] == ["b1", "c1", "a2", "c3"]
+    play_line(game, [0, 1, 3, 4, 6])
+    assert game.render(0).splitlines() == ["  a b c", "1 X O .", "2 X O .", "3 X . ."]

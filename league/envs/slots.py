@@ -1,0 +1,246 @@
+"""Games whose matches are Python objects: one in each slot, stepped one by one.
+
+What an adapter shows of its matches lies in arrays, a row for each slot, so that whoever plays
+sees one batched game. What a match raises ends that match, with the reason CRASH, and no other:
+its object is thrown away, and the slot is free for the next one.
+
+With `threads`, matches are stepped independently: a step that takes long holds back its own match,
+while the others go on. It pays for games that wait (for a simulator, a server) or compute outside
+of Python. What a match is like does not depend on it; but which decisions are due together does, so
+that policies which draw their actions one after the other do not repeat a run by its seed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.base import BatchedGame, Transition
+from storage.records import EndReason
+
+log = logging.getLogger(__name__)
+
+GATHER_SECONDS = 0.002  # for which others may still come in, once a match is ready: larger batches
+
+
+class SlotGame(BatchedGame):
+    """Keeps a match of its own in each slot. An adapter fills `_make`, `_begin` and `_advance`.
+
+    Those two write rows of the arrays below, for the slot they are given and no other:
+
+    seen      by seat, then by part ("" if it sees a Box): what it sees now, [num_slots, *part.shape]
+    mask      by seat: its legal actions, [num_slots, mask_width]; all True until an adapter writes
+    acting    [num_slots, num_seats]: who must act next
+    gained    [num_slots, num_seats]: rewards of this step
+    finished  [num_slots]: the match is over
+    cut       [num_slots]: because its own time ran out
+    """
+
+    def __init__(self, num_slots: int, *, step_limit: int | None = None, threads: int = 0) -> None:
+        super().__init__(num_slots, step_limit=step_limit)
+        if not isinstance(threads, int) or threads < 0:
+            raise ValueError(f"{self.id}: threads is {threads!r}, expected a whole number, at least 0")
+        self._make_rows()
+        shape = (num_slots, self.num_seats)
+        self.acting = np.zeros(shape, dtype=np.bool_)
+        self.gained = np.zeros(shape, dtype=np.float32)
+        self.finished = np.zeros(num_slots, dtype=np.bool_)
+        self.cut = np.zeros(num_slots, dtype=np.bool_)
+        self._crash = np.zeros(num_slots, dtype=np.bool_)
+        self._moved = np.zeros(num_slots, dtype=np.bool_)  # something happened that no step has told yet
+        self._matches: dict[int, Any] = {}
+        self._reported: set[type[Exception]] = set()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=self.id) if threads else None
+        self._under_way: dict[Future[None], int] = {}
+        self._submitted: list[Future[None]] = []  # since the last step
+
+    def _make_rows(self) -> None:
+        """Seats with the same spaces share arrays [num_slots, num_seats, ...]; each has a view of them."""
+        sharers = self.num_seats if self.shared_spaces else 1
+        observations = self.observation_spaces[: self.num_seats // sharers]
+        self._seen = [
+            {
+                name: np.zeros((self.num_slots, sharers, *(part.shape or ())), dtype=part.dtype)
+                for name, part in (getattr(space, "spaces", None) or {"": space}).items()
+            }
+            for space in observations
+        ]
+        self._mask = [
+            np.ones((self.num_slots, sharers, spec.mask_width), dtype=np.bool_)
+            for spec in self.action_specs[: self.num_seats // sharers]
+        ]
+        places = [(0, seat) if self.shared_spaces else (seat, 0) for seat in range(self.num_seats)]
+        self.seen = [{name: rows[:, at] for name, rows in self._seen[of].items()} for of, at in places]
+        self.mask = [self._mask[of][:, at] for of, at in places]
+
+    # ------------------------------------------------------------------ what an adapter fills
+
+    @abstractmethod
+    def _make(self) -> Any:
+        """A new object for a slot: for its first match, and for the next one after a crash."""
+
+    @abstractmethod
+    def _begin(self, match: Any, slot: int, seed: int) -> None:
+        """Start a match, its chance drawn from `seed` alone: write `seen`, `mask`, `acting`."""
+
+    @abstractmethod
+    def _advance(self, match: Any, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+        """Take these seats' legal actions, each an int or an array of its own: write `gained`, `acting`
+        (all False before), and what has changed of `seen`, `mask`, `finished`, `cut`.
+        """
+
+    def _refresh(self, match: Any, slot: int) -> None:
+        """Write what ALL seats see, of a match that was cut short; else it is what they saw last."""
+
+    def _discard(self, match: Any) -> None:
+        """Let go of an object that raised."""
+
+    # ------------------------------------------------------------------ the batched game
+
+    def native(self, slot: int) -> Any:
+        return self._matches[slot]
+
+    def observe(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
+    ) -> npt.NDArray | Mapping[str, npt.NDArray]:
+        of, at = self._place(seat)
+        seen = {name: rows[slot, at] for name, rows in self._seen[of].items()}
+        return seen if self.observation_specs[of].parts else seen[""]
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        of, at = self._place(seat)
+        return self._mask[of][slot, at]
+
+    def _place(self, seat: npt.NDArray[np.int64]) -> tuple[int, Any]:
+        """Which of the arrays hold these seats' rows, and where in them."""
+        return (0, seat) if self.shared_spaces else (int(seat[0]) if len(seat) else 0, 0)
+
+    def step(self, actions: Sequence[npt.NDArray]) -> Transition:
+        transition = super().step(actions)
+        for slot in transition.ended[transition.truncated].tolist():
+            if slot in self._matches:  # else it crashed
+                try:
+                    self._refresh(self._matches[slot], slot)
+                except Exception as error:  # then it stays what they saw last
+                    self._crashed(slot, error)
+        return transition
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._abandon(slots)
+        for told in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
+            told[slots] = 0
+        self._start_all(slots, seeds)
+
+    def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        for slot, seed in zip(slots.tolist(), seeds.tolist(), strict=True):
+            self._do(slot, self._start, seed)
+        if self._pool is None:
+            self._moved[slots] = self._crash[slots]
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        ready = self.active & ~self.pending & ~self._moved
+        slot, seat = np.nonzero(self.acting & ready[:, None])
+        return slot, seat
+
+    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+        self.acting[slot] = False
+        for place, seats, actions in _by_slot(slot, seat, action):
+            self._do(place, self._move, seats, actions)
+        self._moved[slot] = True
+        if self._under_way:
+            self._gather()
+        self._tell(np.flatnonzero(self._moved & ~self.pending))
+
+    def _tell(self, slots: npt.NDArray[np.int64]) -> None:
+        """Let this step say what happened in these slots."""
+        self._moved[slots] = False
+        self._rewards[slots] = self.gained[slots]
+        self.gained[slots] = 0.0
+        self._over[slots] = self.finished[slots] | self._crash[slots]
+        self._truncated[slots] = (self.finished[slots] & self.cut[slots]) | self._crash[slots]
+        self._reason[slots[self._truncated[slots]]] = EndReason.STEP_LIMIT
+        # nobody knows how a crashed match would have gone on: it is cut short where its seats last stood
+        self._reason[slots[self._crash[slots]]] = EndReason.CRASH
+
+    # ------------------------------------------------------------------ one match
+
+    def _do(self, slot: int, what: Callable[..., None], *arguments: Any) -> None:
+        if self._pool is None:
+            what(slot, *arguments)
+            return
+        self.pending[slot] = True
+        future = self._pool.submit(what, slot, *arguments)
+        self._under_way[future] = slot
+        self._submitted.append(future)
+
+    def _start(self, slot: int, seed: int) -> None:
+        try:
+            if slot not in self._matches:
+                self._matches[slot] = self._make()
+            self._begin(self._matches[slot], slot, seed)
+        except Exception as error:  # the match's own mistake costs the match, not the run
+            self._crashed(slot, error)
+
+    def _move(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+        try:
+            self._advance(self._matches[slot], slot, seats, actions)
+        except Exception as error:  # as above
+            self._crashed(slot, error)
+
+    def _crashed(self, slot: int, error: Exception) -> None:
+        """The match in this slot raised `error`: it is over, and its object is not used again."""
+        self._crash[slot] = True
+        self.gained[slot] = 0.0
+        self.acting[slot] = False
+        match = self._matches.pop(slot, None)
+        if match is not None:
+            with contextlib.suppress(Exception):  # it is broken already
+                self._discard(match)
+        if type(error) not in self._reported:
+            self._reported.add(type(error))
+            log.warning(
+                "%s: a match crashed (further ones like it are not named): %s", self.id, error, exc_info=error
+            )
+
+    # ------------------------------------------------------------------ many matches, independently
+
+    def _gather(self) -> None:
+        """Wait until this step has something to tell, and a moment more for what was begun with it; what
+        was late before is waited for no longer.
+        """
+        if not (self._over | (self._moved & ~self.pending)).any():
+            wait(self._under_way, return_when=FIRST_COMPLETED)
+        wait(self._submitted, timeout=GATHER_SECONDS)
+        self._submitted = []
+        self._settle([future for future in self._under_way if future.done()])
+
+    def _abandon(self, slots: npt.NDArray[np.int64]) -> None:
+        """Wait for what is still under way in these slots."""
+        if self.pending[slots].any():
+            theirs = [future for future, slot in self._under_way.items() if slot in slots]
+            self._settle(wait(theirs).done)
+
+    def _settle(self, done: Iterable[Future[None]]) -> None:
+        for future in done:
+            future.result()
+            slot = self._under_way.pop(future)
+            self.pending[slot] = False
+            self._moved[slot] = True
+
+
+def _by_slot(
+    slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray
+) -> Iterator[tuple[int, list[int], list[Any]]]:
+    """Slot by slot, its seats and their actions: ints, or arrays."""
+    seats, actions = seat.tolist(), action.tolist() if action.ndim == 1 else list(action)
+    starts = np.flatnonzero(np.diff(slot, prepend=-1)).tolist()
+    for start, end in itertools.pairwise([*starts, len(seats)]):
+        yield int(slot[start]), seats[start:end], actions[start:end]

@@ -1,0 +1,124 @@
+"""Tron for four (after the arcade game of 1982): everybody leaves a wall behind; who lives longest wins.
+
+On a board of 8 x 8 cells all who live move at once, by one cell. Who runs over the edge, into a wall,
+or into a cell that another enters too, is dead; its wall stays. The four start in places that a
+quarter turn of the board takes into one another, so that no seat is better than the next. Which
+places, and facing where, is chance.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs import chance
+from league.envs.base import BatchedGame
+
+SIZE, NUM_SEATS = 8, 4
+LEFT, AHEAD, RIGHT = 0, 1, 2
+DIRECTIONS, _ARROWS = ("up", "right", "down", "left"), "↑→↓←"
+
+# The board lies in the middle of a field, so large that wherever a head is, what it sees is on it.
+SIGHT = SIZE - 1  # cells to each side
+VIEW = 2 * SIGHT + 1
+WIDTH = SIZE + 2 * SIGHT
+_STEP = np.array([-WIDTH, 1, WIDTH, -1])  # to the next cell of the field, by direction
+BOARD = SIGHT * (WIDTH + 1) + np.add.outer(WIDTH * np.arange(SIZE), np.arange(SIZE))  # its cells
+FREE, WALL, HEAD, EDGE = 0, 1, 1 + NUM_SEATS, 1 + 2 * NUM_SEATS  # a wall or head has its seat added
+_EMPTY = np.full(WIDTH * WIDTH, EDGE, dtype=np.int8)
+_EMPTY[BOARD] = FREE
+# What a head sees, by the direction it faces: [4, VIEW * VIEW] steps in the field.
+_FORWARD, _SIDEWAYS = np.arange(SIGHT, -SIGHT - 1, -1), np.arange(-SIGHT, SIGHT + 1)
+_SEES = np.stack(
+    [np.add.outer(_FORWARD * _STEP[d], _SIDEWAYS * _STEP[(d + 1) % 4]).ravel() for d in range(4)]
+)
+# The four starts, from a cell of the lower left quarter on, each a quarter turn after the last: [16, 4]
+_STARTS = np.stack([np.rot90(BOARD, k)[SIZE // 2 :, : SIZE // 2].ravel() for k in range(4)], axis=1)
+
+
+class Tron(BatchedGame):
+    """Action: left 0, ahead 1, right 2, as the head faces. Who dies gets what its place is worth: -1,
+    -1/3, 1/3, and 1 for the last; who die at once share their places.
+
+    Observation, int8 [2, 15, 15]: what is blocked, and where living heads are, with the own head in the
+    middle, facing up. All of the board is seen; whose a wall is does not matter.
+    """
+
+    id: ClassVar[str] = "tron"
+    num_seats = NUM_SEATS
+    observation_spaces = (Box(0, 1, (2, VIEW, VIEW), np.int8),) * NUM_SEATS
+    action_spaces = (Discrete(3),) * NUM_SEATS
+    renders = True
+
+    def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
+        super().__init__(num_slots, step_limit=step_limit)
+        self._field = np.tile(_EMPTY, (num_slots, 1))
+        self._place = np.zeros((num_slots, NUM_SEATS), dtype=np.int64)  # cells of the heads
+        self._facing = np.zeros((num_slots, NUM_SEATS), dtype=np.int64)  # directions
+        self._lives = np.zeros((num_slots, NUM_SEATS), dtype=np.bool_)
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        places = _STARTS[chance.below(seeds, 0, len(_STARTS))]
+        seats = np.arange(NUM_SEATS)
+        self._field[slots] = _EMPTY
+        self._field[slots[:, None], places] = HEAD + seats
+        self._place[slots] = places
+        self._facing[slots] = (chance.below(seeds, 1, 4)[:, None] + seats) % 4
+        self._lives[slots] = True
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot, seat = np.nonzero(self._lives & self.active[:, None])
+        return slot, seat
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        cells = self._place[slot, seat][:, None] + _SEES[self._facing[slot, seat]]
+        seen = self._field[slot[:, None], cells]
+        blocked, heads = seen != FREE, (seen >= HEAD) & (seen < EDGE)
+        return np.stack([blocked, heads], axis=1).view(np.int8).reshape(-1, 2, VIEW, VIEW)
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return np.ones((len(slot), 3), dtype=np.bool_)
+
+    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """The dead had come to an end of their own."""
+        return self._lives[slot, seat]
+
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        facing = (self._facing[slot, seat] + action - AHEAD) % 4
+        target = self._place[slot, seat] + _STEP[facing]
+        entered = np.full((self.num_slots, NUM_SEATS), -1, dtype=np.int64)
+        entered[slot, seat] = target
+        crowded = (entered[slot] == target[:, None]).sum(axis=1) > 1
+        dies = crowded | (self._field[slot, target] != FREE)
+        self._field[slot, self._place[slot, seat]] = WALL + seat
+        self._facing[slot, seat] = facing
+        self._lives[slot[dies], seat[dies]] = False
+        slot_on, seat_on, target = slot[~dies], seat[~dies], target[~dies]
+        self._field[slot_on, target] = HEAD + seat_on
+        self._place[slot_on, seat_on] = target
+        self._pay(slot[dies], seat[dies])
+
+    def _pay(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
+        """Pay those who just died [n], ordered by slot; end what has one survivor or none."""
+        left, fallen = self._lives.sum(axis=1), np.bincount(slot, minlength=self.num_slots)
+        # they share the places from `left` on (0 is the best); from place to place it is 2/3
+        self._rewards[slot, seat] = 1 - (2 * left[slot] + fallen[slot] - 1) / 3
+        over = (fallen > 0) & (left <= 1)
+        self._over |= over
+        self._rewards[over] += self._lives[over]
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """The board: heads with the way they face, walls by seat, which everybody sees."""
+        signs = {FREE: " .", **{WALL + s: f" {s}" for s in range(NUM_SEATS)}}
+        signs |= {HEAD + s: f"{_ARROWS[self._facing[slot, s]]}{s}" for s in range(NUM_SEATS)}
+        rows = self._field[slot, BOARD].tolist()
+        return "\n".join(" ".join(signs[cell] for cell in row) for row in rows)
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """The direction on the board, in which a person thinks."""
+        return DIRECTIONS[(self._facing[slot, seat] + action - AHEAD) % 4]
