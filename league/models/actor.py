@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from league.envs.base import BatchedGame
+
 
 class Chosen(NamedTuple):
     """What was chosen for n decisions, for the game and for the learner's record."""
@@ -28,6 +30,7 @@ class Actor(ABC):
 
     memory_size: int = 0  # floats that it keeps per seat; 0: none
     wants_reward: bool = False  # whether `reward` makes a difference to it
+    wants_game: bool = False  # whether it searches in the match itself, so that `decide_at` must be asked
 
     @abstractmethod
     def decide(
@@ -44,6 +47,19 @@ class Actor(ABC):
         Observations [n, *shape], masks [n, mask_width], memory [n, memory_size], and [n] the
         reward of each seat since its last decision (none: zero).
         """
+
+    def decide_at(
+        self,
+        game: BatchedGame,
+        slot: npt.NDArray[np.int64],
+        seat: npt.NDArray[np.int64],
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+    ) -> Chosen:
+        """`decide` for these seats [n] of the matches in these slots [n] of `game`, which stays as it is."""
+        return self.decide(observation, mask, rng, greedy)
 
     def act(
         self,

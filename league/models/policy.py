@@ -11,7 +11,7 @@ are drawn on the CPU: the same numbers from the network and from `rng` give the 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ from league.models.distributions import Distribution, distribution
 from league.models.networks import Network, build_network
 from league.models.spec import PolicySpec
 from storage.errors import WeightsMismatch
+
+Step = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor | None]]  # as `Policy.step`
 
 
 def initial_weights(spec: PolicySpec, seed: int) -> dict[str, Tensor]:
@@ -46,7 +48,7 @@ class Policy(Actor):
         self.spec = spec
         self.name = name
         self.tensors = dict(tensors)
-        self._device = next((tensor.device for tensor in self.tensors.values()), torch.device("cpu"))
+        self.device = next((tensor.device for tensor in self.tensors.values()), torch.device("cpu"))
         try:
             shared = _shared(spec)
         except (ValueError, RuntimeError) as error:  # settings that fit together no better, or overflow
@@ -68,15 +70,33 @@ class Policy(Actor):
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
         """Draw an action for each row (or take the likeliest), with its log-probability."""
+        return self.decide_by(self.step, observation, mask, rng, greedy, memory, reward)
+
+    def decide_by(
+        self,
+        step: Step,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        """`decide` with `step` in place of this policy's own: for rows that policies of one spec share."""
         own, recurrent = self._parts(memory, len(observation))
         seen = self._connectors.apply(observation, own, reward)
         with torch.no_grad():
-            parameters, after = self._bind().step(*self._sent(seen, recurrent))
+            parameters, after = step(*self._sent(seen, recurrent))
             if recurrent is not None and after is not None:
                 recurrent.copy_(after)
             raw, log_prob = self._distribution.sample(parameters.cpu(), mask, rng, greedy)
         self._connectors.acted(own, raw)
         return Chosen(self._distribution.to_env(raw), log_prob, seen, raw)
+
+    def step(self, seen: Tensor, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """What the network makes of rows [n, *seen.shape] and its memory of them [n, S], all on `device`:
+        parameters [n, P], and the memory thereafter."""
+        return self._bind().step(seen, recurrent)
 
     def see(
         self,
@@ -118,7 +138,7 @@ class Policy(Actor):
 
     def _sent(self, seen: npt.NDArray, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Both where the policy's tensors lie; on the CPU without a copy."""
-        device = self._device
+        device = self.device
         return torch.from_numpy(seen).to(device), None if recurrent is None else recurrent.to(device)
 
     def _bind(self) -> Network:

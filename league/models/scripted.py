@@ -1,227 +1,146 @@
-"""Scripted bots: competitors that need no training, and act on the same arrays as a policy.
+"""Bots by name: competitors that need no training here, and act on the same arrays as a policy.
 
-    random     any legal action
-    one_ply    wins if it can at once, else stops the opponent from doing so, else random
-    perfect    an action that keeps the game's value, by minimax
+Known by name alone, each for its games:
 
-A bot is uniform over the actions it prefers, so its log-probabilities are exact.
+    random            any legal action, in every game
+    one_ply           wins if it can at once, else stops the opponent from doing so, else random
+    perfect           an action that keeps the game's value, by minimax; in recall, by memory
+    equilibrium       an equilibrium of the whole game: nobody gains against it
+    tight             bets what is worth it, and never bluffs
+    roomy             goes where there is most room
+    thrifty           takes tricks as cheaply as it can
+    rock, paper, scissors, beat_last
+
+A user's own class is named "module:Class". Whatever needs settings (a tree search, an exported
+snapshot, a network in a file, a function) goes by a name that the config gives it: `bots.settings`.
+
+A bot that is uniform over the actions it prefers, or draws from probabilities, says so exactly.
 """
 
 from __future__ import annotations
 
-import functools
-import itertools
-from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
-import numpy as np
-import numpy.typing as npt
+from pydantic import AfterValidator
 
-from league.envs import connect_four, tic_tac_toe
-from league.envs.registry import import_path
-from league.envs.spaces import ActionSpec
-from league.models.actor import Actor, Chosen
-from storage.errors import Mistake
+from league.envs import rock_paper_scissors
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Actor
+from league.models.bots.base import RandomBot, ScriptedPolicy, UnknownBot
+from league.models.bots.four import Roomy, Thrifty
+from league.models.bots.lines import PerfectTicTacToe, one_ply_connect_four, one_ply_tic_tac_toe
+from league.models.bots.own import function_bot, own_bot
+from league.models.bots.poker import KuhnEquilibrium, TightLeduc
+from league.models.bots.rounds import Always, BeatLast, PerfectRecall
+from league.models.bots.settings import (
+    BotSettings,
+    ExportSettings,
+    FunctionSettings,
+    MctsSettings,
+    OnnxSettings,
+    OpenSpielSettings,
+)
 
-# (stones, cells that may be filled) -> where filling a cell completes a line; shapes in `_wins`
-Completes = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray[np.bool_]]
+__all__ = ["Bots", "RandomBot", "ScriptedPolicy", "UnknownBot", "bots_for", "make_bot"]
 
-
-class UnknownBot(Mistake, ValueError):
-    """No bot goes by that name or import path, or it cannot play the game."""
-
-
-class ScriptedPolicy(Actor):
-    """Chooses uniformly among the actions it prefers. For games in which an action is one choice."""
-
-    @abstractmethod
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which of the legal actions it takes, at least one a row: [n, num_actions]."""
-
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        greedy: bool = False,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        """An action for each row. `greedy` changes nothing: all that a bot prefers is equally good to it."""
-        action, log_prob = _uniform(self.preferred(observation, mask), rng)
-        return Chosen(action, log_prob, observation, action)
-
-
-def _uniform(
-    allowed: npt.NDArray[np.bool_], rng: np.random.Generator
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Of each row of `allowed` [n, A] one, with its log-probability."""
-    noise = rng.random(allowed.shape, dtype=np.float32)
-    action = np.where(allowed, noise, np.float32(-1)).argmax(axis=1)
-    return action, -np.log(allowed.sum(axis=1)).astype(np.float32)
-
-
-class RandomBot(ScriptedPolicy):
-    """Any legal action, whatever the kind. Without `action` it is one choice."""
-
-    action: ActionSpec | None = None
-
-    def __init__(self, action: ActionSpec | None = None) -> None:
-        self.action = action
-
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        return mask
-
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        greedy: bool = False,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        if self.action is None or self.action.kind == "discrete":
-            return super().decide(observation, mask, rng)
-        n = len(observation)
-        log_prob = np.zeros(n, dtype=np.float32)
-        action = np.empty((n, *self.action.shape), dtype=self.action.dtype)
-        if self.action.kind == "multi_discrete":
-            border = np.cumsum((0, *self.action.sizes))
-            for factor, (start, end) in enumerate(itertools.pairwise(border)):
-                action[:, factor], of_factor = _uniform(mask[:, start:end], rng)
-                log_prob += of_factor
-        else:
-            low, high = self.action.bounds()
-            action[:] = np.clip(rng.uniform(low, high, action.shape), low, high)
-            log_prob -= np.log(high.astype(np.float64) - low).sum()
-        return Chosen(action, log_prob, observation, action)
-
-
-class OwnBot(Actor):
-    """A user's bot that has `act(observation, mask, rng, greedy)` and no more."""
-
-    def __init__(self, bot: Any) -> None:
-        self.bot = bot
-
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        greedy: bool = False,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        action, log_prob = self.bot.act(observation, mask, rng, greedy)
-        return Chosen(action, log_prob, observation, action)
-
-
-class OnePlyBot(ScriptedPolicy):
-    """Wins at once if it can; else takes a cell with which the opponent would win; else anything."""
-
-    def __init__(self, split: Callable[[npt.NDArray], npt.NDArray], completes: Completes) -> None:
-        self._split = split  # observations -> the stones of both sides [n, 2], own first
-        self._completes = completes
-
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        stones = self._split(observation)
-        wins = self._completes(stones, mask)
-        blocks = self._completes(stones[:, ::-1], mask)
-        choice = np.where(blocks.any(axis=1, keepdims=True), blocks, mask)
-        return np.where(wins.any(axis=1, keepdims=True), wins, choice)
-
-
-class PerfectTicTacToe(ScriptedPolicy):
-    """Any cell that keeps the value of the game under perfect play."""
-
-    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        stones = _three_stones(observation)
-        return mask & (tic_tac_toe.BITS[_optimal_cells()[stones[:, 0], stones[:, 1]]] != 0)
-
-
-def _four_stones(observation: npt.NDArray) -> npt.NDArray[np.uint64]:
-    return connect_four.bitboards(observation)
-
-
-def _completes_four(stones: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Columns [n, 7] in which a stone of the first side gives it four in a line."""
-    one, rows = np.uint64(1), np.uint64(connect_four.ROWS)
-    column = np.arange(connect_four.COLUMNS, dtype=np.uint64) * rows
-    height = np.bitwise_count(((stones[:, :1] | stones[:, 1:]) >> column) & ((one << rows) - one))
-    return connect_four.has_four(stones[:, :1] | (one << (column + height))) & mask
-
-
-def _three_stones(observation: npt.NDArray) -> npt.NDArray[np.int64]:
-    cells = observation.reshape(len(observation), 2, tic_tac_toe.CELLS)
-    return cells.astype(np.int64) @ (1 << np.arange(tic_tac_toe.CELLS))
-
-
-def _completes_three(stones: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Cells [n, 9] in which a stone of the first side gives it three in a line."""
-    return tic_tac_toe.WINS[stones[:, :1] | (1 << np.arange(tic_tac_toe.CELLS))] & mask
-
-
-@functools.cache
-def _optimal_cells() -> npt.NDArray[np.int64]:
-    """[512, 512]: by the mover's stones and the opponent's, the cells that keep the value, as bits."""
-    optimal = np.zeros((tic_tac_toe.FULL + 1,) * 2, dtype=np.int64)
-
-    @functools.cache
-    def value(mover: int, opponent: int) -> int:
-        """1, 0, -1: the mover wins, draws, loses. Fills `optimal` on the way."""
-        if tic_tac_toe.WINS[opponent]:
-            return -1
-        empty = [1 << c for c in range(tic_tac_toe.CELLS) if not (mover | opponent) >> c & 1]
-        if not empty:
-            return 0
-        values = {cell: -value(opponent, mover | cell) for cell in empty}
-        best = max(values.values())
-        optimal[mover, opponent] = sum(cell for cell, v in values.items() if v == best)
-        return best
-
-    value(0, 0)
-    return optimal
-
-
-_BOTS: dict[str, dict[str, Callable[[], ScriptedPolicy]]] = {
-    "connect_four": {"one_ply": lambda: OnePlyBot(_four_stones, _completes_four)},
-    "tic_tac_toe": {
-        "one_ply": lambda: OnePlyBot(_three_stones, _completes_three),
-        "perfect": PerfectTicTacToe,
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_BOTS: dict[str, dict[str, Callable[[], Actor]]] = {
+    "connect_four": {"one_ply": one_ply_connect_four},
+    "kuhn_poker": {"equilibrium": KuhnEquilibrium},
+    "leduc_poker": {"tight": TightLeduc},
+    "recall": {"perfect": PerfectRecall},
+    "rock_paper_scissors": {
+        "rock": lambda: Always(rock_paper_scissors.ROCK),
+        "paper": lambda: Always(rock_paper_scissors.PAPER),
+        "scissors": lambda: Always(rock_paper_scissors.SCISSORS),
+        "beat_last": BeatLast,
     },
+    "tic_tac_toe": {"one_ply": one_ply_tic_tac_toe, "perfect": PerfectTicTacToe},
+    "tron": {"roomy": Roomy},
+    "whist": {"thrifty": Thrifty},
 }
 
 
+def _checked(bots: dict[str, BotSettings]) -> dict[str, BotSettings]:
+    """Raises ValueError for a name that means something else already."""
+    for name in bots:
+        if name in _built_in():
+            raise ValueError(f"'{name}' is a bot of its own already; choose another name")
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is no name for a bot, expected letters, digits, '.', '_' and '-'")
+    return bots
+
+
+Bots = Annotated[dict[str, BotSettings], AfterValidator(_checked)]
+"""The table `bots` of a config: settings by the names that the user gave them."""
+
+
+def _built_in() -> set[str]:
+    return {"random", *(name for bots in _BOTS.values() for name in bots)}
+
+
 def bots_for(env_id: str) -> list[str]:
-    """The names of the bots that can play `env_id`, in order."""
+    """The names of the bots that can play `env_id` without settings, in order."""
     return sorted(["random", *_BOTS.get(env_id, {})])
 
 
-def make_bot(name: str, env_id: str, action: ActionSpec | None = None) -> Actor:
+def make_bot(
+    name: str,
+    env_id: str,
+    action: ActionSpec | None = None,
+    settings: Mapping[str, BotSettings] = {},
+    observation: ObservationSpec | None = None,
+) -> Actor:
     """The bot `name` for the game `env_id`; "module:Class" is called with `env_id`.
 
-    `action`: what an action of the game is; without it, one choice.
+    `action`, `observation`: what an action of the seat is, and what it sees; without them, one choice,
+    and anything. A bot of kind export or onnx must be given both. `settings`: of bots by name.
 
     Raises UnknownBot when there is no such bot, or it cannot play the game.
     """
+    if name in settings:
+        return _make_of_settings(name, env_id, settings[name], observation, action)
     if ":" in name:
-        try:
-            build = import_path(name)
-        except ValueError as error:
-            raise UnknownBot(f"bot {error}") from error
-        if not callable(build):
-            raise UnknownBot(f"bot '{name}' is {build!r}, expected a class or function that takes the env id")
-        bot = build(env_id)
-        if not callable(getattr(bot, "act", None)):
-            raise UnknownBot(f"bot '{name}' is {bot!r}, which has no act(observation, mask, rng, greedy)")
-        return bot if isinstance(bot, Actor) else OwnBot(bot)
+        return own_bot(name, env_id)
     if name == "random":
         return RandomBot(action)
     make = _BOTS.get(env_id, {}).get(name)
     if make is None:
-        known = any(name in bots for bots in _BOTS.values())
-        problem = f"bot '{name}' cannot play '{env_id}'" if known else f"no bot '{name}'"
-        raise UnknownBot(f"{problem}; for '{env_id}' there are: {', '.join(bots_for(env_id))}")
+        problem = f"bot '{name}' cannot play '{env_id}'" if name in _built_in() else f"no bot '{name}'"
+        there = sorted({*bots_for(env_id), *settings})
+        raise UnknownBot(f"{problem}; for '{env_id}' there are: {', '.join(there)}")
     return make()
+
+
+def _make_of_settings(
+    name: str,
+    env_id: str,
+    settings: BotSettings,
+    observation: ObservationSpec | None,
+    action: ActionSpec | None,
+) -> Actor:
+    """Imports what the kind needs, and no more."""
+    match settings:
+        case FunctionSettings():
+            return function_bot(name, settings.function, action)
+        case MctsSettings():
+            from league.models.bots.openspiel import mcts_bot
+
+            return mcts_bot(name, env_id, settings)
+        case OpenSpielSettings():
+            from league.models.bots.openspiel import registered_bot
+
+            return registered_bot(name, env_id, settings)
+    if observation is None or action is None:
+        raise ValueError(f"bot '{name}' of kind {settings.kind}: found no spaces of a seat, expected both")
+    match settings:
+        case ExportSettings():
+            from league.models.bots.exported import exported_bot
+
+            return exported_bot(name, settings, observation, action)
+        case OnnxSettings():
+            from league.models.bots.onnx_file import onnx_bot
+
+            return onnx_bot(name, settings, observation, action)

@@ -91,17 +91,23 @@ class PolicySpec:
     action: ActionSpec
 
     @staticmethod
-    def for_game(settings: PolicySettings, game: BatchedGame) -> PolicySpec:
-        """The spec of a policy that can sit in every seat of `game`. Raises ValueError if none can."""
-        if not game.shared_spaces:
-            raise ValueError(
-                f"env '{game.id}': its seats differ in their spaces, but one policy must fit them all"
-            )
-        try:
-            observation = ObservationSpec.from_space(game.observation_spaces[0])
-            action = ActionSpec.from_space(game.action_spaces[0])
-        except ValueError as error:
-            raise ValueError(f"env '{game.id}': {error}") from None
+    def for_game(
+        settings: PolicySettings, game: BatchedGame, seats: tuple[int, ...] | None = None
+    ) -> PolicySpec:
+        """The spec of a policy that can sit in these seats of `game` (none: in all of them).
+
+        Raises ValueError if none can.
+        """
+        places = range(game.num_seats) if seats is None else seats
+        spaces = [(seat, game.observation_specs[seat], game.action_specs[seat]) for seat in places]
+        first, observation, action = spaces[0]
+        for seat, seen, taken in spaces[1:]:
+            if (seen, taken) != (observation, action):
+                raise ValueError(
+                    f"env '{game.id}': seats {first} and {seat} differ in what is seen or done there, but "
+                    "one policy must fit them; say which seats each takes: league.roles.<role>.seats, or "
+                    "league.members.<player>.seats"
+                )
         return PolicySpec(settings, observation, action)
 
     @property

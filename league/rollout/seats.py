@@ -7,8 +7,7 @@ nothing is kept.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +15,8 @@ import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen
-
-NOBODY = -1
+from league.models.policy import Policy
+from league.models.policy_group import PolicyGroup
 
 
 class Taken(NamedTuple):
@@ -29,72 +28,104 @@ class Taken(NamedTuple):
     chosen: Chosen
 
 
+class _Party(NamedTuple):
+    """Actors that decide in one call: policies of one spec, or a single actor of any other kind.
+
+    They stand next to each other, in the places from `first` up to `end`.
+    """
+
+    actor: Actor | PolicyGroup
+    greedy: bool
+    first: int
+    end: int
+
+
 class Seats:
     """The seats of all slots of a game, taken by `actors`."""
 
     def __init__(
-        self, game: BatchedGame, actors: Sequence[Actor], greedy: Sequence[bool], learner: int = NOBODY
+        self,
+        game: BatchedGame,
+        actors: Sequence[Actor],
+        greedy: Sequence[bool],
+        learners: Collection[int] = (),
     ) -> None:
-        """`greedy`: who of `actors` takes its likeliest action. `learner`: whose decisions are handed out."""
+        """`greedy`: who of `actors` plays its likeliest action; `learners`: whose decisions are given out."""
         shape = (game.num_slots, game.num_seats)
         self._game = game
         self._actors = actors
-        self._greedy = greedy
-        self._learner = learner
-        self._action = game.action_specs[0]
-        self._competitor = np.zeros(shape, dtype=np.int16)  # 16 bits: sorts in linear time
+        self._parties, members = _parties(actors, greedy)
+        self._place = np.empty(len(actors), dtype=np.int16)  # 16 bits: sorts in linear time
+        self._place[members] = np.arange(len(actors))
+        self._learners = [(who, int(self._place[who])) for who in sorted(learners)]
+        self._sitting = np.zeros(shape, dtype=np.int16)  # the place of whoever sits there
         widest = max((actor.memory_size for actor in actors), default=0)
         self._memory = np.zeros((*shape, widest), dtype=np.float32)
         self._reward = np.zeros(shape, dtype=np.float32)  # since each seat's last decision
         self._wants_reward = any(actor.wants_reward for actor in actors)
-        self._keeps = [actor.memory_size > 0 or actor.wants_reward for actor in actors]
 
     def begin(self, slot: npt.NDArray[np.int64], competitor: npt.NDArray[np.int32]) -> None:
         """New matches in these slots [n]; in their seats sit the actors `competitor` [n, num_seats]."""
-        self._competitor[slot] = competitor
+        self._sitting[slot] = self._place[competitor]
         if self._memory.size:
             self._memory[slot] = 0.0
         if self._wants_reward:
             self._reward[slot] = 0.0
 
-    def decide(self, block: Decisions, rng: np.random.Generator) -> tuple[npt.NDArray, Taken | None]:
-        """All actions of one block [n, *shape], by one call to each competitor that has a decision in it,
-        and the learner's part of them, if it has any.
+    def decide(
+        self, block: Decisions, rng: np.random.Generator
+    ) -> tuple[npt.NDArray, list[tuple[int, Taken]]]:
+        """All actions of one block [n, *shape], by one call to each party that has a decision in it; and
+        who of the learners took which of them.
         """
-        competitor = self._competitor[block.slot, block.seat]
-        order = np.argsort(competitor, kind="stable")
-        grouped = competitor[order]
-        bounds = np.flatnonzero(np.diff(grouped, prepend=np.int16(-1), append=np.int16(-1)))
+        sitting = self._sitting[block.slot, block.seat]
+        order = np.argsort(sitting, kind="stable")
+        # where the rows of each place begin, and those of the last end
+        border = np.searchsorted(sitting[order], np.arange(len(self._actors) + 1))
+        slot, seat = block.slot[order], block.seat[order]
         observation, mask = block.observation[order], block.mask[order]
-        action = np.empty((len(order), *self._action.shape), dtype=self._action.dtype)
-        taken = None
-        for who, (start, end) in zip(
-            grouped[bounds[:-1]].tolist(), itertools.pairwise(bounds.tolist()), strict=True
-        ):
-            rows, seen, legal = order[start:end], observation[start:end], mask[start:end]
-            if self._keeps[who]:
-                chosen = self._remembering(who, block.slot[rows], block.seat[rows], seen, legal, rng)
-            else:
-                chosen = self._actors[who].decide(seen, legal, rng, self._greedy[who])
-            action[rows] = chosen.action
-            if who == self._learner:
-                taken = Taken(block.slot[rows], block.seat[rows], legal, chosen)
+        spec = self._game.action_specs[int(block.seat[0])]
+        action = np.empty((len(order), *spec.shape), dtype=spec.dtype)
+        taken = []
+        for party in self._parties:
+            start, end = border[party.first], border[party.end]
+            if start == end:
+                continue
+            rows = slice(start, end)
+            counts = np.diff(border[party.first : party.end + 1])
+            chosen = self._ask(party, counts, slot[rows], seat[rows], observation[rows], mask[rows], rng)
+            action[order[rows]] = chosen.action
+            for who, place in self._learners:
+                if party.first <= place < party.end and border[place] < border[place + 1]:
+                    own = slice(border[place], border[place + 1])
+                    its = slice(own.start - start, own.stop - start)
+                    taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, its))))
         return action, taken
 
-    def _remembering(
+    def _ask(
         self,
-        who: int,
+        party: _Party,
+        counts: npt.NDArray[np.int64],
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
     ) -> Chosen:
-        size = self._actors[who].memory_size
-        memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
-        chosen = self._actors[who].decide(observation, mask, rng, self._greedy[who], memory, reward)
-        self._memory[slot, seat, :size] = memory
-        self._reward[slot, seat] = 0.0
+        """What a party chooses in these seats [n], which lie in the order of its members."""
+        actor, size = party.actor, party.actor.memory_size
+        memory = reward = None
+        if size or actor.wants_reward:
+            memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
+        if isinstance(actor, PolicyGroup):
+            chosen = actor.decide(counts, observation, mask, rng, party.greedy, memory, reward)
+        elif actor.wants_game:
+            chosen = actor.decide_at(self._game, slot, seat, observation, mask, rng, party.greedy)
+        else:
+            chosen = actor.decide(observation, mask, rng, party.greedy, memory, reward)
+        if memory is not None:
+            self._memory[slot, seat, :size] = memory
+            self._reward[slot, seat] = 0.0
         return chosen
 
     def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
@@ -102,8 +133,29 @@ class Seats:
         if self._wants_reward:
             self._reward += rewards
 
-    def shown_to_learner(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        """What the learner would be shown now if it had to decide in these seats, which it does not."""
-        learner = self._actors[self._learner]
-        memory = self._memory[slot, seat, : learner.memory_size]
-        return learner.see(self._game.look(slot, seat), memory, self._reward[slot, seat])
+    def shown_to(self, who: int, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        """What actor `who` would be shown now if it had to decide in these seats, which it does not."""
+        actor = self._actors[who]
+        memory = self._memory[slot, seat, : actor.memory_size]
+        return actor.see(self._game.look(slot, seat), memory, self._reward[slot, seat])
+
+
+def _parties(actors: Sequence[Actor], greedy: Sequence[bool]) -> tuple[list[_Party], list[int]]:
+    """The parties, and of each place the index of the actor that stands there."""
+    kinds: dict[Hashable, list[int]] = {}
+    for who, actor in enumerate(actors):
+        kind = (actor.spec, actor.device, greedy[who]) if isinstance(actor, Policy) else who
+        kinds.setdefault(kind, []).append(who)
+    parties: list[_Party] = []
+    places: list[int] = []
+    for members in kinds.values():
+        first = actors[members[0]]
+        policies = [actor for actor in (actors[who] for who in members) if isinstance(actor, Policy)]
+        decides = PolicyGroup(policies) if policies else first
+        parties.append(_Party(decides, greedy[members[0]], len(places), len(places) + len(members)))
+        places += members
+    return parties, places
+
+
+def _part(chosen: Chosen, rows: slice) -> Chosen:
+    return Chosen(*(column[rows] for column in chosen))

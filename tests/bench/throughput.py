@@ -1,21 +1,28 @@
-"""How fast a league trains: Connect Four, MLP 2x256, one main against 32 frozen snapshots.
+"""How fast a league trains: Connect Four, MLP 2x256, one main against 1, 32 and 256 frozen snapshots.
 
-    python -m tests.bench.throughput [--seconds 60] [--runners 2]
+    python -m tests.bench.throughput [--snapshots 1 32 256] [--seconds 60] [--runners 2]
 
 Measured end to end, through the same `train` that users call: matchmaking, play on Ray, ledger,
-ratings, learning. Beside it, in the same run, the ideal: two one-thread processes that do nothing
-but step the game, infer every decision once and train once on the learning seats' share.
+ratings, learning. Every match draws its opponent for itself, so that all snapshots sit in every
+request. Beside it, in the same run, the ideal: two one-thread processes that do nothing but step the
+game, infer every decision once and train once on the learning seats' share.
+
+The rates want an idle machine. The processor's time for each env step, summed over all processes,
+says nearly the same on a busy one.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import multiprocessing
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import psutil
 import torch
 from torch import nn
 
@@ -28,10 +35,20 @@ from storage.archive import Archive
 from storage.records import MAIN, LivePlayer
 
 HIDDEN, SLOTS, BATCH_STEPS, LEARNING_SHARE = 256, 1024, 4096, 0.5
+WARMUP_SECONDS = 8.0
+
+
+class Rates(NamedTuple):
+    """What was measured."""
+
+    env_steps: float  # per second
+    processor: float  # microseconds of the processor for each env step, of all processes
+    trained: float = 0.0  # steps per second
+    lag: float = 0.0  # updates between the weights that acted and those that learned, mean
 
 
 def ideal(seconds: float, result: multiprocessing.Queue) -> None:
-    """Env steps per second of a bare loop in one process with one thread."""
+    """Env steps per second, and per second of the processor, of a bare loop with one thread."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     game = registry.make("connect_four", SLOTS)
@@ -43,7 +60,7 @@ def ideal(seconds: float, result: multiprocessing.Queue) -> None:
     game.reset(np.arange(SLOTS), seeds.integers(2**62, size=SLOTS))
     kept: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
     steps = waiting = 0
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     while time.perf_counter() - began < seconds:
         (block,) = game.due()
         observation, mask = torch.from_numpy(block.observation).float(), torch.from_numpy(block.mask)
@@ -68,53 +85,75 @@ def ideal(seconds: float, result: multiprocessing.Queue) -> None:
             nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
             kept, waiting = [], 0
-    result.put(steps / (time.perf_counter() - began))
+    result.put((steps / (time.perf_counter() - began), steps / (time.process_time() - worked)))
 
 
-def measure_ideal(seconds: float, processes: int = 2) -> float:
-    """Env steps per second of `processes` bare loops side by side."""
+def measure_ideal(seconds: float, processes: int = 2) -> Rates:
+    """`processes` bare loops side by side."""
     context = multiprocessing.get_context("spawn")
     result: multiprocessing.Queue = context.Queue()
     workers = [context.Process(target=ideal, args=(seconds, result)) for _ in range(processes)]
     for worker in workers:
         worker.start()
-    rates = [result.get() for _ in workers]
+    rates, by_processor = zip(*(result.get() for _ in workers), strict=True)
     for worker in workers:
         worker.join()
-    return sum(rates)
+    return Rates(sum(rates), processes * 1e6 / sum(by_processor))
+
+
+class Count(NamedTuple):
+    """Where a run stands."""
+
+    seconds: float
+    env_steps: int
+    trained: int
+    processor: float  # seconds, of this process and all that it has started
 
 
 class Meter:
     """A view that notes the counters, leaving the first seconds out."""
 
-    def __init__(self, warmup_seconds: float) -> None:
-        self._warmup = warmup_seconds
-        self._first: tuple[float, int, int] | None = None
-        self._last = (0.0, 0, 0)
+    def __init__(self) -> None:
+        self._counts: list[Count] = []
         self._lags: list[float] = []
 
     def show(self, session: Session) -> None:
-        trained = sum(member.env_steps for member in session.members.values())
-        self._last = (session.seconds(), session.totals.env_steps, trained)
-        if self._last[0] < self._warmup:
+        seconds = session.seconds()
+        if seconds < WARMUP_SECONDS or (self._counts and seconds < self._counts[-1].seconds + 1.0):
             return
-        self._first = self._first or self._last
+        trained = sum(member.env_steps for member in session.members.values())
+        self._counts.append(Count(seconds, session.totals.env_steps, trained, processor_seconds()))
         self._lags += [record.lag for record in session.log.newest.values()]
 
     def close(self, session: Session) -> None:
-        self.show(session)
+        pass
 
-    def report(self) -> tuple[float, float, float]:
-        """env steps/s, trained steps/s, mean policy lag in updates."""
-        if self._first is None:
+    def report(self) -> Rates:
+        if len(self._counts) < 2:
             raise RuntimeError("the run was shorter than its warm-up")
-        seconds, env_steps, trained = (b - a for a, b in zip(self._first, self._last, strict=True))
-        return env_steps / seconds, trained / seconds, float(np.mean(self._lags))
+        spent = Count(*(b - a for a, b in zip(self._counts[0], self._counts[-1], strict=True)))
+        return Rates(
+            spent.env_steps / spent.seconds,
+            1e6 * spent.processor / spent.env_steps,
+            spent.trained / spent.seconds,
+            float(np.mean(self._lags)),
+        )
 
 
-def measure_league(seconds: float, runners: int, snapshots: int = 32) -> tuple[float, float, float]:
+def processor_seconds() -> float:
+    """Of this process and all that it has started and that still run."""
+    total = 0.0
+    for process in (own := psutil.Process(), *own.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            times = process.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def measure_league(
+    seconds: float, runners: int, snapshots: int, slots: int = SLOTS, matches: int = SLOTS
+) -> Rates:
     """The same from a league's training: one main, which plays `snapshots` frozen ones only."""
-    warmup = 8.0
     settings: Settings = load(
         {
             "name": "throughput",
@@ -134,12 +173,18 @@ def measure_league(seconds: float, runners: int, snapshots: int = 32) -> tuple[f
                     }
                 },
             },
+            "matchmaking": {"distinct_opponents": matches},
+            "rollout": {
+                "slots": slots,
+                "matches_per_request": matches,
+                "policy_map_capacity": snapshots + 2,  # the main adds one at the beginning, one at the end
+            },
             "learner": {"batch_steps": BATCH_STEPS},
             "runners": runners,
-            "stop": {"minutes": (seconds + warmup) / 60},
+            "stop": {"minutes": (seconds + WARMUP_SECONDS) / 60},
         }
     )
-    spec = settings.policy_spec()
+    spec = settings.policy_spec("main-0", MAIN)
     with tempfile.TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         with Archive.create(
@@ -158,7 +203,7 @@ def measure_league(seconds: float, runners: int, snapshots: int = 32) -> tuple[f
                     architecture=spec.architecture,
                     reason="benchmark",
                 )
-        meter = Meter(warmup)
+        meter = Meter()
         train(settings, run, resume=True, make_view=lambda: meter)
         return meter.report()
 
@@ -167,16 +212,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--snapshots", type=int, nargs="+", default=[1, 32, 256])
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each league")
     parser.add_argument("--runners", type=int, default=2)
+    parser.add_argument("--slots", type=int, default=2048)
+    parser.add_argument("--matches", type=int, default=4096, help="of one request")
     arguments = parser.parse_args()
     bare = measure_ideal(arguments.seconds / 3)
-    env_steps, trained, lag = measure_league(arguments.seconds, arguments.runners)
-    print(f"ideal, two bare processes      {bare:>10,.0f} env steps/s")
-    print(f"league, {arguments.runners} runners on Ray      {env_steps:>10,.0f} env steps/s")
-    print(f"trained                        {trained:>10,.0f} steps/s")
-    print(f"policy lag                     {lag:>10.1f} updates")
-    print(f"ratio to the ideal             {env_steps / bare:>10.2f}")
+    print("                       env steps/s   us of the processor per env step   trained steps/s   lag")
+    print(f"ideal, two processes   {bare.env_steps:>11,.0f}   {bare.processor:>32.2f}", flush=True)
+    first = None
+    for snapshots in arguments.snapshots:
+        rates = measure_league(
+            arguments.seconds, arguments.runners, snapshots, arguments.slots, arguments.matches
+        )
+        first = first or rates
+        print(
+            f"{snapshots:>4} snapshots         {rates.env_steps:>11,.0f}   {rates.processor:>32.2f}   "
+            f"{rates.trained:>15,.0f}   {rates.lag:>3.0f}\n"
+            f"  to the ideal         {rates.env_steps / bare.env_steps:>11.2f}   "
+            f"{bare.processor / rates.processor:>32.2f}\n"
+            f"  to {arguments.snapshots[0]:>3} seated       {rates.env_steps / first.env_steps:>11.2f}   "
+            f"{first.processor / rates.processor:>32.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

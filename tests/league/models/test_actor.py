@@ -34,7 +34,17 @@ def test_what_is_seen_is_the_observation_unless_an_actor_says_otherwise():
     assert Last().see(observation) is observation
 
 
-def test_bots_need_no_torch():
-    code = "import sys, league.models.scripted; assert 'torch' not in sys.modules"
+def test_who_does_not_search_decides_in_a_match_as_anywhere():
+    mask = np.array([[True, True, False]])
+    place = np.zeros(1, np.int64)
+    chosen = Last().decide_at(None, place, place, np.zeros((1, 4)), mask, np.random.default_rng(0))
+    assert chosen.action.tolist() == [1]
+
+
+def test_bots_need_neither_torch_nor_what_is_optional():
+    code = (
+        "import sys, league.models.scripted; "
+        "assert not {'torch', 'pyspiel', 'open_spiel', 'onnxruntime'} & set(sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

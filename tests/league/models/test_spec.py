@@ -5,8 +5,6 @@ import pickle
 import sys
 from types import SimpleNamespace
 
-import gymnasium.spaces as gym
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -80,24 +78,16 @@ def test_a_spec_fits_the_game():
     assert spec.architecture == "mlp"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"shared_spaces": False}, "env 'mine': its seats differ in their spaces"),
-        ({"observation_spaces": (gym.Discrete(3),)}, "env 'mine': observation space Discrete"),
-        ({"action_spaces": (gym.MultiBinary(3),)}, "env 'mine': action space MultiBinary"),
-    ],
-)
-def test_a_game_that_no_policy_can_play_is_named(change, message):
-    fields = {
-        "id": "mine",
-        "shared_spaces": True,
-        "observation_spaces": (gym.Box(0, 1, (4,), np.int8),),
-        "action_spaces": (gym.Discrete(3),),
-    }
-    assert PolicySpec.for_game(PolicySettings(), SimpleNamespace(**fields)) == SPEC
-    with pytest.raises(ValueError, match=message):
-        PolicySpec.for_game(PolicySettings(), SimpleNamespace(**{**fields, **change}))
+def test_a_spec_fits_those_seats_of_a_game_that_are_meant():
+    seen, taken = ObservationSpec((4,), "float32"), ActionSpec("discrete", (2,))
+    dial = ActionSpec("continuous", low=(-1.0,), high=(1.0,))
+    game = SimpleNamespace(
+        id="mine", num_seats=3, observation_specs=(seen,) * 3, action_specs=(taken, dial, taken)
+    )
+    assert PolicySpec.for_game(PolicySettings(), game, (0, 2)).action == taken
+    assert PolicySpec.for_game(PolicySettings(), game, (1,)).action == dial
+    with pytest.raises(ValueError, match="env 'mine': seats 0 and 1 differ in what is seen or done there"):
+        PolicySpec.for_game(PolicySettings(), game)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import pytest
 
 from league.envs import registry
 from league.models.actor import Actor, Chosen
+from league.models.policy import Policy, initial_weights
+from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.seats import Seats
 
 
@@ -55,11 +57,12 @@ RNG = np.random.default_rng(0)
 
 def test_every_seat_of_every_slot_has_a_memory_of_its_own(game):
     counts, plain = Counts(), Plain()
-    seats = Seats(game, [counts, plain], [True, False], 0)
+    seats = Seats(game, [counts, plain], [True, False], {0})
     seats.begin(np.arange(3), np.array([[0, 1], [1, 0], [0, 0]]))
     (block,) = game.due()
     for step in range(3):
-        action, taken = seats.decide(block, RNG)
+        action, [(who, taken)] = seats.decide(block, RNG)
+        assert who == 0
         assert action.tolist() == [0] * 6
         assert list(zip(taken.slot, taken.seat, strict=True)) == [(0, 0), (1, 1), (2, 0), (2, 1)]
         np.testing.assert_array_equal(taken.chosen.seen, -block.observation[[0, 3, 4, 5]])
@@ -81,7 +84,7 @@ def test_rewards_gather_until_the_seat_decides_again(game):
         seats.rewarded(np.full((3, 2), amount, np.float32))
     (block,) = game.due()
     _, taken = seats.decide(block, RNG)
-    assert taken is None  # nobody learns
+    assert taken == []  # nobody learns
     assert counts.told[0][1].tolist() == [11] * 6
     seats.decide(block, RNG)
     assert counts.told[1][1].tolist() == [0] * 6
@@ -115,25 +118,78 @@ def test_actors_with_memories_of_different_sizes_sit_side_by_side(game):
 
 def test_looking_through_the_learners_eyes_changes_nothing(game):
     counts = Counts()
-    seats = Seats(game, [counts], [False], 0)
+    seats = Seats(game, [counts], [False], {0})
     seats.begin(np.arange(3), np.zeros((3, 2), int))
     (block,) = game.due()
     seats.decide(block, RNG)
     seats.rewarded(np.full((3, 2), 5, np.float32))
     for _ in range(2):
-        seen = seats.shown_to_learner(np.array([2, 0]), np.array([1, 0]))
+        seen = seats.shown_to(0, np.array([2, 0]), np.array([1, 0]))
         assert seen.tolist() == [[6, 5], [6, 5]]
     seats.decide(block, RNG)
     assert counts.told[-1][0].tolist() == [[2, 5]] * 6
 
 
 def test_where_nobody_remembers_nothing_is_kept(game):
-    seats = Seats(game, [Plain()], [False], 0)
+    seats = Seats(game, [Plain()], [False], {0})
     seats.begin(np.arange(3), np.zeros((3, 2), int))
     seats.rewarded(np.ones((3, 2), np.float32))
     (block,) = game.due()
-    action, taken = seats.decide(block, RNG)
+    action, [(_, taken)] = seats.decide(block, RNG)
     assert action.tolist() == [0] * 6
     assert len(taken.slot) == 6
     assert seats._memory.size == 0
     assert not seats._reward.any()
+
+
+def test_each_of_several_learners_is_handed_its_own_decisions(game):
+    seats = Seats(game, [Plain(), Counts(), Counts()], [False] * 3, {0, 2})
+    seats.begin(np.arange(3), np.array([[0, 1], [2, 0], [1, 2]]))
+    (block,) = game.due()
+    _, taken = seats.decide(block, RNG)
+    assert [who for who, _ in taken] == [0, 2]
+    assert [list(zip(t.slot, t.seat, strict=True)) for _, t in taken] == [[(0, 0), (1, 1)], [(1, 0), (2, 1)]]
+
+
+class Searches(Plain):
+    """Looks into the match itself."""
+
+    wants_game = True
+
+    def decide_at(self, game, slot, seat, observation, mask, rng, greedy=False):
+        self.asked = game, slot.tolist(), seat.tolist()
+        return self.decide(observation, mask, rng, greedy)
+
+
+def test_an_actor_that_searches_is_shown_the_matches_it_decides_in(game):
+    searches = Searches()
+    seats = Seats(game, [Plain(), searches], [False, False])
+    seats.begin(np.arange(3), np.array([[0, 1], [0, 0], [1, 1]]))
+    (block,) = game.due()
+    seats.decide(block, RNG)
+    assert searches.asked == (game, [0, 2, 2], [1, 0, 1])
+
+
+def test_policies_of_different_networks_and_bots_sit_at_one_table(game):
+    """Whoever decides together with others gets its own rows, in whatever order the actors are named."""
+    narrow, wide = (PolicySpec.for_game(PolicySettings(hidden=(width,)), game) for width in (4, 8))
+    actors = [
+        policy if isinstance(policy, Actor) else Policy(policy, initial_weights(policy, seed))
+        for seed, policy in enumerate([narrow, wide, Plain(), narrow, wide, narrow])
+    ]
+    seats = Seats(game, actors, [True] * 5 + [False], {3, 4})
+    sitting = np.array([[5, 4], [3, 2], [1, 0]])
+    seats.begin(np.arange(3), sitting)
+    (block,) = game.due()
+    action, taken = seats.decide(block, RNG)
+    for row, who in enumerate(sitting.ravel().tolist()):
+        if who != 5:  # draws
+            alone = actors[who].decide(block.observation[[row]], block.mask[[row]], RNG, True)
+            assert action[row] == alone.action[0]
+    assert [who for who, _ in taken] == [3, 4]
+    for who, own in taken:
+        row = sitting.ravel().tolist().index(who)
+        assert (own.slot.tolist(), own.seat.tolist()) == ([row // 2], [row % 2])
+        alone = actors[who].decide(block.observation[[row]], block.mask[[row]], RNG, True)
+        np.testing.assert_allclose(own.chosen.log_prob, alone.log_prob, atol=1e-6)
+        np.testing.assert_array_equal(own.chosen.seen, block.observation[[row]])

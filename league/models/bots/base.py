@@ -1,0 +1,133 @@
+"""What scripted bots have in common, and the one that plays every game: random."""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.spaces import ActionSpec
+from league.models.actor import Actor, Chosen
+from storage.errors import Mistake
+
+SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0
+
+
+class UnknownBot(Mistake, ValueError):
+    """No bot goes by that name or import path, or it cannot play the game."""
+
+
+class BadChoice(Mistake, ValueError):
+    """What a bot raised or gave while it played, instead of actions."""
+
+
+class ScriptedPolicy(Actor):
+    """Chooses uniformly among the actions it prefers. For games in which an action is one choice."""
+
+    @abstractmethod
+    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Which of the legal actions it takes, at least one a row: [n, num_actions]."""
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        """An action for each row. `greedy` changes nothing: all that a bot prefers is equally good to it."""
+        action, log_prob = uniform(self.preferred(observation, mask), rng)
+        return Chosen(action, log_prob, observation, action)
+
+
+class MixedPolicy(Actor):
+    """Draws from probabilities that it can name. For games in which an action is one choice."""
+
+    @abstractmethod
+    def probabilities(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        """How often it takes each legal action: [n, num_actions], each row sums to 1."""
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        action, log_prob = drawn(self.probabilities(observation, mask), rng, greedy)
+        return Chosen(action, log_prob, observation, action)
+
+
+class RandomBot(ScriptedPolicy):
+    """Any legal action, whatever the kind. Without `action` it is one choice."""
+
+    action: ActionSpec | None = None
+
+    def __init__(self, action: ActionSpec | None = None) -> None:
+        self.action = action
+
+    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        return mask
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        if self.action is None or self.action.kind == "discrete":
+            return super().decide(observation, mask, rng)
+        n = len(observation)
+        log_prob = np.zeros(n, dtype=np.float32)
+        action = np.empty((n, *self.action.shape), dtype=self.action.dtype)
+        if self.action.kind == "multi_discrete":
+            for factor, (start, end) in enumerate(choices(self.action)):
+                action[:, factor], of_factor = uniform(mask[:, start:end], rng)
+                log_prob += of_factor
+        else:
+            low, high = self.action.bounds()
+            action[:] = np.clip(rng.uniform(low, high, action.shape), low, high)
+            log_prob -= np.log(high.astype(np.float64) - low).sum()
+        return Chosen(action, log_prob, observation, action)
+
+
+def choices(action: ActionSpec) -> list[tuple[int, int]]:
+    """Where the columns of each choice begin and end in a mask."""
+    return list(itertools.pairwise(np.cumsum((0, *action.sizes)).tolist()))
+
+
+def uniform(
+    allowed: npt.NDArray[np.bool_], rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Of each row of `allowed` [n, A] one, with its log-probability."""
+    noise = rng.random(allowed.shape, dtype=np.float32)
+    action = np.where(allowed, noise, np.float32(-1)).argmax(axis=1)
+    return action, -np.log(allowed.sum(axis=1)).astype(np.float32)
+
+
+def drawn(
+    probability: npt.NDArray[np.float32], rng: np.random.Generator, greedy: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    """Of each row of `probability` [n, A] an action (greedy: the likeliest), with its log-probability.
+
+    The largest of p / Exponential(1) is a draw from p (the Gumbel-max trick, exponentiated).
+    """
+    lot = probability
+    if not greedy:
+        lot = probability / (rng.standard_exponential(probability.shape, dtype=np.float32) + SMALLEST_NOISE)
+    action = lot.argmax(axis=1)
+    return action, np.log(np.take_along_axis(probability, action[:, None], axis=1)[:, 0])
+
+
+def on_one_line(error: Exception) -> str:
+    """What a library raised, for a message of one sentence."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,0 +1,159 @@
+"""A network in an ONNX file as a bot, whatever it was trained with.
+
+Only what ONNX itself defines is run, by onnxruntime on one thread of the CPU: libraries of a file's
+own operators are never loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Actor, Chosen
+from league.models.bots.base import BadChoice, UnknownBot, choices, drawn, on_one_line
+from league.models.bots.settings import OnnxSettings
+
+MASK = "mask"
+LARGEST_LOGIT = np.float32(1e30)
+_ERRORS_ONLY = 3
+_DTYPES = {
+    f"tensor({name})": np.dtype(dtype)
+    for name, dtype in {
+        "bool": np.bool_,
+        "float": np.float32,
+        "double": np.float64,
+        "float16": np.float16,
+        "int8": np.int8,
+        "uint8": np.uint8,
+        "int32": np.int32,
+        "int64": np.int64,
+    }.items()
+}
+# observations [n, *shape], masks [n, mask_width] -> the graph's first output
+Run = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray]
+
+
+class OnnxBot(Actor):
+    """Draws from the logits that a graph gives; of continuous actions it takes what is given, within bounds.
+
+    Raises BadChoice for an output that is not shaped as the actions are, or holds NaN.
+    """
+
+    def __init__(self, where: str, run: Run, action: ActionSpec, greedy: bool) -> None:
+        """`where`: what messages call it. `greedy`: the likeliest action, always."""
+        self._where = where
+        self._run = run
+        self._action = action
+        self._greedy = greedy
+        self._width = action.mask_width or len(action.low)
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        n, spec = len(observation), self._action
+        output = self.output(observation, mask)
+        log_prob = np.zeros(n, dtype=np.float32)
+        if spec.kind == "continuous":
+            action = np.clip(output, *spec.bounds())
+            return Chosen(action, log_prob, observation, action)
+        action = np.empty((n, len(spec.sizes)), dtype=np.int64)
+        for choice, (start, end) in enumerate(choices(spec)):
+            probability = _softmax(output[:, start:end], mask[:, start:end])
+            action[:, choice], of_choice = drawn(probability, rng, greedy or self._greedy)
+            log_prob += of_choice
+        action = action.reshape(n, *spec.shape)
+        return Chosen(action, log_prob, observation, action)
+
+    def output(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+        """What the graph gives, [n, mask_width] or [n, d]."""
+        try:
+            output = np.asarray(self._run(observation, mask))
+        except Exception as error:  # onnxruntime has a class for each, all below Exception
+            raise BadChoice(
+                f"{self._where}: of observations {list(observation.shape)} it raised {on_one_line(error)}"
+            ) from error
+        expected = (len(observation), self._width)
+        if output.shape != expected or not np.issubdtype(output.dtype, np.floating):
+            raise BadChoice(
+                f"{self._where}: its first output is {list(output.shape)} of {output.dtype}, expected "
+                f"{list(expected)} of floats for {self._action.kind} actions"
+            )
+        if np.isnan(output).any():
+            raise BadChoice(f"{self._where}: its first output holds NaN, expected numbers")
+        return output.astype(np.float32)
+
+
+def _softmax(logits: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    """Probabilities [n, A], 0 where illegal; infinite logits count as very large ones."""
+    logits = np.where(mask, logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT), -np.inf)
+    odds = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return odds / odds.sum(axis=1, keepdims=True)
+
+
+def onnx_bot(name: str, settings: OnnxSettings, observation: ObservationSpec, action: ActionSpec) -> OnnxBot:
+    """The network in `settings.file`, tried on observations of zeros.
+
+    Raises UnknownBot if it cannot be read, or does not fit the game.
+    """
+    where = f"bot '{name}': {settings.file}"
+    bot = OnnxBot(where, _load(where, Path(settings.file)), action, settings.mode == "greedy")
+    for n in (1, 2):  # a graph may be fixed to one number of rows
+        rows = np.zeros((n, *observation.shape), dtype=observation.dtype)
+        try:
+            bot.output(rows, np.ones((n, action.mask_width), dtype=np.bool_))
+        except BadChoice as error:
+            raise UnknownBot(str(error)) from error
+    return bot
+
+
+def _load(where: str, path: Path) -> Run:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise UnknownBot(
+            f"{where}: onnxruntime is not installed; pip install 'checkpoint-league[onnx]'"
+        ) from error
+    if not path.is_file():
+        raise UnknownBot(f"{where}: no such file, expected an ONNX file")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # processes share the cores, not threads
+    options.log_severity_level = _ERRORS_ONLY
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has a class for each, all below Exception
+        raise UnknownBot(f"{where}: cannot be read as an ONNX file: {on_one_line(error)}") from error
+    return _runner(where, session)
+
+
+def _runner(where: str, session: Any) -> Run:
+    inputs = {given.name: given.type for given in session.get_inputs()}
+    shown = [name for name in inputs if name != MASK]
+    if len(shown) != 1:
+        raise UnknownBot(
+            f"{where}: its inputs are {', '.join(inputs) or 'none'}, expected one for the observation, and "
+            f"'{MASK}' if it looks at what is legal"
+        )
+    unknown = [name for name in inputs if inputs[name] not in _DTYPES]
+    if unknown:
+        raise UnknownBot(
+            f"{where}: input '{unknown[0]}' is a {inputs[unknown[0]]}, expected one of {', '.join(_DTYPES)}"
+        )
+    dtypes = {name: _DTYPES[of] for name, of in inputs.items()}
+    first_output = [session.get_outputs()[0].name]
+
+    def run(observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray:
+        given = {shown[0]: observation, MASK: mask}
+        return session.run(first_output, {name: given[name].astype(of) for name, of in dtypes.items()})[0]
+
+    return run

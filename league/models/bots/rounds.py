@@ -1,0 +1,52 @@
+"""Bots for games of many like rounds: rock_paper_scissors, and recall, which asks for a memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from league.models.actor import Actor, Chosen
+from league.models.bots.base import ScriptedPolicy, uniform
+
+
+class Always(ScriptedPolicy):
+    """The same action, whatever happens."""
+
+    def __init__(self, action: int) -> None:
+        self._action = action
+
+    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        return np.tile(np.arange(mask.shape[1]) == self._action, (len(mask), 1))
+
+
+class BeatLast(ScriptedPolicy):
+    """In rock_paper_scissors what beats the opponent's previous action; anything in the first round."""
+
+    def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        theirs = observation[:, :3] > 0
+        beats = np.roll(theirs, 1, axis=1)  # each action is beaten by the next
+        return np.where(theirs.any(axis=1, keepdims=True), beats, mask)
+
+
+class PerfectRecall(Actor):
+    """Remembers the cue of recall, and names it at every step."""
+
+    memory_size = 1  # the cue that was shown, counted from 1; 0: none yet
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        if memory is None:
+            memory = np.zeros((len(observation), 1), dtype=np.float32)
+        cues = observation[:, :-1]
+        shown = cues.any(axis=1)
+        memory[shown, 0] = cues[shown].argmax(axis=1) + 1
+        known = memory == np.arange(1, mask.shape[1] + 1)
+        action, log_prob = uniform(np.where(known.any(axis=1, keepdims=True), known, mask), rng)
+        return Chosen(action, log_prob, observation, action)

@@ -1,0 +1,83 @@
+"""A bot for a game: for all of its seats that the bot can play, also where they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.base import BatchedGame
+from league.models.actor import Actor, Chosen
+from league.models.bots.base import UnknownBot
+from league.models.bots.settings import BotSettings
+from league.models.scripted import make_bot
+
+
+class Seated(NamedTuple):
+    """A bot and the seats that it may take."""
+
+    actor: Actor
+    seats: tuple[int, ...]
+
+
+def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str, BotSettings]) -> Seated:
+    """The bot `name` for `game`, which goes by `env_id`. Raises UnknownBot when it can play no seat."""
+    by_spaces: dict[object, list[int]] = {}
+    for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
+        by_spaces.setdefault(spaces, []).append(seat)
+    bots: dict[int, Actor] = {}
+    refusal: Exception | None = None
+    for seats in by_spaces.values():
+        action, observation = game.action_specs[seats[0]], game.observation_specs[seats[0]]
+        try:
+            bot = make_bot(name, env_id, action, settings, observation)
+        except UnknownBot as error:  # it may be a bot for the other seats
+            refusal = error
+            continue
+        bots |= dict.fromkeys(seats, bot)
+    if not bots:
+        raise refusal or UnknownBot(f"bot '{name}': '{env_id}' has no seats")
+    actors = list({id(bot): bot for bot in bots.values()}.values())
+    if len(actors) == 1:
+        return Seated(actors[0], tuple(bots))
+    if any(actor.memory_size or actor.wants_game for actor in actors):
+        raise UnknownBot(f"bot '{name}' remembers or searches, so it cannot play seats that differ")
+    return Seated(BotOfSeats([bots.get(seat) for seat in range(game.num_seats)]), tuple(bots))
+
+
+class BotOfSeats(Actor):
+    """Another bot for each seat, as the seats differ."""
+
+    wants_game = True  # which seat it is, nothing else tells
+
+    def __init__(self, bots: Sequence[Actor | None]) -> None:
+        """`bots` by seat."""
+        self._bots = bots
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        raise UnknownBot("a bot for seats that differ must know its seat: ask decide_at")
+
+    def decide_at(
+        self,
+        game: BatchedGame,
+        slot: npt.NDArray[np.int64],
+        seat: npt.NDArray[np.int64],
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+    ) -> Chosen:
+        bot = self._bots[int(seat[0])]  # seats that differ are never asked together
+        if bot is None:
+            raise UnknownBot(f"no bot for seat {seat[0]}")
+        return bot.decide(observation, mask, rng, greedy)

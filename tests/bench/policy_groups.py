@@ -1,0 +1,92 @@
+"""What it costs to decide for many policies of one architecture, each with a few rows.
+
+    python -m tests.bench.policy_groups [--rounds 5]
+
+Three ways, turn by turn, the best of each: every policy asked by itself; as a group, whose networks
+run one after the other; as a group, whose networks run side by side over copies of their weights.
+Microseconds of the processor per row; connectors, networks and drawing together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models import policy_group
+from league.models.policy import Policy, initial_weights
+from league.models.policy_group import PolicyGroup
+from league.models.spec import PolicySettings, PolicySpec
+
+INPUTS, ACTIONS = 84, 7  # of Connect Four
+
+
+def make_group(policies: list[Policy], few_bytes: int) -> PolicyGroup:
+    """A group that copies weights side by side up to so many bytes of a policy."""
+    before = policy_group.FEW_BYTES["cpu"]
+    policy_group.FEW_BYTES["cpu"] = few_bytes
+    try:
+        return PolicyGroup(policies)
+    finally:
+        policy_group.FEW_BYTES["cpu"] = before
+
+
+def measure(policies: list[Policy], mean_rows: int, rounds: int) -> list[float]:
+    """Microseconds per row: each alone, as a group one after the other, as a group side by side."""
+    rng = np.random.default_rng(0)
+    counts = np.minimum(rng.poisson(mean_rows, len(policies)), 3 * mean_rows)
+    observation = rng.integers(0, 2, (int(counts.sum()), INPUTS)).astype(np.int8)
+    mask = np.ones((len(observation), ACTIONS), dtype=np.bool_)
+    border = np.cumsum(counts)[:-1]
+    one_by_one, side_by_side = make_group(policies, 0), make_group(policies, 2**62)
+
+    def each_alone() -> None:
+        shares = zip(policies, np.split(observation, border), np.split(mask, border), strict=True)
+        for policy, seen, legal in shares:
+            if len(seen):
+                policy.decide(seen, legal, rng)
+
+    ways: list[Callable[[], object]] = [
+        each_alone,
+        lambda: one_by_one.decide(counts, observation, mask, rng),
+        lambda: side_by_side.decide(counts, observation, mask, rng),
+    ]
+    best = [float("inf")] * len(ways)
+    for _ in range(rounds + 1):  # the first makes the copies
+        for i, way in enumerate(ways):
+            began = time.process_time()
+            way()
+            best[i] = min(best[i], time.process_time() - began)
+    return [1e6 * seconds / len(observation) for seconds in best]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("network  policies  rows each  each alone  one after the other  side by side")
+    for width, policies in itertools.product((64, 128, 256), (8, 32, 128)):
+        spec = PolicySpec(
+            PolicySettings(hidden=(width, width)),
+            ObservationSpec((INPUTS,), "int8"),
+            ActionSpec("discrete", (ACTIONS,)),
+        )
+        some = [Policy(spec, initial_weights(spec, seed)) for seed in range(policies)]
+        for rows in (2, 8, 32):
+            alone, after, side = measure(some, rows, arguments.rounds)
+            print(
+                f"2 x {width:>3}  {policies:>8}  {rows:>9}  {alone:>10.2f}  {after:>19.2f}  {side:>12.2f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Settings of bots survive a config, and what is wrong with them is said where it stands."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from league.models.scripted import Bots
+
+GIVEN = {
+    "mcts_100": {"kind": "mcts", "simulations": 100},
+    "lowest": {"kind": "openspiel", "bot": "fixed_action_preference", "parameters": {"actions": "3:1"}},
+    "champion": {"kind": "export", "folder": "exports/main-0", "mode": "greedy"},
+    "net": {"kind": "onnx", "file": "/somewhere/net.onnx"},
+    "taker": {"kind": "function", "function": "my.module:choose"},
+}
+
+
+class Config(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    bots: Bots = {}
+
+
+def test_settings_of_every_kind_come_back_from_a_resolved_config():
+    config = Config.model_validate({"bots": GIVEN})
+    again = Config.model_validate(config.model_dump(mode="json"))
+    assert again == config
+    assert [settings.kind for settings in again.bots.values()] == [
+        "mcts",
+        "openspiel",
+        "export",
+        "onnx",
+        "function",
+    ]
+
+
+def test_relative_paths_are_kept_whole_so_that_a_resumed_run_finds_them(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    bots = Config.model_validate({"bots": GIVEN}).model_dump(mode="json")["bots"]
+    monkeypatch.chdir("/")
+    again = Config.model_validate({"bots": bots}).bots
+    assert Path(again["champion"].folder) == tmp_path / "exports" / "main-0"
+    assert again["net"].file == "/somewhere/net.onnx"
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "message"),
+    [
+        (
+            "random",
+            {"kind": "mcts", "simulations": 1},
+            "'random' is a bot of its own already; choose another name",
+        ),
+        ("one_ply", {"kind": "mcts", "simulations": 1}, "'one_ply' is a bot of its own"),
+        (
+            "net:greedy",
+            {"kind": "mcts", "simulations": 1},
+            "'net:greedy' is no name for a bot, expected letters",
+        ),
+        (
+            "b",
+            {"kind": "alphazero"},
+            "does not match any of the expected tags: 'mcts', 'openspiel', 'export'",
+        ),
+        ("b", {"simulations": 3}, "Unable to extract tag using discriminator 'kind'"),
+        ("b", {"kind": "mcts"}, "Field required"),
+        ("b", {"kind": "mcts", "simulations": 0}, "greater than or equal to 1"),
+        ("b", {"kind": "mcts", "simulations": 5, "uct_c": float("nan")}, "greater than or equal to 0|finite"),
+        ("b", {"kind": "function", "function": "choose"}, "should match pattern"),
+        ("b", {"kind": "export", "folder": ""}, "at least 1 character"),
+        ("b", {"kind": "export", "folder": "x", "mode": "argmax"}, "'sample' or 'greedy'"),
+        ("b", {"kind": "onnx", "file": "x", "threads": 3}, "Extra inputs are not permitted"),
+    ],
+)
+def test_what_is_wrong_is_refused(name, settings, message):
+    with pytest.raises(ValidationError, match=message):
+        Config.model_validate({"bots": {name: settings}})
