@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 
 from league.console import JsonOption, RunArgument, print_rows
+from league.match_commands import play, replay
 from league.snapshot_commands import snapshots
 
 app = typer.Typer(
@@ -202,6 +203,8 @@ def rules(
 
 
 app.command()(snapshots)
+app.command()(replay)
+app.command()(play)
 
 
 @config_app.command()
@@ -222,15 +225,14 @@ def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetO
 
 @envs_app.command("list")
 def list_envs(as_json: JsonOption = False) -> None:
-    """The native games, with their seats, spaces and bots."""
+    """The native games, with their seats, spaces and bots; those of libraries are not listed."""
     from league.envs import registry
-    from league.envs.spaces import ObservationSpec
     from league.models.scripted import bots_for
 
     rows = []
     for env_id in registry.ids():
         game = registry.make(env_id, 1)
-        shape = "x".join(str(n) for n in ObservationSpec.from_space(game.observation_spaces[0]).shape)
+        shape = "x".join(str(n) for n in game.observation_specs[0].shape)
         actions = game.action_specs[0].mask_width
         rows.append((env_id, game.num_seats, shape, actions, ", ".join(bots_for(env_id))))
     print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
@@ -238,13 +240,31 @@ def list_envs(as_json: JsonOption = False) -> None:
 
 @envs_app.command("check")
 def check_env(
-    env_id: Annotated[str, typer.Argument(metavar="ID", help="A native game, or module:Class")],
+    env_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="A native game, openspiel:..., pettingzoo:..., gymnasium:..., or module:Class"
+        ),
+    ],
+    options: Annotated[
+        str, typer.Option("--options", metavar="YAML", help="The game's, such as '{seats: 2}'")
+    ] = "{}",
+    matches: Annotated[int, typer.Option("--matches", min=1, help="Matches that each check plays")] = 256,
     as_json: JsonOption = False,
 ) -> None:
     """Play a game in every way a league will, and say what it does wrong."""
-    from league.envs.conformance import check
+    import yaml
 
-    report = check(env_id, {})
+    from league.envs.conformance import check
+    from storage.errors import Mistake
+
+    try:
+        given = yaml.safe_load(options)
+    except yaml.YAMLError:
+        given = None
+    if not isinstance(given, dict):
+        raise Mistake(f"--options {options}: expected a YAML mapping, such as '{{seats: 2}}'")
+    report = check(env_id, given, num_matches=matches)
     rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
     print_rows(("check", "result", "message"), rows, as_json)
     if not report.passed:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage.errors import StorageError
 from storage.records import (
@@ -32,6 +33,7 @@ from storage.records import (
     Outcome,
     Purpose,
     RatingChange,
+    Recordings,
     Remove,
     Reset,
     ResultBatch,
@@ -206,8 +208,8 @@ def update_table(records: Sequence[UpdateRecord], seq: int, recorded_at: float) 
 def result_tables(
     results: ResultBatch, changes: Sequence[RatingChange], seq: int, batch: int
 ) -> dict[str, pa.Table]:
-    """Rows of `matches`, `seats`, `meetings` and `ratings` for M results, numbered from `seq`; `batch`
-    is the sequence of the frame that they go into."""
+    """Rows of `matches`, `seats`, `meetings`, `ratings` and `recordings` for M results, numbered from `seq`;
+    `batch` is the sequence of the frame that they go into."""
     matches = results.matches
     m, s = matches.seat.shape
     constant = np.zeros(m, dtype=np.int8)
@@ -245,7 +247,26 @@ def result_tables(
     }
     if changes:
         tables["ratings"] = rating_table(changes, seq + m - 1, batch)
+    if results.recordings is not None and len(results.recordings):
+        tables["recordings"] = _recording_table(results.recordings, seq)
     return tables
+
+
+def _recording_table(recordings: Recordings, seq: int) -> pa.Table:
+    """Rows of `recordings` for a batch of matches numbered from `seq`."""
+    offset = pa.array(recordings.offset, pa.int32())
+    actions = pa.ListArray.from_arrays(offset, pa.array(recordings.action, pa.float32()))
+    return pa.table({"seq": seq + recordings.row, "actions": actions})
+
+
+def _recordings_of(table: pa.Table, seq: int) -> Recordings:
+    """What `_recording_table` took."""
+    actions = table["actions"].combine_chunks()
+    return Recordings(
+        row=_numbers(table["seq"]) - seq,
+        offset=np.append(0, np.cumsum(pc.list_value_length(actions).to_numpy(), dtype=np.int64)),
+        action=actions.flatten().to_numpy(),
+    )
 
 
 def _learners(matches: MatchBatch) -> pa.DictionaryArray:
@@ -266,12 +287,17 @@ def meetings(results: ResultBatch, seq: int) -> pa.Table:
     """Rows of `meetings`: how often each ordered pair of competitors met in these M matches, the last
     of them numbered `seq`, and how it went for `home`. Sorted by (home, away)."""
     names, seated = _sorted_by_name(results.matches)
+    outcome, rank = results.outcome, results.rank
+    if results.matches.team_of_seat is not None:  # teams meet once, by the first seat of each
+        _, first, team = np.unique(results.matches.team_of_seat, return_index=True, return_inverse=True)
+        outcome = np.stack([outcome[:, team == t].max(axis=1) for t in range(len(first))], axis=1)
+        seated, rank = seated[:, first], rank[:, first]
     # A win beats all else, a forfeit loses to all else; seats alike in that are compared by rank.
-    place = np.array([0, 1, 1, 2])[results.outcome] * 256 + results.rank
+    place = np.array([0, 1, 1, 2])[outcome] * 256 + rank
     told: list[npt.NDArray[np.int64]] = []  # [pairs of one kind, 2]: home and away as one number, result
-    for home, away in itertools.permutations(range(results.matches.num_seats), 2):
+    for home, away in itertools.permutations(range(seated.shape[1]), 2):
         result = np.sign(place[:, home] - place[:, away]) + 1  # 0: a win of home, 1: even, 2: a loss
-        void = (result == 1) & (results.outcome[:, home] == Outcome.FORFEIT)  # two forfeits say nothing
+        void = (result == 1) & (outcome[:, home] == Outcome.FORFEIT)  # two forfeits say nothing
         met = (seated[:, home] != seated[:, away]) & ~void
         told.append(np.stack([seated[:, home] * len(names) + seated[:, away], result], axis=1)[met])
     pair, result = np.concatenate(told).T if told else np.zeros((2, 0), np.int64)
@@ -332,7 +358,7 @@ def cache_table(records: Sequence[CacheRecord], seq: int, recorded_at: float) ->
 
 def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
     """The batch that `result_tables` took, the same arrays in the same order."""
-    rows, seats = tables["matches"], tables["seats"]
+    rows, seats, recordings = tables["matches"], tables["seats"], tables.get("recordings")
     shape = (len(rows), len(seats) // len(rows))
     match_type, match_types = _indices(rows["match_type"])
     competitor, competitors = _indices(seats["competitor"])
@@ -358,6 +384,7 @@ def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
         reason=reason.astype(np.int8),
         started_at=_numbers(rows["started_at"]),
         seconds=_numbers(rows["seconds"]),
+        recordings=None if recordings is None else _recordings_of(recordings, rows["seq"][0].as_py()),
     )
 
 

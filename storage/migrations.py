@@ -73,6 +73,7 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "CREATE TABLE caches (seq BIGINT, node VARCHAR, tier VARCHAR, hits BIGINT, misses BIGINT, "
         "resident BIGINT, bytes BIGINT, evictions VARCHAR, recorded_at TIMESTAMP)",
     ),
+    ("matches are recorded action by action", "CREATE TABLE recordings (seq BIGINT, actions FLOAT[])"),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()
@@ -90,6 +91,7 @@ _ARROW = {
     "TINYINT": pa.int8(),
     "DOUBLE": pa.float64(),
     "FLOAT": pa.float32(),
+    "FLOAT[]": pa.list_(pa.float32()),
     "BOOLEAN": pa.bool_(),
     "VARCHAR": pa.string(),
     "TIMESTAMP": pa.float64(),

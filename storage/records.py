@@ -146,6 +146,7 @@ class MatchBatch:
     match_type: npt.NDArray[np.int16]  # [M], indices into match_types
     seat: npt.NDArray[np.int32]  # [M, S], indices into competitors
     learning: npt.NDArray[np.bool_]  # [M, S]
+    team_of_seat: tuple[int, ...] | None = None  # [S]: one competitor fills a team; none: one seat each
 
     def __len__(self) -> int:
         return len(self.match_id)
@@ -168,6 +169,18 @@ class MatchBatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Recordings:
+    """The actions of k matches of a batch, each in order of time, then of seat: enough to play it again."""
+
+    row: npt.NDArray[np.int64]  # [k] of the batch
+    offset: npt.NDArray[np.int64]  # [k + 1]; match i is action[offset[i] : offset[i + 1]]
+    action: npt.NDArray[np.float32]  # [N]: choices are whole numbers, which float32 holds exactly
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, slots=True)
 class ResultBatch:
     """The results of the M matches of one `MatchBatch`, in the same order, as arrays."""
 
@@ -179,6 +192,7 @@ class ResultBatch:
     reason: npt.NDArray[np.int8]  # [M], values of EndReason
     started_at: npt.NDArray[np.float64]  # [M], seconds since the epoch
     seconds: npt.NDArray[np.float32]  # [M]
+    recordings: Recordings | None = None
 
     def __len__(self) -> int:
         return len(self.matches)

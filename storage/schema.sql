@@ -94,6 +94,13 @@ CREATE TABLE caches (
     recorded_at TIMESTAMP
 );
 
+-- What was done in the matches that were chosen for it (rollout.record): with the match's seed, all
+-- that playing it again needs.
+CREATE TABLE recordings (
+    seq BIGINT,
+    actions FLOAT[]  -- in order of time, then of seats; the numbers of one action side by side
+);
+
 -- Every ordered pair of competitors that met, over all purposes, from `home`'s side.
 CREATE VIEW payoff AS
 SELECT

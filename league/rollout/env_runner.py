@@ -8,6 +8,7 @@ matches, decisions and steps are rows of arrays; one Python step serves a thousa
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import time
@@ -23,17 +24,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from league.envs import registry
 from league.episode import Episodes
 from league.models.actor import Actor
+from league.models.bots.seated import seated_bot
+from league.models.bots.settings import BotSettings
 from league.models.networks import trust_network
 from league.models.policy import Policy
-from league.models.scripted import make_bot
 from league.models.spec import PolicySpec
+from league.rollout.order_of_play import OrderOfPlay
+from league.rollout.outcomes import placed
 from league.rollout.recorder import Recorder
-from league.rollout.seats import NOBODY, Seats
+from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
+from league.rollout.transcript import Transcript, chosen
 from league.runtime import prepare_process
 from storage.node_cache import CacheSettings, NodeCache
 from storage.policy_map import TierInfo
-from storage.records import EndReason, MatchBatch, Outcome, ResultBatch
+from storage.records import EndReason, MatchBatch, Recordings, ResultBatch
 
 
 class RolloutSettings(BaseModel):
@@ -55,6 +60,9 @@ class RolloutSettings(BaseModel):
         default=None,
         ge=1,
         description="Bytes of weights that one runner keeps at hand; none: by number alone",
+    )
+    record: float = Field(
+        default=0.0, ge=0, le=1, description="Share of matches whose actions are kept, to play them again"
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where policies compute when they play")
 
@@ -84,7 +92,7 @@ class PlayRequest:
 
     matches: MatchBatch
     sources: tuple[Source, ...]
-    learner: str | None  # the player whose learning seats leave as episodes
+    learners: tuple[str, ...]  # the players whose learning seats leave as episodes
     seed: int  # of the actions that are sampled
 
 
@@ -93,7 +101,7 @@ class RolloutInfo:
     """What the playing of one request cost."""
 
     env_steps: int
-    trained_steps: int
+    trained_steps: Mapping[str, int]  # by learner
     seconds: float
     process: str  # that played it: host and pid
     tiers: tuple[TierInfo, ...]  # of its caches, since it began; the nearest first
@@ -109,12 +117,15 @@ class EnvRunner:
         settings: RolloutSettings,
         threads: int = 1,
         cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
+        bots: Mapping[str, BotSettings] | None = None,
     ) -> None:
+        """`bots`: settings of those that need some, by name."""
         prepare_process(threads)
         self._env_id = env_id
         self._game = registry.make(
             env_id, settings.slots, step_limit=settings.step_limit, **dict(env_options)
         )
+        self._record_share = settings.record
         self._device = settings.device
         self._snapshots = SnapshotPolicies(
             settings.policy_map_capacity,
@@ -122,12 +133,15 @@ class EnvRunner:
             NodeCache(cache.folder, cache.max_bytes, cache.verify),
             settings.device,
         )
+        self._bot_settings = dict(bots or {})
         self._bots: dict[str, Actor] = {}
 
     def play(
         self, request: PlayRequest, live_weights: Mapping[str, Mapping[str, np.ndarray]]
-    ) -> tuple[ResultBatch, RolloutInfo, Episodes | None]:
-        """Play every match of the request to its end. Its snapshots stay at hand for as long."""
+    ) -> tuple[ResultBatch, RolloutInfo, dict[str, Episodes]]:
+        """Play every match of the request to its end; the episodes are those of each learner. The snapshots
+        of the request stay at hand for as long.
+        """
         began = time.perf_counter()
         _trust_networks(request)
         with contextlib.ExitStack() as leases:
@@ -135,58 +149,61 @@ class EnvRunner:
             batch, episodes = self._play(request, actors)
         info = RolloutInfo(
             env_steps=int(batch.env_steps.sum()),
-            trained_steps=0 if episodes is None else episodes.num_steps,
+            trained_steps={learner: own.num_steps for learner, own in episodes.items()},
             seconds=time.perf_counter() - began,
             process=f"{socket.gethostname()}:{os.getpid()}",
             tiers=self._snapshots.tiers(),
         )
         return batch, info, episodes
 
-    def _play(self, request: PlayRequest, actors: list[Actor]) -> tuple[ResultBatch, Episodes | None]:
+    def _play(self, request: PlayRequest, actors: list[Actor]) -> tuple[ResultBatch, dict[str, Episodes]]:
         game, matches = self._game, request.matches
         greedy = [isinstance(source, SnapshotSource) and source.greedy for source in request.sources]
         rng = np.random.default_rng(request.seed)
         results = _Results(matches)
-        learner, recorder = NOBODY, None
-        if request.learner is not None:
-            learner, source = _find_learner(request)
-            recorder = Recorder(game, source.player, source.version, source.spec)
-        seats = Seats(game, actors, greedy, learner)
+        transcript = Transcript(game, chosen(matches.seed, self._record_share))
+        learners = _find_learners(request)
+        seats = Seats(game, actors, greedy, learners)
+        recorders = {
+            who: Recorder(game, source.player, source.version, source.spec)
+            for who, source in learners.items()
+        }
         score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)
         match_of = np.zeros(game.num_slots, dtype=np.int64)
         learns = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
+        order = OrderOfPlay(matches)
         free = np.arange(min(game.num_slots, len(matches)))
-        begun = 0
         while True:
-            if len(free) and begun < len(matches):
-                free = free[: len(matches) - begun]
-                fresh = np.arange(begun, begun + len(free))
-                begun += len(free)
-                match_of[free], learns[free] = fresh, matches.learning[fresh]
-                seats.begin(free, matches.seat[fresh])
-                score[free] = 0.0
+            fresh = order.begin(len(free), not game.active.any())
+            if len(fresh):
+                slots, free = np.split(free, [len(fresh)])
+                match_of[slots], learns[slots] = fresh, matches.learning[fresh]
+                seats.begin(slots, matches.seat[fresh])
+                score[slots] = 0.0
                 results.started_at[fresh] = time.time()
-                game.reset(free, matches.seed[fresh])
-            blocks = game.due()
-            if not blocks:
+                game.reset(slots, matches.seed[fresh])
+            if not game.active.any():
                 break
             actions = []
-            for block in blocks:
+            for block in game.due():
                 action, taken = seats.decide(block, rng)
                 actions.append(action)
-                if recorder is not None and taken is not None:
-                    recorder.decided(taken, match_of, learns)
+                transcript.decided(block, action, match_of)
+                for who, own in taken:
+                    recorders[who].decided(own, match_of, learns)
             transition = game.step(actions)
             score += transition.rewards
             seats.rewarded(transition.rewards)
-            if recorder is not None:
+            for recorder in recorders.values():
                 recorder.rewarded(transition.rewards)
-            free = transition.ended
-            if len(free):
-                if recorder is not None:
-                    recorder.ended(transition, match_of, learns, seats.shown_to_learner)
-                results.fill(match_of[free], score[free], game.env_steps[free], transition)
-        return results.batch(), recorder.episodes(matches) if recorder is not None else None
+            ended = transition.ended
+            if len(ended):
+                for who, recorder in recorders.items():
+                    recorder.ended(transition, match_of, functools.partial(seats.shown_to, who))
+                results.fill(match_of[ended], score[ended], game.env_steps[ended], transition)
+                free = np.concatenate([free, ended])
+        episodes = {learners[who].player: recorder.episodes(matches) for who, recorder in recorders.items()}
+        return results.batch(transcript.recordings()), episodes
 
     def _actor(
         self,
@@ -198,7 +215,8 @@ class EnvRunner:
             return leases.enter_context(self._snapshots.lease(source))
         if isinstance(source, BotSource):
             if source.name not in self._bots:
-                self._bots[source.name] = make_bot(source.name, self._env_id, self._game.action_specs[0])
+                seated = seated_bot(source.name, self._env_id, self._game, self._bot_settings)
+                self._bots[source.name] = seated.actor
             return self._bots[source.name]
         # copied: arrays that came through an object store are read-only, which torch cannot express
         weights = live_weights[source.player].items()
@@ -213,12 +231,17 @@ def _trust_networks(request: PlayRequest) -> None:
             trust_network(source.spec.architecture)
 
 
-def _find_learner(request: PlayRequest) -> tuple[int, LiveSource]:
-    """The player that learns, and its index among the request's sources."""
-    for index, source in enumerate(request.sources):
-        if isinstance(source, LiveSource) and source.player == request.learner:
-            return index, source
-    raise ValueError(f"request: learner '{request.learner}' is not among its live competitors")
+def _find_learners(request: PlayRequest) -> dict[int, LiveSource]:
+    """The players that learn, by their index among the request's sources."""
+    live = {
+        source.player: (index, source)
+        for index, source in enumerate(request.sources)
+        if isinstance(source, LiveSource)
+    }
+    for learner in request.learners:
+        if learner not in live:
+            raise ValueError(f"request: learner '{learner}' is not among its live competitors")
+    return dict(live[learner] for learner in request.learners)
 
 
 class _Results:
@@ -243,12 +266,10 @@ class _Results:
         self.forfeited[rows] = transition.forfeited
         self.ended_at[rows] = time.time()
 
-    def batch(self) -> ResultBatch:
-        rank = (self.score[:, None, :] > self.score[:, :, None]).sum(axis=2).astype(np.int8)
-        first = rank == 0
-        tied = first.sum(axis=1, keepdims=True) > 1
-        outcome = np.where(first, np.where(tied, Outcome.DRAW, Outcome.WIN), Outcome.LOSS)
-        outcome = np.where(self.forfeited, Outcome.FORFEIT, outcome).astype(np.int8)
+    def batch(self, recordings: Recordings | None) -> ResultBatch:
+        teams = self.matches.team_of_seat
+        team = None if teams is None else np.array(teams)
+        outcome, rank = placed(self.score, self.forfeited, team)
         return ResultBatch(
             matches=self.matches,
             outcome=outcome,
@@ -258,4 +279,5 @@ class _Results:
             reason=self.reason,
             started_at=self.started_at,
             seconds=(self.ended_at - self.started_at).astype(np.float32),
+            recordings=recordings,
         )

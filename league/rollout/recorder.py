@@ -64,16 +64,15 @@ class Recorder:
         self,
         transition: Transition,
         match_of: npt.NDArray[np.int64],
-        learns: npt.NDArray[np.bool_],
         look: Look,
     ) -> None:
-        """Close the matches that ended; remember what learning seats that were cut short see then.
+        """Close the matches that ended; remember what seats that were cut short see then.
 
         `look(slots, seats)`: what the player's network would be shown there.
         """
         for seat in range(self._game.num_seats) if transition.truncated.any() else ():
             slot = transition.ended[transition.truncated]
-            slot = slot[learns[slot, seat] & (self._last_row[slot, seat] != NO_ROW)]
+            slot = slot[self._last_row[slot, seat] != NO_ROW]
             slot = slot[self._game.was_cut(slot, np.full(len(slot), seat, dtype=np.int64))]
             if len(slot):
                 seats = np.full(len(slot), seat, dtype=np.int64)

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from league.episode import Episodes
+from league.models.bots.settings import BotSettings
 from league.rollout.env_runner import EnvRunner, PlayRequest, RolloutInfo, RolloutSettings
 from storage.node_cache import CacheSettings
 from storage.records import ResultBatch
@@ -22,12 +22,12 @@ from storage.records import ResultBatch
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One request, played. `episodes` are the episodes themselves or a reference to them."""
+    """One request, played. `episodes`, by learner, are the episodes themselves or references to them."""
 
     request_id: int
     results: ResultBatch
     info: RolloutInfo
-    episodes: Any
+    episodes: Mapping[str, Any]
 
 
 class RunnerGroup(Protocol):
@@ -60,8 +60,9 @@ class LocalRunnerGroup:
         settings: RolloutSettings,
         threads: int = 1,
         cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
+        bots: Mapping[str, BotSettings] | None = None,
     ) -> None:
-        self._runner = EnvRunner(env_id, env_options, settings, threads, cache)
+        self._runner = EnvRunner(env_id, env_options, settings, threads, cache, bots)
         self._queue: deque[tuple[int, PlayRequest, Mapping[str, Any]]] = deque()
 
     def room(self) -> int:
@@ -91,9 +92,11 @@ class RemoteRunner(EnvRunner):
 
     def play_remotely(
         self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray]
-    ) -> tuple[tuple[ResultBatch, RolloutInfo], Episodes | None]:
+    ) -> Any:
+        """The results and, if anybody learns, each learner's episodes as objects of their own."""
         results, info, episodes = self.play(request, dict(zip(players, weights, strict=True)))
-        return (results, info), episodes
+        own = [episodes[learner] for learner in request.learners]
+        return ((results, info), *own) if own else (results, info)
 
 
 class RayRunnerGroup:
@@ -107,14 +110,14 @@ class RayRunnerGroup:
         settings: RolloutSettings,
         threads: int = 1,
         cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
+        bots: Mapping[str, BotSettings] | None = None,
     ) -> None:
         import ray
 
         self._ray: Any = ray
         remote: Any = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
-        self._actors: list[Any] = [
-            remote.remote(env_id, dict(env_options), settings, threads, cache) for _ in range(num_runners)
-        ]
+        playing = (env_id, dict(env_options), settings, threads, cache, bots)
+        self._actors: list[Any] = [remote.remote(*playing) for _ in range(num_runners)]
         self._limit = settings.requests_in_flight
         self._load = [0] * num_runners
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
@@ -128,9 +131,10 @@ class RayRunnerGroup:
 
     def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
         runner = min(range(len(self._actors)), key=self._load.__getitem__)
-        play = self._actors[runner].play_remotely.options(num_returns=2)
-        results, episodes = play.remote(request, list(live_weights), *live_weights.values())
-        self._pending[results] = request_id, runner, episodes
+        play = self._actors[runner].play_remotely.options(num_returns=1 + len(request.learners))
+        returned = play.remote(request, list(live_weights), *live_weights.values())
+        results, *episodes = returned if request.learners else [returned]
+        self._pending[results] = request_id, runner, dict(zip(request.learners, episodes, strict=True))
         self._load[runner] += 1
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:

@@ -1,3 +1,4 @@
+import dataclasses
 from dataclasses import replace
 
 import duckdb
@@ -75,6 +76,26 @@ def test_meetings_count_what_joining_the_seats_counts(num_seats, seed):
     found = [tuple(row.values())[2:] for row in tables["meetings"].to_pylist()]
     assert found == answer(PAYOFF, seats=tables["seats"])
     assert (len(found) > 0) == (num_seats > 1)
+
+
+def test_teams_meet_once_in_a_match_however_many_seats_they_fill():
+    # In the second match a seat of b forfeited: its partner lost with it.
+    results = random_results(0, 3, 4, ("a", "b"))
+    lost = [[0, 0, 2, 2], [0, 0, 3, 2], [1, 1, 1, 1]]
+    matches = dataclasses.replace(
+        results.matches, seat=np.array([[0, 0, 1, 1]] * 3, np.int32), team_of_seat=(0, 0, 1, 1)
+    )
+    results = dataclasses.replace(
+        results,
+        matches=matches,
+        outcome=np.array(lost, np.int8),
+        rank=np.array([[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0]], np.int8),
+    )
+    rows = columns.meetings(results, seq=3).select(["home", "away", "games", "wins", "draws", "losses"])
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [
+        ("a", "b", 3, 2, 1, 0),
+        ("b", "a", 3, 0, 1, 2),
+    ]
 
 
 @pytest.mark.parametrize("num_seats", [2, 3])

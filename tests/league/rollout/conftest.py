@@ -137,6 +137,6 @@ def make_request(tmp_path):
             learning=seat == 0,
         )
         weights = {"main-0": {k: v.numpy() for k, v in initial_weights(spec, 1).items()}}
-        return PlayRequest(batch, tuple(sources), "main-0", seed), weights
+        return PlayRequest(batch, tuple(sources), ("main-0",), seed), weights
 
     return make

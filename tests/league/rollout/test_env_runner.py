@@ -30,16 +30,23 @@ def runner(env, slots=16, *, options=None, **settings):
     return EnvRunner(env, options or {}, RolloutSettings(slots=slots, **settings))
 
 
+def play(runner, request, weights):
+    """The results, the info, and the episodes of the only learner."""
+    results, info, by_learner = runner.play(request, weights)
+    (episodes,) = by_learner.values()
+    return results, info, episodes
+
+
 @pytest.mark.parametrize(
     "env", ["connect_four", "tic_tac_toe", "kuhn_poker", "leduc_poker", "rock_paper_scissors"]
 )
 def test_every_match_ends_and_its_scores_are_the_sums_of_its_rewards(env, make_request):
     request, weights = make_request(env, 100, snapshots=3, self_play=10)
-    results, info, episodes = runner(env).play(request, weights)
+    results, info, episodes = play(runner(env), request, weights)
     assert (results.reason == EndReason.FINISHED).all()
     np.testing.assert_allclose(results.score.sum(axis=1), 0.0, atol=1e-6)  # all of these games are zero-sum
     assert info.env_steps == results.env_steps.sum() > 0
-    assert episodes.num_steps == info.trained_steps
+    assert info.trained_steps == {episodes.player: episodes.num_steps}
     for e in range(len(episodes)):
         episode = episodes[e]
         match = episode.match_id - 1000
@@ -53,7 +60,7 @@ def test_every_match_ends_and_its_scores_are_the_sums_of_its_rewards(env, make_r
 
 def test_each_learning_seat_of_a_turn_based_game_leaves_one_episode_in_the_order_of_matches(make_request):
     request, weights = make_request("tic_tac_toe", 60, self_play=5)
-    _, _, episodes = runner("tic_tac_toe").play(request, weights)
+    _, _, episodes = play(runner("tic_tac_toe"), request, weights)
     assert len(episodes) == request.matches.learning.sum() == 65
     key = episodes.match_id * 2 + episodes.seat
     assert (np.diff(key) > 0).all()
@@ -63,7 +70,7 @@ def test_each_learning_seat_of_a_turn_based_game_leaves_one_episode_in_the_order
 
 def test_recorded_steps_replay_the_match(make_request):
     request, weights = make_request("tic_tac_toe", 40, self_play=40)
-    results, _, episodes = runner("tic_tac_toe").play(request, weights)
+    results, _, episodes = play(runner("tic_tac_toe"), request, weights)
     game = registry.make("tic_tac_toe", 1)
     for match in range(40):
         first, second = (episodes[int(e)] for e in np.flatnonzero(episodes.match_id == 1000 + match))
@@ -81,7 +88,7 @@ def test_recorded_steps_replay_the_match(make_request):
 
 def test_the_seat_that_did_not_move_last_gets_its_reward_on_its_own_last_step(make_request):
     request, weights = make_request("connect_four", 80, self_play=80)
-    results, _, episodes = runner("connect_four").play(request, weights)
+    results, _, episodes = play(runner("connect_four"), request, weights)
     lost = np.flatnonzero((results.outcome == Outcome.LOSS).any(axis=1))
     assert len(lost) > 20
     for match in lost:
@@ -92,7 +99,7 @@ def test_the_seat_that_did_not_move_last_gets_its_reward_on_its_own_last_step(ma
 
 def test_the_same_request_gives_the_same_matches_bit_for_bit(make_request):
     request, weights = make_request("connect_four", 50, bots=("random", "one_ply"))
-    first, second = (runner("connect_four").play(request, weights) for _ in range(2))
+    first, second = (play(runner("connect_four"), request, weights) for _ in range(2))
     np.testing.assert_array_equal(first[0].score, second[0].score)
     np.testing.assert_array_equal(first[2].action, second[2].action)
     np.testing.assert_array_equal(first[2].log_prob, second[2].log_prob)
@@ -102,7 +109,7 @@ def test_the_same_request_gives_the_same_matches_bit_for_bit(make_request):
 
 def test_truncated_matches_are_bootstrapped_from_what_each_seat_sees_then(make_request):
     request, weights = make_request("connect_four", 30, self_play=30)
-    results, _, episodes = runner("connect_four", step_limit=5).play(request, weights)
+    results, _, episodes = play(runner("connect_four", step_limit=5), request, weights)
     assert (results.reason == EndReason.STEP_LIMIT).all()
     assert (results.env_steps == 5).all()
     assert not episodes.terminated.any()
@@ -131,9 +138,9 @@ def test_matches_are_the_same_when_snapshots_play_on_a_device(make_request):
     """The device is the CPU here, by another name: the tier between is what differs."""
     request, weights = make_request("connect_four", 50, snapshots=3)
     settings = RolloutSettings(slots=16, policy_map_capacity=2)
-    results, info, episodes = EnvRunner("connect_four", {}, settings).play(request, weights)
+    results, info, episodes = play(EnvRunner("connect_four", {}, settings), request, weights)
     on_device = EnvRunner("connect_four", {}, settings.model_copy(update={"device": "cpu:0"}))
-    theirs, their_info, their_episodes = on_device.play(request, weights)
+    theirs, their_info, their_episodes = play(on_device, request, weights)
     np.testing.assert_array_equal(results.score, theirs.score)
     np.testing.assert_array_equal(episodes.action, their_episodes.action)
     np.testing.assert_array_equal(episodes.log_prob, their_episodes.log_prob)
@@ -144,9 +151,9 @@ def test_matches_are_the_same_when_snapshots_play_on_a_device(make_request):
 
 def test_a_request_without_learner_leaves_no_episodes(make_request):
     request, weights = make_request("tic_tac_toe", 10)
-    _, info, episodes = runner("tic_tac_toe").play(dataclasses.replace(request, learner=None), weights)
-    assert episodes is None
-    assert info.trained_steps == 0
+    _, info, episodes = runner("tic_tac_toe").play(dataclasses.replace(request, learners=()), weights)
+    assert episodes == {}
+    assert info.trained_steps == {}
 
 
 def test_greedy_snapshots_play_the_same_game_whatever_the_seed(make_request):
@@ -158,7 +165,7 @@ def test_greedy_snapshots_play_the_same_game_whatever_the_seed(make_request):
     matches = dataclasses.replace(request.matches, seat=seat, learning=np.zeros((2, 2), bool))
     played = [
         runner("tic_tac_toe").play(
-            dataclasses.replace(request, matches=matches, sources=greedy, learner=None, seed=seed), weights
+            dataclasses.replace(request, matches=matches, sources=greedy, learners=(), seed=seed), weights
         )[0]
         for seed in (1, 2)
     ]
@@ -169,7 +176,7 @@ def test_greedy_snapshots_play_the_same_game_whatever_the_seed(make_request):
 def test_a_learner_that_is_not_seated_is_refused(make_request):
     request, weights = make_request("tic_tac_toe", 2)
     with pytest.raises(ValueError, match="'ghost' is not among its live competitors"):
-        runner("tic_tac_toe").play(dataclasses.replace(request, learner="ghost"), weights)
+        runner("tic_tac_toe").play(dataclasses.replace(request, learners=("ghost",)), weights)
 
 
 # ---------------------------------------------------------------- memory, connectors, kinds of actions
@@ -219,7 +226,7 @@ def test_recorded_steps_have_the_log_probabilities_that_an_unroll_gives_them(
     )
     # heads that are close to uniform would hide what went wrong
     weights["main-0"]["policy_head.weight"] *= 100.0
-    results, _, episodes = runner(signals, slots=7, options=options).play(request, weights)
+    results, _, episodes = play(runner(signals, slots=7, options=options), request, weights)
     assert (results.reason == EndReason.FINISHED).all()
     assert episodes.num_steps > 300
     spec = request.sources[0].spec
@@ -235,7 +242,7 @@ def test_frames_last_actions_and_rewards_are_those_of_the_seat_itself(signals, m
     request, weights = make_request(
         signals, 40, snapshots=[GRU], self_play=10, settings=STACKED, options=options
     )
-    _, _, episodes = runner(signals, slots=6, options=options, step_limit=6).play(request, weights)
+    _, _, episodes = play(runner(signals, slots=6, options=options, step_limit=6), request, weights)
     assert (~episodes.terminated).sum() > 10
     width, zeros = 4, np.zeros(4, np.float32)
     one_hot = [np.eye(size, dtype=np.float32) for size in (2, 3)]
@@ -266,7 +273,7 @@ def test_snapshots_mapped_from_blobs_remember_as_opponents_do_in_a_match_of_thei
     )
     seat = np.array([[1, 2], [2, 1]] * 6, np.int32)
     matches = dataclasses.replace(request.matches, seat=seat, learning=np.zeros((12, 2), bool))
-    alone = dataclasses.replace(request, matches=matches, sources=greedy, learner=None)
+    alone = dataclasses.replace(request, matches=matches, sources=greedy, learners=())
     results, _, _ = runner(signals, slots=5).play(alone, weights)
 
     policies = [Policy(s.spec, map_tensors(Path(s.path), verify=True)) for s in greedy[1:]]
@@ -316,11 +323,11 @@ def test_the_network_of_a_live_player_may_be_imported_that_of_a_snapshot_not(
 
 def test_a_game_for_one_is_played_and_recorded(make_request):
     request, weights = make_request("recall", 50, snapshots=0, settings=GRU)
-    results, info, episodes = runner("recall", options={"length": 5}).play(request, weights)
+    results, info, episodes = play(runner("recall", options={"length": 5}), request, weights)
     assert results.score.shape == (50, 1)
     assert set(results.score[:, 0]) == {-1.0, 1.0}
     assert (results.rank == 0).all()
-    assert info.env_steps == info.trained_steps == 250
+    assert info.env_steps == episodes.num_steps == 250
     assert np.diff(episodes.offset).tolist() == [5] * 50
     np.testing.assert_array_equal(episodes.reward.reshape(50, 5)[:, :4], 0.0)
     np.testing.assert_array_equal(episodes.reward.reshape(50, 5)[:, 4], results.score[:, 0])
@@ -336,7 +343,7 @@ def test_gymnasium_itself_replays_what_was_recorded_and_where_it_was_cut(name, s
     """Of two seats, one may have come to its end before time cut the other: it is not bootstrapped."""
     env, options = f"gymnasium:{name}", {"seats": seats, "kwargs": {"max_episode_steps": time}}
     request, weights = make_request(env, 30, snapshots=0, self_play=30, options=options)
-    results, _, episodes = runner(env, slots=8, options=options).play(request, weights)
+    results, _, episodes = play(runner(env, slots=8, options=options), request, weights)
     spec = request.sources[0].spec
     assert len(episodes) == 30 * seats
     original, cut = gymnasium.make(name, max_episode_steps=time), []

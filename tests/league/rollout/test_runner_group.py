@@ -10,6 +10,8 @@ from league.rollout.env_runner import EnvRunner, RolloutSettings
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup
 from league.runtime import ResourceSettings, ray_session
 
+pytestmark = pytest.mark.alone
+
 SETTINGS = RolloutSettings(slots=32, requests_in_flight=2)
 
 
@@ -89,7 +91,7 @@ def test_a_remote_runner_plays_bit_for_bit_what_a_local_one_plays(ray, group, ma
     for i, rollout in collect(remote, 4).items():
         results, info, episodes = EnvRunner("tic_tac_toe", {}, SETTINGS).play(*requests[i])
         same_results(rollout.results, results)
-        same_episodes(ray.get(rollout.episodes), episodes)
+        same_episodes(ray.get(rollout.episodes["main-0"]), episodes["main-0"])
         assert (rollout.info.env_steps, rollout.info.trained_steps) == (info.env_steps, info.trained_steps)
 
 
@@ -112,10 +114,10 @@ def test_episodes_reach_the_driver_as_references_only(ray, group, make_request):
     remote = group()
     remote.submit(0, *make_request("tic_tac_toe", 30))
     (rollout,) = collect(remote, 1).values()
-    assert isinstance(rollout.episodes, ray.ObjectRef)
+    assert isinstance(rollout.episodes["main-0"], ray.ObjectRef)
     assert not isinstance(rollout.results, ray.ObjectRef)
-    episodes = ray.get(rollout.episodes)
-    assert episodes.num_steps == rollout.info.trained_steps > 0
+    episodes = ray.get(rollout.episodes["main-0"])
+    assert rollout.info.trained_steps == {"main-0": episodes.num_steps}
 
 
 @pytest.mark.slow

@@ -1,0 +1,85 @@
+"""A person at the terminal, as one who sits in a seat: is shown the match, says what to do."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.base import BatchedGame, is_legal
+from league.models.actor import Actor, Chosen
+
+WIDTH = 100  # of the list of legal actions
+
+Show = Callable[[str], None]
+Ask = Callable[[str], str]  # as `input`: raises EOFError when there is nobody to answer
+
+
+class Person(Actor):
+    """Sits in one seat of the match in slot 0 of `game`, sees what that seat may see, and is asked until the
+    answer is a legal action: its number or its name, or as many numbers as it has."""
+
+    def __init__(self, game: BatchedGame, seat: int, show: Show, ask: Ask) -> None:
+        self._game = game
+        self._seat = seat
+        self._spec = game.action_specs[seat]
+        self._show = show
+        self._ask = ask
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        greedy: bool = False,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        """Ask for the one action that is due. Raises EOFError when nobody answers."""
+        self._show(self._game.render(0, self._seat))
+        self._show(textwrap.fill(self._offer(mask[0]), WIDTH))
+        action = None
+        while action is None:
+            text = self._ask(f"seat {self._seat}> ").strip()
+            action = self._read(text, mask)
+            if action is None:
+                self._show(f"'{text}' is no legal action here, expected {self._expected()}")
+        return Chosen(action, np.zeros(1, dtype=np.float32), observation, action)
+
+    def _offer(self, mask: npt.NDArray[np.bool_]) -> str:
+        """What may be chosen."""
+        match self._spec.kind:
+            case "discrete":
+                names = {a: self._name(a) for a in np.flatnonzero(mask).tolist()}
+                return ", ".join(str(a) if name == str(a) else f"{a} {name}" for a, name in names.items())
+            case "multi_discrete":
+                choices = np.split(mask, np.cumsum(self._spec.sizes)[:-1])
+                return "; ".join(" ".join(map(str, np.flatnonzero(choice))) for choice in choices)
+            case _:
+                bounds = zip(self._spec.low, self._spec.high, strict=True)
+                return "; ".join(f"{low:g} to {high:g}" for low, high in bounds)
+
+    def _expected(self) -> str:
+        if self._spec.kind == "discrete":
+            return "a number or a name from the list"
+        return f"{self._spec.shape[0]} numbers from the list, with spaces between"
+
+    def _read(self, text: str, mask: npt.NDArray[np.bool_]) -> npt.NDArray | None:
+        """The action [1, *shape] that `text` says, if it is a legal one; masks [1, mask_width]."""
+        if self._spec.kind == "discrete":
+            legal = np.flatnonzero(mask[0]).tolist()
+            named = [a for a in legal if self._name(a).casefold() == text.casefold()]
+            if len(named) == 1:
+                return np.array(named, dtype=self._spec.dtype)
+        number = float if self._spec.kind == "continuous" else int
+        try:
+            numbers = np.array([number(word) for word in text.split()], dtype=self._spec.dtype)
+            action = numbers.reshape(1, *self._spec.shape)
+        except (ValueError, OverflowError):
+            return None
+        return action if is_legal(self._spec, mask, action)[0] else None
+
+    def _name(self, action: int) -> str:
+        return self._game.action_name(0, self._seat, action)
