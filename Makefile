@@ -4,12 +4,10 @@
 setup:
 	python -m pip install -e '.[dev]'
 
-# What keeps one core busy is run twice at a time; what trains has the machine for itself.
-ALONE = tests/storage tests/analysis tests/league/rules tests/league/models
-
+# Two tests at a time, a core for each; then one by one those that start several processes or fill the memory.
 test:
-	python -m pytest -n 2 --dist loadfile $(ALONE)
-	python -m pytest $(ALONE:%=--ignore=%)
+	python -m pytest -n 2 --dist worksteal -m "not alone"
+	python -m pytest -m alone
 
 # Further seeds of what has to learn.
 test-long:
@@ -28,6 +26,9 @@ bench:
 	python -m tests.bench.stacked
 	python -m tests.bench.ratings
 	python -m tests.bench.matchmaking
+	python -m tests.bench.policy_groups
+	python -m tests.bench.adapters
+	python -m tests.bench.rollout_memory
 
 bench-storage:
 	python -m tests.bench.storage_ledger

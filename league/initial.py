@@ -5,7 +5,7 @@ Everything is checked before a run begins: spaces and network field by field, te
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -73,12 +73,12 @@ def check_players(entries: Sequence[InitFrom], players: Sequence[str]) -> None:
         seen.add(entry.player)
 
 
-def load_initial(entries: Sequence[InitFrom], spec: PolicySpec) -> dict[str, Initial]:
-    """The first weights of each player named in `entries`, checked against `spec`.
+def load_initial(entries: Sequence[InitFrom], specs: Mapping[str, PolicySpec]) -> dict[str, Initial]:
+    """The first weights of each player named in `entries`, checked against its spec.
 
     Raises Mistake for a source that is not there, WeightsMismatch for one that does not fit.
     """
-    return {entry.player: _load(entry, spec) for entry in entries}
+    return {entry.player: _load(entry, specs[entry.player]) for entry in entries}
 
 
 def _load(entry: InitFrom, spec: PolicySpec) -> Initial:

@@ -2,6 +2,7 @@
 
     ask       the matchmaker draws whole matches for the player that is furthest behind its share;
               a runner plays them with the players' newest weights
+    evaluate  runners of evaluation, if there are any, play for the record only
     take      results go to the ledger, then into the standings; episodes go from the runner
               straight to the player's learner
     learn     learners report updates; their new weights play from the next request on
@@ -52,6 +53,16 @@ class StopSettings(BaseModel):
     env_steps: int | None = Field(
         default=None, gt=0, description="Decisions taken in the environment, by all seats"
     )
+
+
+class EvaluationSettings(BaseModel):
+    """Runners that play for the record, beside those that bring experience; nobody learns from them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    runners: int = Field(
+        default=0, ge=0, description="Ray actors that play evaluation matches all the time; 0: none"
+    )
+    matches_per_request: int = Field(default=256, ge=1, description="Matches asked of one of them at once")
 
 
 class StorageSettings(BaseModel):
@@ -117,16 +128,17 @@ def train(
 
     check(settings, run, resume, progress)
     with (
-        _engine(settings) as (runners, learners),
+        _engine(settings) as (runners, learners, evaluators),
         open_archive(settings, run, resume, progress) as archive,
         _uploading(settings.storage, archive) as uploader,
         _interrupts() as interrupted,
     ):
-        session = Session(settings, archive, runners, learners, uploader)
+        session = Session(settings, archive, runners, learners, uploader, evaluators)
         session.begin()
         with _closing(make_view, session) as show:
             while not (session.finished() or interrupted.is_set()):
                 session.ask()
+                session.evaluate()
                 session.take()
                 session.learn()
                 session.decide()
@@ -150,13 +162,16 @@ def _closing(make_view: Callable[[], View] | None, session: Session) -> Iterator
 
 
 @contextlib.contextmanager
-def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
-    """Runners and learners: in this process, or on Ray."""
+def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, RunnerGroup | None]]:
+    """Runners and learners: in this process, or on Ray; and runners for evaluation, if there are to be."""
     players = settings.players()
     gpus, threads = settings.resources.gpus, settings.resources.threads
     shards = plan_shards(gpus, players, settings.learner.processes)
     seeds = {player: player_seed(settings.seed, i) for i, player in enumerate(players)}
-    learning = (shards, settings.policy_spec(), settings.learner, seeds)
+    specs = settings.policy_specs()
+    most = specs[players[0]]
+    others = {player: spec for player, spec in specs.items() if spec != most}
+    learning = (shards, most, settings.learner, seeds)
     own = {
         player: settings.learner_of(role)
         for role, names in settings.league.player_names().items()
@@ -165,23 +180,28 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup]]:
     }
     device = "cuda" if gpus else "cpu"
     cache = settings.storage.cache()
-    playing = (settings.env.id, settings.env.options, settings.rollout, threads, cache)
+    playing = (settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots)
     with contextlib.ExitStack() as stack:
         runners: RunnerGroup
         learners: LearnerGroup
+        evaluators: RunnerGroup | None = None
         if settings.runners == 0:
             runners = LocalRunnerGroup(*playing)
-            learners = LocalLearnerGroup(*learning, device=device, threads=threads, own=own)
+            learners = LocalLearnerGroup(*learning, device=device, threads=threads, own=own, own_specs=others)
         else:
-            num_actors = settings.runners + num_cpus(shards, settings.learner.aggregators)
+            num_runners = settings.runners + settings.evaluation.runners
+            num_actors = num_runners + num_cpus(shards, settings.learner.aggregators)
             stack.enter_context(ray_session(settings.resources, num_actors))
             learners = RayLearnerGroup(
-                *learning, device=device, threads=threads, num_runners=settings.runners, own=own
+                *learning, device=device, threads=threads, num_runners=num_runners, own=own, own_specs=others
             )
             runners = RayRunnerGroup(settings.runners, *playing)
+            if settings.evaluation.runners:
+                evaluators = RayRunnerGroup(settings.evaluation.runners, *playing)
+                stack.callback(evaluators.close)
         stack.callback(runners.close)
         stack.callback(learners.close)
-        yield runners, learners
+        yield runners, learners, evaluators
 
 
 @contextlib.contextmanager

@@ -33,6 +33,7 @@ class Member:
     parent: str | None = None  # where its present weights come from
     generation: int = 0  # resets so far: matches begun before one are dropped
     matches_asked: float = 0  # a newcomer starts level with the others, not with a debt
+    matches_evaluated: int = 0  # by runners of evaluation, this session
     env_steps: int = 0
     updates: int = 0
     frozen_at: int = 0  # env_steps
@@ -44,7 +45,7 @@ class Member:
 class Ticket:
     """What must still hold when a request comes back."""
 
-    player: str
+    matches: int
     generations: dict[str, int]  # of the live players seated in it
 
 

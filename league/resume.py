@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from league.initial import load_initial
 from league.models.resident import check_device
@@ -11,6 +12,7 @@ from league.runtime import check_resources
 from storage.archive import Archive
 from storage.errors import Mistake
 from storage.layout import require_new, require_run
+from storage.records import Role
 
 if TYPE_CHECKING:  # config knows the parts, not the other way round
     from league.config import Settings
@@ -41,7 +43,27 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
         require_new(run)
         if remote is not None:
             _require_empty(remote)
-        load_initial(settings.init_from, settings.policy_spec())
+        load_initial(settings.init_from, settings.policy_specs())
+
+
+def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], player: str, role: Role) -> None:
+    """A player keeps its network and its seats."""
+    own, of_role = before.get("members", {}).get(player, {}), before.get("roles", {}).get(role, {})
+    was = {
+        "policy": {**of_role.get("policy", {}), **own.get("policy", {})},
+        "seats": own.get("seats") or of_role.get("seats"),
+    }
+    seats = settings.league.seats_of(player, role)
+    now = {
+        "policy": settings.league.policy_of(player, role),
+        "seats": None if seats is None else list(seats),
+    }
+    for part in ("policy", "seats"):
+        if now[part] != was[part]:
+            raise ResumeRefused(
+                f"{run}: {part} of {player} is {now[part]}, the run was begun with {was[part]}; a player "
+                f"keeps its {part}: start a new run, or give the old settings"
+            )
 
 
 def _require_empty(remote: str) -> None:
@@ -73,11 +95,15 @@ def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress
                     f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "
                     f"a run keeps its {remedy}: start a new run, or give the old settings"
                 )
-        if before.get("league", {}).get("players") != now["league"]["players"]:
+        league = before.get("league", {})
+        if league.get("players") != now["league"]["players"]:
             raise ResumeRefused(
                 f"{run}: league.players is {now['league']['players']}, the run was begun with "
-                f"{before.get('league', {}).get('players')}; a run keeps its players"
+                f"{league.get('players')}; a run keeps its players"
             )
+        for role, players in settings.league.player_names().items():
+            for player in players:
+                _check_player(run, settings, league, player, role)
         archive.begin_session(row, settings.to_yaml())
     except BaseException:
         archive.close()

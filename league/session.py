@@ -16,25 +16,22 @@ from league.initial import load_initial
 from league.learning.learner import LearnerState
 from league.learning.learner_group import LearnerGroup, LearnerStopped
 from league.members import Member, Ticket, UpdateLog, player_seed
-from league.models.spec import PolicySpec
-from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, Source
+from league.rollout.env_runner import PlayRequest
 from league.rollout.runner_group import RunnerGroup
-from league.rollout.snapshots import SnapshotSource
 from league.rules.builder import Clock, LeagueBuilder, find_builder
-from league.rules.matchmaker import Matchmaker
+from league.sources import Sources
 from league.state import State
 from storage.archive import Archive
 from storage.blobs import map_tensors
 from storage.errors import Failure, Mistake
 from storage.records import (
-    IMPORTED,
     MAIN,
     Add,
     Bot,
-    Competitor,
     Decision,
     Freeze,
     LivePlayer,
+    MatchBatch,
     Remove,
     Reset,
     Retire,
@@ -59,30 +56,25 @@ class Session:
         runners: RunnerGroup,
         learners: LearnerGroup,
         uploader: Uploader | None = None,
+        evaluators: RunnerGroup | None = None,
     ) -> None:
+        """`evaluators`: runners that play for the record only."""
         self.settings = settings
         self.archive = archive
         self.uploader = uploader
         self.runners = runners
+        self.evaluators = evaluators
         self.learners = learners
-        self.spec: PolicySpec = settings.policy_spec()
-        self.num_seats = settings.make_game().num_seats
         self.roles = settings.league.resolve()
-        teams = settings.matchmaking.team_of_seat(self.num_seats)
+        teams = settings.matchmaking.team_of_seat(settings.make_game().num_seats)
         self.state = State(self.roles, settings.ratings, settings.league.decay, teams)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
-        self.matchmaker = Matchmaker(
-            self.roles,
-            settings.matchmaking,
-            num_seats=self.num_seats,
-            env=settings.env.id,
-            seed=settings.seed,
-        )
+        self.sources = Sources(settings, archive)
+        self.matchmaker = settings.make_matchmaker(self.sources.seats_of)
         self.builder: LeagueBuilder = find_builder(settings.league.builder)(self.roles)
         self.log = UpdateLog()
         self.caches = CacheLog()
-        self._specs: dict[str, PolicySpec] = {}  # of imported snapshots
         self._tickets: dict[int, Ticket] = {}
         self._next_match_id = archive.last_match_id() + 1
         self._next_request = self._next_match_id
@@ -119,7 +111,8 @@ class Session:
         """Make the first snapshot of each; `init_from` gives its weights, else its learner drew them."""
         wanted = {member.player.player for member in newcomers}
         entries = [entry for entry in self.settings.init_from if entry.player in wanted]
-        given = load_initial(entries, self.spec)
+        specs = {name: self.sources.spec_of(self.members[name].player) for name in wanted}
+        given = load_initial(entries, specs)
         for name in sorted(wanted, key=self.roster.index):
             reason = "initial weights"
             if name in given:
@@ -129,7 +122,12 @@ class Session:
 
     def _add_learner(self, player: LivePlayer) -> None:
         seed = player_seed(self.settings.seed, self.roster.index(player.player))
-        self.learners.add(player.player, seed, settings=self.settings.learner_of(player.role))
+        self.learners.add(
+            player.player,
+            seed,
+            settings=self.settings.learner_of(player.role),
+            spec=self.sources.spec_of(player),
+        )
 
     def _restore(self, member: Member) -> None:
         """Give the learner the state it was saved in; carry out a reset that a kill cut short."""
@@ -183,52 +181,54 @@ class Session:
                 return
             self._request(behind)
 
+    def evaluate(self) -> None:
+        """Keep the evaluation runners busy: for each player in turn, by its role's `evaluate`."""
+        while self.evaluators is not None and self.evaluators.room() > 0:
+            member = min(self.members.values(), key=lambda member: member.matches_evaluated)
+            matches = self.matchmaker.evaluation_matches(
+                member.player,
+                self.settings.evaluation.matches_per_request,
+                self.roster,
+                self.standings,
+                self._rng,
+                self._next_match_id,
+            )
+            if matches is None:
+                return
+            member.matches_evaluated += len(matches)
+            self._submit(matches, self.evaluators)
+
     def _request(self, member: Member) -> None:
         count = self.settings.rollout.matches_per_request
         matches = self.matchmaker.next_matches(
             member.player, count, self.roster, self.standings, self._rng, self._next_match_id
         )
-        self._next_match_id += count
-        seated = [self.roster[competitor] for competitor in matches.competitors]
-        live = [c.player for c in seated if isinstance(c, LivePlayer)]
-        weights = {name: self.learners.live(name) for name in live}
-        request = PlayRequest(
-            matches=matches,
-            sources=tuple(self._source(competitor) for competitor in seated),
-            learner=member.player.player if matches.learning.any() else None,
-            seed=int(self._rng.integers(2**63)),
-        )
-        self.runners.submit(self._next_request, request, {n: w.handle for n, w in weights.items()})
-        generations = {name: self.members[name].generation for name in live}
-        self._tickets[self._next_request] = Ticket(member.player.player, generations)
-        self._next_request += 1
+        self._submit(matches, self.runners)
         member.matches_asked += count
 
-    def _source(self, competitor: Competitor) -> Source:
-        if isinstance(competitor, LivePlayer):
-            return LiveSource(competitor.player, self.learners.live(competitor.player).version, self.spec)
-        if isinstance(competitor, Snapshot):
-            return SnapshotSource(
-                competitor.snapshot_id,
-                competitor.blob_hash,
-                str(self.archive.blob_path(competitor)),
-                self._spec_of(competitor),
-                remote=self.settings.storage.remote,
-            )
-        return BotSource(competitor.name)
-
-    def _spec_of(self, snapshot: Snapshot) -> PolicySpec:
-        """This league's own snapshots have the league's network; imported ones bring theirs."""
-        if snapshot.role != IMPORTED:
-            return self.spec
-        if snapshot.snapshot_id not in self._specs:
-            manifest = self.archive.manifest(snapshot.snapshot_id)
-            self._specs[snapshot.snapshot_id] = PolicySpec.from_json(manifest["spec"])
-        return self._specs[snapshot.snapshot_id]
+    def _submit(self, matches: MatchBatch, runners: RunnerGroup) -> None:
+        seated = [self.roster[competitor] for competitor in matches.competitors]
+        live = {c.player: self.learners.live(c.player) for c in seated if isinstance(c, LivePlayer)}
+        learning = {matches.competitors[i] for i in np.unique(matches.seat[matches.learning]).tolist()}
+        versions = [live[c.player].version if isinstance(c, LivePlayer) else 0 for c in seated]
+        request = PlayRequest(
+            matches=matches,
+            sources=tuple(self.sources.of(*each) for each in zip(seated, versions, strict=True)),
+            learners=tuple(name for name in live if name in learning),
+            seed=int(self._rng.integers(2**63)),
+        )
+        runners.submit(self._next_request, request, {n: w.handle for n, w in live.items()})
+        generations = {name: self.members[name].generation for name in live}
+        self._tickets[self._next_request] = Ticket(len(matches), generations)
+        self._next_match_id += len(matches)
+        self._next_request += 1
 
     def take(self) -> None:
-        """Record what was played; pass the experience on to its learner."""
-        for rollout in self.runners.ready(WAIT_SECONDS):
+        """Record what was played; pass the experience on to its learners."""
+        rollouts = self.runners.ready(WAIT_SECONDS)
+        if self.evaluators is not None:
+            rollouts += self.evaluators.ready(0.0)
+        for rollout in rollouts:
             ticket = self._tickets.pop(rollout.request_id)
             if any(
                 name not in self.members or self.members[name].generation != generation
@@ -239,12 +239,12 @@ class Session:
             changes = self.state.apply(rollout.results)
             self.archive.append_results(rollout.results, changes)
             self.caches.add(rollout.info.process, rollout.info.tiers)
-            if rollout.info.trained_steps:
-                steps = rollout.info.trained_steps
-                self.learners.submit(ticket.player, rollout.episodes, self.progress(), steps)
-        for request_id in self.runners.lost():
-            del self._tickets[request_id]
-            self.totals.dropped_matches += self.settings.rollout.matches_per_request
+            for player, steps in rollout.info.trained_steps.items():
+                if steps:
+                    self.learners.submit(player, rollout.episodes[player], self.progress(), steps)
+        lost = self.runners.lost() + ([] if self.evaluators is None else self.evaluators.lost())
+        for request_id in lost:
+            self.totals.dropped_matches += self._tickets.pop(request_id).matches
 
     def learn(self) -> None:
         """Take the learners' reports; wait for them only when nothing is being played."""
@@ -347,6 +347,7 @@ class Session:
         state = self._save_learner(member)
         if member.initial and state.env_steps == member.frozen_at:
             return  # nothing was learned since the last snapshot
+        spec = self.sources.spec_of(member.player)
         snapshot = self.archive.add_snapshot(
             player=freeze.player,
             role=member.player.role,
@@ -354,8 +355,8 @@ class Session:
             updates=state.updates,
             parent_id=member.parent,
             tensors=state.weights,
-            spec=self.spec.to_json(),
-            architecture=self.spec.architecture,
+            spec=spec.to_json(),
+            architecture=spec.architecture,
             reason=freeze.reason,
             decisions=decisions,
         )

@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from league.envs import registry
-from league.models.policy import Actor, Policy
-from league.models.scripted import bots_for, make_bot
+from league.envs.base import BatchedGame
+from league.models.actor import Actor
+from league.models.bots.seated import seated_bot
+from league.models.bots.settings import BotSettings
+from league.models.policy import Policy
+from league.models.scripted import Bots, bots_for
 from league.models.spec import PolicySpec
 from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
 from league.rollout.snapshots import SnapshotSource, load_tensors
@@ -67,6 +72,8 @@ def compare(run: Path, a: str, b: str, *, pairs: int, seed: int = 0) -> Comparis
     if game.num_seats != 2:
         raise Mistake(f"compare: '{env['id']}' has {game.num_seats} seats, expected 2")
     sources = tuple(resolve(reader, name, env["id"]) for name in (a, b))
+    for name, source in zip((a, b), sources, strict=True):
+        _expect_fit(name, source, game)
     names = tuple(_label(source) for source in sources)
     games = np.arange(2 * pairs)
     rng = np.random.default_rng(seed)
@@ -82,14 +89,19 @@ def compare(run: Path, a: str, b: str, *, pairs: int, seed: int = 0) -> Comparis
         learning=np.zeros((len(games), 2), dtype=np.bool_),
     )
     settings = RolloutSettings(slots=min(len(games), 1024), step_limit=config["rollout"]["step_limit"])
-    runner = EnvRunner(env["id"], env["options"], settings, cache=CacheSettings(verify="always"))
-    request = PlayRequest(batch, sources, learner=None, seed=int(rng.integers(2**63)))
+    cache = CacheSettings(verify="always")
+    runner = EnvRunner(env["id"], env["options"], settings, cache=cache, bots=bot_settings(config))
+    request = PlayRequest(batch, sources, learners=(), seed=int(rng.integers(2**63)))
     results, _, _ = runner.play(request, {})
     return Comparison(names[0], names[1], results)
 
 
 def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | BotSource:
     """A snapshot by id or unique prefix, a player (its newest snapshot) or a bot; `:greedy` behind it."""
+    config = reader.config()
+    bots = [*bots_for(env_id), *config.get("bots", {}), *_bots_played(config)]
+    if text in bots:
+        return BotSource(text)
     name, _, mode = text.partition(":")
     mode = mode or "sample"
     if mode not in MODES:
@@ -101,12 +113,12 @@ def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | B
         return _source(reader, by_id[name], mode)
     if name in newest:
         return _source(reader, newest[name], mode)
-    if name in bots_for(env_id):
+    if name in bots:
         return BotSource(name)
     try:
         return _source(reader, reader.resolve(name), mode)
     except UnknownSnapshot:
-        known = [*newest, *by_id, *bots_for(env_id)]
+        known = [*newest, *by_id, *bots]
         fitting = [known_id for known_id in by_id if known_id.startswith(name)]
         near = fitting[:5] or difflib.get_close_matches(name, known, n=3, cutoff=0.3)
         problem = "fits several snapshots" if fitting else "is no snapshot, player or bot of this run"
@@ -123,11 +135,36 @@ def load_actor(run: Path, name: str) -> Actor:
     if ":" in name:
         raise UnknownCompetitor(f"'{name}': found a mode, expected a name alone; call act(..., greedy=True)")
     reader = open_reader(run)
-    env: Mapping[str, Any] = reader.config()["env"]
+    config = reader.config()
+    env: Mapping[str, Any] = config["env"]
     source = resolve(reader, name, env["id"])
     if isinstance(source, BotSource):
-        return make_bot(source.name, env["id"], registry.make(env["id"], 1, **env["options"]).action_specs[0])
+        game = registry.make(env["id"], 1, **env["options"])
+        return seated_bot(source.name, env["id"], game, bot_settings(config)).actor
     return Policy(source.spec, load_tensors(source), source.snapshot_id)
+
+
+def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:
+    """The table `bots` of a run's config."""
+    return TypeAdapter(Bots).validate_python(config.get("bots", {}))
+
+
+def _bots_played(config: Mapping[str, Any]) -> list[str]:
+    """The bots that the run's roles play, such as "module:Class"."""
+    roles = config.get("league", {}).get("roles", {}).values()
+    return [bot for role in roles for bot in role.get("opponents", {}).get("bots", {})]
+
+
+def _expect_fit(name: str, source: SnapshotSource | BotSource, game: BatchedGame) -> None:
+    """Raise Mistake for a snapshot that cannot take every seat, as seats are swapped."""
+    if isinstance(source, BotSource):
+        return
+    for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
+        if spaces != (source.spec.observation, source.spec.action):
+            raise Mistake(
+                f"compare: '{name}' cannot take seat {seat} of '{game.id}', where other things are seen or "
+                "done than it knows; compare competitors of a game whose seats are alike"
+            )
 
 
 def _source(reader: ArchiveReader, snapshot: Snapshot, mode: str) -> SnapshotSource:

@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from league.config import load
+from storage.records import MAIN
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -58,8 +59,8 @@ def test_every_config_is_mentioned_and_every_mentioned_config_exists():
 
 def test_the_settings_shown_are_settings():
     fields = {"env": {"id": "connect_four"}, "runners": 2}
-    for shown in blocks("yaml"):
-        fields |= yaml.safe_load(shown)
-    settings = load(fields)
-    assert settings.storage.remote is not None
-    assert settings.policy_spec().seen.shape == (2, 7, 6)
+    shown = [yaml.safe_load(block) for block in blocks("yaml")]
+    loaded = [load(fields | block) for block in shown]
+    assert {key for block in shown for key in block} >= {"env", "league", "bots", "policy", "storage"}
+    planes = [settings for settings in loaded if settings.policy.connectors]
+    assert [settings.policy_spec("main-0", MAIN).seen.shape for settings in planes] == [(2, 7, 6)]

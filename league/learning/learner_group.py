@@ -88,10 +88,11 @@ class LearnerGroup(Protocol):
         seed: int,
         weights: Mapping[str, Tensor] | None = None,
         settings: LearnerSettings | None = None,
+        spec: PolicySpec | None = None,
     ) -> None:
         """A new learner, in the shard of the fewest players; the others go on meanwhile.
 
-        Its weights are those of `seed`, its settings those of the group, if none are given.
+        Its weights are those of `seed`, its settings and policy those of the group, if none are given.
         """
 
     def remove(self, player: str) -> None:
@@ -128,8 +129,10 @@ class RayLearnerGroup(Enrolled):
         threads: int = 1,
         num_runners: int = 0,
         own: Mapping[str, LearnerSettings] | None = None,
+        own_specs: Mapping[str, PolicySpec] | None = None,
     ) -> None:
-        """`own`: players that learn by other settings than `settings`, which hold for all the rest."""
+        """`own`: players that learn by other settings than `settings`, which hold for all the rest;
+        `own_specs`: players whose policies are other than `spec`."""
         import ray
 
         if settings.aggregators > num_runners > 0:
@@ -144,7 +147,7 @@ class RayLearnerGroup(Enrolled):
         bundles = [shard.bundle(n) for shard, n in zip(shards, aggregators, strict=True)]
         self._group = reserve(bundles, num_runners)
         self._own = dict(own or {})
-        learning = (spec, settings, dict(seeds), device, threads, self._own)
+        learning = (spec, settings, dict(seeds), device, threads, self._own, dict(own_specs or {}))
         self._shards = [
             ShardActors(ray, shard, n, self._group, i, learning)
             for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True))
@@ -247,11 +250,12 @@ class RayLearnerGroup(Enrolled):
         seed: int,
         weights: Mapping[str, Tensor] | None = None,
         settings: LearnerSettings | None = None,
+        spec: PolicySpec | None = None,
     ) -> None:
         plan, chosen = with_player(self._plan, player)
         counters = self._get(self._retired.pop(player)) if player in self._retired else Counters()
         stored = None if weights is None else self._ray.put(dict(weights))
-        arguments = (player, seed, stored, counters, settings)
+        arguments = (player, seed, stored, counters, settings, spec)
         version, fresh = self._shards[chosen].call("add", *arguments, num_returns=2)
         self._shards[chosen].watched.append(version)
         self._plan = plan

@@ -63,10 +63,13 @@ class LocalLearnerGroup(Enrolled):
         device: str = "cpu",
         threads: int = 1,
         own: Mapping[str, LearnerSettings] | None = None,
+        own_specs: Mapping[str, PolicySpec] | None = None,
     ) -> None:
         players = tuple(player for shard in shards for player in shard.players)
         self._plan = [Shard(players, sum(shard.num_gpus for shard in shards))]
-        self._shard = ShardLearners(self._plan[0], spec, settings, seeds, device, threads, own=own)
+        self._shard = ShardLearners(
+            self._plan[0], spec, settings, seeds, device, threads, own=own, own_specs=own_specs
+        )
         self._bound = settings.max_backlog
         self._may_hold = settings.async_update
         self._waiting: deque[Waiting] = deque()
@@ -129,10 +132,11 @@ class LocalLearnerGroup(Enrolled):
         seed: int,
         weights: Mapping[str, Tensor] | None = None,
         settings: LearnerSettings | None = None,
+        spec: PolicySpec | None = None,
     ) -> None:
         plan, _ = with_player(self._plan, player)
         counters = self._retired.pop(player, Counters())
-        self._live[player] = LiveWeights(*self._shard.add(player, seed, weights, counters, settings))
+        self._live[player] = LiveWeights(*self._shard.add(player, seed, weights, counters, settings, spec))
         self._plan, self._queues[player] = plan, Queue(player, self._bound)
 
     def remove(self, player: str) -> None:

@@ -41,12 +41,14 @@ class RemoteShardLearners(ShardLearners):
         device: str,
         threads: int,
         own: Mapping[str, LearnerSettings],
+        own_specs: Mapping[str, PolicySpec],
         rank: int,
         address: str | None,
     ) -> None:
-        trust_network(spec.architecture)  # it comes from the run's own config, not from a snapshot
+        for each in (spec, *own_specs.values()):
+            trust_network(each.architecture)  # it comes from the run's own config, not from a snapshot
         peers = ALONE if address is None else DistributedPeers.join(address, rank, shard.processes, device)
-        super().__init__(shard, spec, settings, seeds, device, threads, peers, own)
+        super().__init__(shard, spec, settings, seeds, device, threads, peers, own, own_specs)
 
     def learn_these(self, players: Sequence[str], progress: Sequence[float], *episodes: Any) -> list[Any]:
         """`learn_together`, flat: Ray opens references that are arguments, not what lies in their lists."""

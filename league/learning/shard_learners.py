@@ -86,12 +86,15 @@ class ShardLearners:
         threads: int,
         peers: Peers = ALONE,
         own: Mapping[str, LearnerSettings] | None = None,
+        own_specs: Mapping[str, PolicySpec] | None = None,
     ) -> None:
-        """`own`: players that learn by other settings than `settings`, which hold for all the rest."""
+        """`own`: players that learn by other settings than `settings`, which hold for all the rest;
+        `own_specs`: players whose policies are other than `spec`."""
         prepare_process(threads)
         self._spec = spec
         self._settings = settings
         self._own = dict(own or {})
+        self._own_specs = dict(own_specs or {})
         self._peers = peers
         cards = torch.cuda.device_count() if device == "cuda" else 0
         self._devices = [f"cuda:{i}" for i in range(cards)] or [device]
@@ -154,6 +157,7 @@ class ShardLearners:
         weights: Mapping[str, Tensor] | None = None,
         counters: Counters = Counters(),  # noqa: B008  # a tuple
         settings: LearnerSettings | None = None,
+        spec: PolicySpec | None = None,
     ) -> Published:
         """A new learner, on the device that fewest others use."""
         if player in self._learners:
@@ -162,10 +166,12 @@ class ShardLearners:
         device = min(self._devices, key=used.count)
         if settings is not None:
             self._own[player] = settings
-            self._stack_no_strangers()
+        if spec is not None:
+            self._own_specs[player] = spec
+        self._stack_no_strangers()
         learner = Learner(
             player,
-            self._spec,
+            self._own_specs.get(player, self._spec),
             self._own.get(player, self._settings),
             seed,
             device,
@@ -187,14 +193,15 @@ class ShardLearners:
         learner = self._learners.pop(player)
         self._forget(player)
         self._own.pop(player, None)
+        self._own_specs.pop(player, None)
         del self._device_of[player], self._published[player]
         self._stopped.discard(player)
         return Counters(learner.updates + 1, learner.env_steps)
 
     def replace(self, player: str, seed: int, weights: Mapping[str, Tensor] | None = None) -> Published:
         """A new learner that counts on."""
-        own = self._own.get(player)
-        return self.add(player, seed, weights, self.remove(player), own)
+        own, own_spec = self._own.get(player), self._own_specs.get(player)
+        return self.add(player, seed, weights, self.remove(player), own, own_spec)
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> Published:
         """Go on from `weights` with a fresh optimizer, without the experience of before."""
@@ -230,8 +237,13 @@ class ShardLearners:
 
     def _stack_no_strangers(self) -> None:
         """One pass is for players that learn alike."""
-        if self._together is not None and any(own != self._settings for own in self._own.values()):
+        if self._together is None:
+            return
+        if any(own != self._settings for own in self._own.values()):
             log.warning("learner.stacked: players are updated one by one: their roles learn differently")
+            self._together = None
+        elif any(own != self._spec for own in self._own_specs.values()):
+            log.warning("learner.stacked: players are updated one by one: their policies differ")
             self._together = None
 
     def _forget(self, player: str) -> None:

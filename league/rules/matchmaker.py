@@ -14,11 +14,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from league.rules import uneven
 from league.rules.branches import BRANCHES, MATCH_TYPES, Branch, OpponentSettings
 from league.rules.pools import Pool, Pools, everybody, rarest_pairs
 from league.rules.roster import Indices, Roster
-from league.rules.seating import MatchmakingSettings, Pairing, match_seeds, seat
+from league.rules.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
 from league.rules.standings import Standings
+from league.rules.uneven import Places, SeatsOf
 from storage.records import MAIN, LivePlayer, MatchBatch, Purpose, Role
 
 __all__ = [
@@ -63,13 +65,16 @@ class Matchmaker:
         num_seats: int,
         env: str,
         seed: int,
+        seats_of: SeatsOf | None = None,
     ) -> None:
+        """`seats_of`: the seats that each competitor may take; none: everybody all of them."""
         self._env = env
         self._seed = seed
         self._settings = MatchmakingSettings() if settings is None else settings
         self._team_of_seat = self._settings.team_of_seat(num_seats)
         self._others = int(self._team_of_seat[-1])  # teams beside the player's own
         self._roles = {role: rules.opponents for role, rules in roles.items()}
+        self._places = None if seats_of is None else Places(self._team_of_seat, seats_of)
         if self._others == 0:
             self._refuse_opponents(num_seats)
         self._pools = {role: Pools(opponents) for role, opponents in self._roles.items()}
@@ -95,26 +100,48 @@ class Matchmaker:
         others for mains; for the rest `current_main`, or self-play when no main is left. In evaluation
         nobody learns; when there is nobody to evaluate against, the matches are for training.
         """
-        role = player.role
-        if role not in self._roles:
-            raise KeyError(f"matchmaker: no settings for role '{role}' of '{player.player}'")
-        home, rules = roster.index(player.player), self._roles[role]
-        pairing = None
+        rules = self._of(player)
         if rules.evaluation > 0.0 and rng.random() < rules.evaluation:
-            pairing = self._evaluation(home, rules, n, roster, standings, rng)
-        purpose = Purpose.TRAINING if pairing is None else Purpose.EVALUATION
+            matches = self.evaluation_matches(player, n, roster, standings, rng, first_match_id)
+            if matches is not None:
+                return matches
+        home = roster.index(player.player)
+        tables = self._training(player, home, n, roster, standings, rng)
+        return self._seat(tables, Purpose.TRAINING, roster, first_match_id)
+
+    def evaluation_matches(
+        self,
+        player: LivePlayer,
+        n: int,
+        roster: Roster,
+        standings: Standings,
+        rng: np.random.Generator,
+        first_match_id: int,
+    ) -> MatchBatch | None:
+        """`n` matches for the record, by the role's `evaluate`; None when there is nobody to play them."""
+        home, rules = roster.index(player.player), self._of(player)
+        tables = self._evaluation(home, rules, n, roster, standings, rng)
+        return None if tables is None else self._seat(tables, Purpose.EVALUATION, roster, first_match_id)
+
+    def _of(self, player: LivePlayer) -> OpponentSettings:
+        if player.role not in self._roles:
+            raise KeyError(f"matchmaker: no settings for role '{player.role}' of '{player.player}'")
+        return self._roles[player.role]
+
+    def _seat(self, tables: Tables, purpose: Purpose, roster: Roster, first_match_id: int) -> MatchBatch:
         return seat(
-            self._training(player, home, n, roster, standings, rng) if pairing is None else pairing,
+            tables,
             self._team_of_seat,
-            balanced=self._settings.seats == "balanced",
             env=self._env,
             purpose=purpose,
             match_types=MATCH_TYPES,
             roster=roster,
-            rng=rng,
             run_seed=self._seed,
             first_match_id=first_match_id,
         )
+
+    def _arrange(self, pairing: Pairing, rng: np.random.Generator) -> Tables:
+        return arrange(pairing, balanced=self._settings.seats == "balanced", rng=rng)
 
     def _training(
         self,
@@ -124,17 +151,21 @@ class Matchmaker:
         roster: Roster,
         standings: Standings,
         rng: np.random.Generator,
-    ) -> Pairing:
+    ) -> Tables:
         role, rules, pools = player.role, self._roles[player.role], self._pools[player.role]
         match_type = rng.choice(len(BRANCHES), size=n, p=self._shares[role]).astype(np.int16)
-        opponent = np.full((n, self._others), home, dtype=np.int64)
         found = {b: pools.find(b, player, roster, standings) for b in self._drawn(role)}
         if rules.placement > 0.0 and (newcomers := pools.newcomers(roster, standings)):
             found["placement"] = newcomers
             match_type[rng.random(n) < rules.placement] = _TYPE["placement"]
         for branch, pool in found.items():
-            if not pool:
+            if not pool or not self._anybody_fits(pool, home, roster):
                 match_type[match_type == _TYPE[branch]] = _fallback(branch, home, role, roster)
+        if self._places is not None:
+            others = roster.mains()[roster.mains() != home]
+            found["current_main"] = Pool(others, np.full(len(others), 1.0 / max(len(others), 1)))
+            return self._placed(home, match_type, found, roster, rng, learning=True)
+        opponent = np.full((n, self._others), home, dtype=np.int64)
         deals = self._seat_mains(match_type, opponent, home, role, roster, standings, rng)
         self._seat_current(match_type, opponent, home, role, found, roster, standings, rng)
         pooled = (
@@ -143,7 +174,39 @@ class Matchmaker:
         )
         self._deal([deal for deal in (*pooled, *deals) if len(deal.matches)], opponent, rng)
         alone = match_type == _TYPE["self_play"]
-        return Pairing(home, opponent, match_type, home_learns=True, all_learn=alone)
+        return self._arrange(Pairing(home, opponent, match_type, home_learns=True, all_learn=alone), rng)
+
+    def _placed(
+        self,
+        home: int,
+        match_type: npt.NDArray[np.int16],
+        found: Mapping[str, Pool],
+        roster: Roster,
+        rng: np.random.Generator,
+        *,
+        learning: bool,
+    ) -> Tables:
+        """Where not everybody may take every seat."""
+        assert self._places is not None
+        return uneven.arrange(
+            home,
+            match_type,
+            {_TYPE[branch]: pool for branch, pool in found.items()},
+            _TYPE["self_play"],
+            self._places.may(roster),
+            roster,
+            self._settings.distinct_opponents,
+            rng,
+            learning=learning,
+        )
+
+    def _anybody_fits(self, pool: Pool, home: int, roster: Roster) -> bool:
+        """Whether somebody of the pool may be a team beside `home`."""
+        if self._places is None:
+            return True
+        may = self._places.may(roster)
+        others = ~may[home] if may[home].sum() == 1 else np.ones(may.shape[1], dtype=np.bool_)
+        return bool(may[pool.candidates][:, others].any())
 
     def _drawn(self, role: Role) -> list[str]:
         """The branches whose pools this role may need."""
@@ -241,7 +304,7 @@ class Matchmaker:
         roster: Roster,
         standings: Standings,
         rng: np.random.Generator,
-    ) -> Pairing | None:
+    ) -> Tables | None:
         """Matches for the record; None when there is nobody to play them."""
         if rules.evaluate == "player":
             pool = everybody(roster)
@@ -256,9 +319,12 @@ class Matchmaker:
             home, pool = int(snapshots[row]), Pool(snapshots, pairs[row] / pairs[row].sum())
         opponent = np.empty((n, self._others), dtype=np.int64)
         match_type = np.full(n, _TYPE["evaluation"], dtype=np.int16)
+        if self._places is not None:
+            return self._placed(home, match_type, {"evaluation": pool}, roster, rng, learning=False)
         if n:
             self._deal([_Deal(_TYPE["evaluation"], np.arange(n), pool)], opponent, rng)
-        return Pairing(home, opponent, match_type, home_learns=False, all_learn=np.zeros(n, dtype=np.bool_))
+        nobody = np.zeros(n, dtype=np.bool_)
+        return self._arrange(Pairing(home, opponent, match_type, home_learns=False, all_learn=nobody), rng)
 
     def _refuse_opponents(self, num_seats: int) -> None:
         """A game for one, or for one team, is played alone."""

@@ -25,13 +25,18 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
 
 from league.rules.branches import Branch, OpponentSettings
 from league.rules.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Role
+
+SeatNumbers = Annotated[
+    tuple[NonNegativeInt, ...] | None,
+    Field(min_length=1, description="Seats that may be taken, counted from 0; none: all"),
+]
 
 
 class RoleSettings(BaseModel):
@@ -57,6 +62,20 @@ class RoleSettings(BaseModel):
     learner: dict[str, Any] = Field(
         default_factory=dict, description="How its players learn, where that differs from section learner"
     )
+    policy: dict[str, Any] = Field(
+        default_factory=dict, description="Its players' policy, where that differs from section policy"
+    )
+    seats: SeatNumbers = None
+
+
+class MemberSettings(BaseModel):
+    """What holds for one player, and not for all of its role."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    policy: dict[str, Any] = Field(
+        default_factory=dict, description="Its policy, where that differs from its role's"
+    )
+    seats: SeatNumbers = None
 
 
 Roles = Mapping[Role, RoleSettings]
@@ -202,6 +221,9 @@ class LeagueSettings(BaseModel):
     roles: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="Changes to the preset's roles, or whole new roles"
     )
+    members: dict[str, MemberSettings] = Field(
+        default_factory=dict, description="Players that differ from others of their role, by name"
+    )
     decay: float = Field(
         default=0.99, gt=0, le=1, description="What a game still counts after the next of the same pair"
     )
@@ -227,6 +249,13 @@ class LeagueSettings(BaseModel):
                 "train against mains; add 'main: 1'"
             )
         self.resolve()
+        names = [name for of_role in self.player_names().values() for name in of_role]
+        for name in self.members:
+            if name not in names:
+                raise ValueError(
+                    f"members.{name}: no such player{_suggest(name, names)}, "
+                    f"expected one of {', '.join(names)}"
+                )
         return self
 
     def resolve(self) -> dict[Role, RoleSettings]:
@@ -254,6 +283,17 @@ class LeagueSettings(BaseModel):
             return RoleSettings.model_validate(_merged(base, self.roles.get(role, {})))
         except ValidationError as error:
             raise ValueError(_one_sentence(error, f"roles.{role}")) from error
+
+    def policy_of(self, player: str, role: Role) -> dict[str, Any]:
+        """Where the policy of `player` differs from the run's."""
+        own = self.members.get(player, MemberSettings())
+        return self.resolve()[role].policy | own.policy
+
+    def seats_of(self, player: str, role: Role) -> tuple[int, ...] | None:
+        """The seats that `player` and its snapshots may take; none: all."""
+        own = self.members.get(player, MemberSettings()).seats
+        rules = self.resolve().get(role)
+        return own if own is not None or rules is None else rules.seats
 
     def bots(self) -> list[str]:
         """The bots that some role plays, each once, in order."""

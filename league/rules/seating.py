@@ -52,20 +52,17 @@ class Pairing:
     all_learn: npt.NDArray[np.bool_]  # [M]: matches in which every seat does
 
 
-def seat(
-    pairing: Pairing,
-    team_of_seat: Indices,
-    *,
-    balanced: bool,
-    env: str,
-    purpose: Purpose,
-    match_types: tuple[str, ...],
-    roster: Roster,
-    rng: np.random.Generator,
-    run_seed: int,
-    first_match_id: int,
-) -> MatchBatch:
-    """Give the home player and its opponents a team each, and every team its seats.
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Who is which team in M matches."""
+
+    by_team: Indices  # [M, T], indices of competitors
+    learning: npt.NDArray[np.bool_]  # [M, T]
+    match_type: npt.NDArray[np.int16]  # [M], indices into the match types
+
+
+def arrange(pairing: Pairing, *, balanced: bool, rng: np.random.Generator) -> Tables:
+    """Give the home player and its opponents a team each.
 
     Balanced: home takes the teams in turn, against each opponent; otherwise its team is drawn.
     """
@@ -82,7 +79,23 @@ def seat(
     elsewhere = np.arange(others + 1) != home_team[:, None]
     by_team[elsewhere] = opponent.ravel()
     learning = (~elsewhere & pairing.home_learns) | pairing.all_learn[:, None]
-    present, competitor = np.unique(by_team, return_inverse=True)
+    return Tables(by_team, learning, pairing.match_type)
+
+
+def seat(
+    tables: Tables,
+    team_of_seat: Indices,
+    *,
+    env: str,
+    purpose: Purpose,
+    match_types: tuple[str, ...],
+    roster: Roster,
+    run_seed: int,
+    first_match_id: int,
+) -> MatchBatch:
+    """Give every team its seats."""
+    present, competitor = np.unique(tables.by_team, return_inverse=True)
+    n, num_teams = tables.by_team.shape
     match_id = np.arange(first_match_id, first_match_id + n, dtype=np.int64)
     return MatchBatch(
         env=env,
@@ -91,9 +104,10 @@ def seat(
         competitors=tuple(roster.id(i) for i in present.tolist()),
         match_id=match_id,
         seed=match_seeds(run_seed, match_id),
-        match_type=pairing.match_type,
-        seat=competitor.reshape(n, others + 1).astype(np.int32)[:, team_of_seat],
-        learning=learning[:, team_of_seat],
+        match_type=tables.match_type,
+        seat=competitor.reshape(n, num_teams).astype(np.int32)[:, team_of_seat],
+        learning=tables.learning[:, team_of_seat],
+        team_of_seat=None if num_teams == len(team_of_seat) else tuple(team_of_seat.tolist()),
     )
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from league.cli import main
+
 torch.set_num_threads(1)
 
 TINY = """
@@ -50,6 +52,21 @@ def league_command():
         )
 
     run.command = command
+    return run
+
+
+@pytest.fixture
+def league_here(monkeypatch, capsys):
+    """The same command in this process: for what is refused before it begins, without seconds of imports."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["league", *map(str, arguments)])
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, ended.value.code, said.out, said.err)
+
     return run
 
 

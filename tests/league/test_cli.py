@@ -98,10 +98,10 @@ def test_training_says_what_it_did_and_what_to_do_next(league_command, tiny_conf
     ],
 )
 def test_a_mistake_in_the_config_is_one_line_and_nothing_is_written(
-    league_command, tiny_config, tmp_path, overrides, words
+    league_here, tiny_config, tmp_path, overrides, words
 ):
     arguments = [part for override in overrides for part in ("--set", override)]
-    refused(league_command("train", tiny_config, "--run", tmp_path / "run", *arguments), *words)
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run", *arguments), *words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -131,26 +131,22 @@ def test_an_unknown_option_is_the_users_mistake(league_command, tiny_config):
     assert "Traceback" not in done.stderr
 
 
-def test_a_run_that_exists_is_not_touched_without_resume(league_command, tiny_config, trained):
+def test_a_run_that_exists_is_not_touched_without_resume(league_here, tiny_config, trained):
     before = listing(trained)
-    refused(league_command("train", tiny_config, "--run", trained), "--resume to go on with it", str(trained))
+    refused(league_here("train", tiny_config, "--run", trained), "--resume to go on with it", str(trained))
     assert listing(trained) == before
 
 
-def test_a_folder_with_something_else_in_it_is_not_touched(league_command, tiny_config, tmp_path):
+def test_a_folder_with_something_else_in_it_is_not_touched(league_here, tiny_config, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "diary.txt").write_text("mine")
-    refused(league_command("train", tiny_config, "--run", tmp_path / "run"), "choose another folder")
-    refused(
-        league_command("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder"
-    )
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run"), "choose another folder")
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder")
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["diary.txt"]
 
 
-def test_resuming_where_no_run_is_makes_none(league_command, tiny_config, tmp_path):
-    refused(
-        league_command("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder"
-    )
+def test_resuming_where_no_run_is_makes_none(league_here, tiny_config, tmp_path):
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -164,10 +160,10 @@ def test_resuming_where_no_run_is_makes_none(league_command, tiny_config, tmp_pa
     ],
 )
 def test_resuming_with_other_settings_is_refused_and_changes_nothing(
-    league_command, tiny_config, copied, override, word
+    league_here, tiny_config, copied, override, word
 ):
     before = listing(copied)
-    refused(league_command("train", tiny_config, "--run", copied, "--resume", "--set", override), word)
+    refused(league_here("train", tiny_config, "--run", copied, "--resume", "--set", override), word)
     assert listing(copied) == before
 
 
@@ -254,6 +250,7 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(league_command, tiny_config, tr
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
     league_command, tiny_config, training, tmp_path
 ):
@@ -290,9 +287,9 @@ def test_ratings_are_ordered_by_skill_and_name_everyone(league_command, trained)
     assert all(row["competitor"] in table for row in board)
 
 
-def test_ratings_of_no_run_are_refused(league_command, tmp_path):
-    refused(league_command("ratings", tmp_path / "none"), "none: ", "expected a run folder")
-    refused(league_command("ratings", tmp_path), "expected a run folder")
+def test_ratings_of_no_run_are_refused(league_here, tmp_path):
+    refused(league_here("ratings", tmp_path / "none"), "none: ", "expected a run folder")
+    refused(league_here("ratings", tmp_path), "expected a run folder")
 
 
 def test_comparison_has_the_keys_of_the_contract_and_adds_up(league_command, trained):
@@ -343,8 +340,8 @@ def test_a_mode_is_played_and_shown(league_command, trained):
         (("main", "random"), ["fits several snapshots"]),
     ],
 )
-def test_comparing_somebody_unknown_names_the_nearest(league_command, trained, names, words):
-    refused(league_command("compare", trained, *names), *words)
+def test_comparing_somebody_unknown_names_the_nearest(league_here, trained, names, words):
+    refused(league_here("compare", trained, *names), *words)
 
 
 def test_comparing_a_damaged_snapshot_fails(league_command, copied):
@@ -441,10 +438,10 @@ def test_a_snapshot_is_shown_by_any_unique_prefix(league_command, trained):
     assert league_command("snapshots", trained, "show", snapshot.snapshot_id[:-1]).stdout == whole.stdout
 
 
-def test_showing_no_or_an_unknown_snapshot_is_refused(league_command, trained):
-    refused(league_command("snapshots", trained, "show"), "no ID given")
-    refused(league_command("snapshots", trained, "show", "main-0@7777"), "nearest: main-0@")
-    refused(league_command("snapshots", trained, "show", "main"), "'main' fits")
+def test_showing_no_or_an_unknown_snapshot_is_refused(league_here, trained):
+    refused(league_here("snapshots", trained, "show"), "no ID given")
+    refused(league_here("snapshots", trained, "show", "main-0@7777"), "nearest: main-0@")
+    refused(league_here("snapshots", trained, "show", "main"), "'main' fits")
 
 
 def test_verifying_names_every_snapshot_that_is_damaged_or_missing(league_command, copied):
@@ -501,8 +498,8 @@ def test_a_native_game_passes_its_checks(league_command):
     assert {check["result"] for check in checks} == {"passed"}
 
 
-def test_checking_an_unknown_game_is_refused(league_command):
-    refused(league_command("envs", "check", "conect_four"), "did you mean connect_four?")
+def test_checking_an_unknown_game_is_refused(league_here):
+    refused(league_here("envs", "check", "conect_four"), "did you mean connect_four?")
 
 
 def test_games_of_the_current_folder_can_be_checked_and_trained(league_command, tiny_config, tmp_path):
@@ -517,6 +514,7 @@ def test_games_of_the_current_folder_can_be_checked_and_trained(league_command, 
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_games_of_the_current_folder_reach_the_runners(league_command, tiny_config, tmp_path):
     (tmp_path / "mygame.py").write_text(GAME)
     overrides = ["env.id=mygame:Mine", "stop.env_steps=1500", "runners=1"]
@@ -546,7 +544,7 @@ def test_help_names_every_command_and_loads_no_torch():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runners", [0, 1])
+@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.alone)])
 def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_path, runners):
     """The same sentence, wherever the learner lives."""
     wild = ["learner.lr=1e30", "learner.loss=impala", "learner.gradient_norm=1e30", f"runners={runners}"]
@@ -562,7 +560,7 @@ def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runners", [0, 1])
+@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.alone)])
 def test_a_network_of_ones_own_trains_and_is_built_from_a_snapshot_only_on_trust(
     league_command, tmp_path, runners
 ):
@@ -637,6 +635,7 @@ def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize(
     "giant", ["SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))", "SELECT range(400_000_000)"]
 )

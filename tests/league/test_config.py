@@ -9,6 +9,7 @@ import pytest
 
 from league.config import ConfigError, Settings, load
 from league.envs.tic_tac_toe import TicTacToe
+from storage.records import MAIN
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
 CONTRACT = (
@@ -98,7 +99,7 @@ def test_every_number_and_word_of_the_schema_is_described():
 def test_every_config_in_the_repository_loads_and_is_named_after_its_file(path):
     settings = load(path)
     assert settings.name == path.stem
-    assert settings.policy_spec().action.sizes == (settings.make_game().action_spaces[0].n,)
+    assert settings.policy_spec("main-0", MAIN).action.sizes == (settings.make_game().action_spaces[0].n,)
 
 
 def test_there_are_configs_to_load():
@@ -424,3 +425,16 @@ def test_settings_are_taken_as_they_are_and_can_be_overridden():
 def test_settings_do_not_change_once_loaded():
     with pytest.raises(ValueError, match="frozen"):
         load(TTT).seed = 3
+
+
+def test_a_game_of_teams_brings_its_own_unless_the_config_says_others():
+    whist = {"env": {"id": "whist"}, "league": {"preset": "self_play"}, "runners": 0}
+    assert load(whist).matchmaking.teams == (2, 2)
+    assert load({**whist, "matchmaking": {"teams": [1, 3]}}).matchmaking.teams == (1, 3)
+    assert "teams:\n  - 2\n  - 2" in load(whist).to_yaml()
+
+
+def test_a_bot_is_not_named_like_a_player():
+    named = {"main-0": {"kind": "function", "function": "json:loads"}}
+    with pytest.raises(ConfigError, match="bots: 'main-0' is a player's name already"):
+        load({"env": {"id": "tic_tac_toe"}, "bots": named, "runners": 0})

@@ -12,6 +12,7 @@ from storage.archive import open_reader
 from storage.blobs import map_tensors
 from storage.errors import CorruptBlob, Mistake, WeightsMismatch
 from storage.exports import export_snapshot
+from storage.records import MAIN
 
 BASE = {
     "name": "second",
@@ -117,8 +118,8 @@ def test_damaged_weights_are_never_begun_from(exported, tmp_path):
 
 
 def test_the_tensors_given_are_the_stored_ones(trained, exported):
-    spec = load(config()).policy_spec()
+    spec = load(config()).policy_spec("main-0", MAIN)
     entries = (InitFrom(player="main-0", folder=str(exported)),)
-    (initial,) = load_initial(entries, spec).values()
+    (initial,) = load_initial(entries, {"main-0": spec}).values()
     stored = map_tensors(open_reader(trained).blob_path(newest(trained)), verify=True)
     assert all(torch.equal(initial.tensors[name], stored[name]) for name in stored)

@@ -66,6 +66,7 @@ def test_a_plan_that_no_node_can_hold_is_refused_with_what_is_missing(bundles, n
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_what_is_refused_leaves_nothing_behind():
     from ray.util.placement_group import placement_group_table
 
@@ -78,6 +79,7 @@ def test_what_is_refused_leaves_nothing_behind():
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
     import ray
     from ray.util.placement_group import placement_group_table
@@ -93,6 +95,7 @@ def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_session_has_room_for_every_actor_whatever_the_cores():
     with ray_session(ResourceSettings(), num_actors=100):
         import ray

@@ -288,6 +288,7 @@ def ledger_bytes(run: Path) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_a_run_killed_five_times_at_random_loses_nothing_and_repeats_nothing(tmp_path, tiny):
     rng = random.Random(7)
     run, config = tmp_path / "run", tmp_path / "tiny.yaml"

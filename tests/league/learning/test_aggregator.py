@@ -73,6 +73,7 @@ def ray():
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 def test_aggregated_experience_teaches_the_same_to_the_bit(ray, make_episodes):
     players = ["main-0", "main-1"]
     seeds = {"main-0": 1, "main-1": 2}

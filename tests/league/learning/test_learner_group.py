@@ -22,6 +22,8 @@ from league.models.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 
+pytestmark = pytest.mark.alone
+
 SPEC = PolicySpec(
     PolicySettings(hidden=(16,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,))
 )

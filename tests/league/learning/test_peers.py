@@ -74,6 +74,7 @@ def learned(peers):
 
 
 @pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("size", [2, 3])
 def test_several_processes_come_to_the_weights_of_one(tmp_path, size):
     address = free_address()

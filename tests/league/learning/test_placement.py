@@ -15,7 +15,7 @@ from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 PLAYERS = [f"main-{i}" for i in range(5)]

@@ -1,0 +1,103 @@
+"""Mistakes in settings, as pydantic finds them, in the words of whoever wrote the config."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+
+def explain(error: ValidationError, settings: type[BaseModel]) -> str:
+    """All mistakes against `settings`, on one line: where, found, expected."""
+    problems = []
+    for item, place in _of_the_member_meant(error, settings):
+        path, keys = place.path, place.keys
+        if item["type"] == "extra_forbidden":
+            near = difflib.get_close_matches(str(item["loc"][-1]), keys, n=1)
+            remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
+            problems.append(f"unknown key '{path}'; {remedy}")
+        elif item["type"] == "value_error":
+            message = str(item["ctx"]["error"])
+            inside = re.split(r"[.:]", message, maxsplit=1)[0] in keys
+            problems.append(f"{path}.{message}" if inside else f"{path}: {message}" if path else message)
+        elif item["type"] == "missing":
+            problems.append(f"{path}: missing, expected a value")
+        elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
+            problems.append(f"{path}: found {item['input']!r}, expected a group of settings")
+        else:
+            message = item["msg"]
+            problems.append(f"{path}: found {item['input']!r}; {message[0].lower()}{message[1:]}")
+    return "; ".join(" ".join(problem.split()) for problem in problems)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in the settings a mistake is."""
+
+    path: str
+    keys: list[str]  # that the innermost group on the way takes
+    choice: str | None = None  # path of the setting on the way that is a value or a group
+    as_group: bool = False  # whether the mistake is one only if a group was meant
+
+
+def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> list[tuple[Any, _Place]]:
+    """All mistakes; of a setting that is a value or a group, only those against what was given."""
+    found = [(item, _place(item["loc"], settings)) for item in error.errors()]
+    group_given = {
+        place.choice: isinstance(item["input"], Mapping) for item, place in found if not place.as_group
+    }
+    return [
+        (item, place)
+        for item, place in found
+        if place.choice is None or place.as_group == group_given.get(place.choice, True)
+    ]
+
+
+def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
+    """Follow a location of pydantic's, in which the members of a union have names too, into the settings."""
+    model: Any = settings
+    path: list[str] = []
+    choice, as_group = None, False
+    members: list[Any] = []
+    kinds: dict[str, Any] = {}  # members that `kind` tells apart; which it was follows the key, if any
+    keyed = False
+    for part in location:
+        if kinds and not keyed:
+            model, kinds = kinds.get(str(part)), {}
+            continue
+        if members:
+            chosen = [member for member in members if member.__name__ == part]
+            choice, as_group, members = ".".join(path), bool(chosen), []
+            model = chosen[0] if chosen else None
+            continue
+        path.append(str(part))
+        if keyed:
+            keyed = False
+            continue
+        fields = getattr(model, "model_fields", {})
+        if part not in fields:  # a key of a mapping, whose values have this model; or unknown
+            continue
+        annotation: Any = fields[part].annotation
+        inner = [arg for arg in get_args(annotation) if arg is not type(None)]
+        groups = [arg for arg in inner if hasattr(arg, "model_fields")]
+        kinds = _by_kind(annotation)
+        keyed = bool(kinds) and get_origin(annotation) in (dict, tuple)
+        if groups and len(inner) > 1 and get_origin(annotation) in (Union, UnionType):
+            members = groups
+        else:
+            model = annotation if hasattr(annotation, "model_fields") else (groups or [None])[0]
+    keys = sorted(getattr(model, "model_fields", {}))
+    return _Place(".".join(path), keys, choice, as_group)
+
+
+def _by_kind(annotation: Any) -> dict[str, Any]:
+    """Members of a union that `kind` tells apart, wherever it is in `annotation`; none if there is none."""
+    members = get_args(annotation)
+    if not members or not all("kind" in getattr(member, "model_fields", {}) for member in members):
+        return {kind: member for inner in members for kind, member in _by_kind(inner).items()}
+    return {kind: m for m in members for kind in get_args(m.model_fields["kind"].annotation)}
