@@ -18,6 +18,7 @@ from gymnasium.spaces import Box, Dict
 
 from league.envs import chance, registry
 from league.envs.base import BatchedGame, Decisions, Transition, is_legal
+from league.envs.slots import SlotGame
 from league.envs.spaces import ActionSpec
 from storage.records import EndReason
 
@@ -130,8 +131,10 @@ def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None 
     while game.active.any():
         blocks = game.due()
         active, pending = game.active.copy(), game.pending.copy()
-        idle = not blocks and not game.pending.any()
-        _expect(not idle, f"{active.sum()} matches are active, but no decision is due")
+        if not blocks and not game.pending.any():
+            broke = isinstance(game, SlotGame) and EndReason.CRASH in game.step([]).reason
+            _expect(not broke, "matches crash at their start (see the log)")
+            raise _Broken(f"{active.sum()} matches are active, but no decision is due")
         shown = [game.observe(b.slot, b.seat) if _parts(game, b.seat) else b.observation for b in blocks]
         actions = [_choose(game, b, playing[b.slot], steps[b.slot], spoil) for b in blocks]
         for block in blocks:

@@ -343,3 +343,12 @@ def test_the_object_behind_a_match_is_handed_out():
     game = start(Bouts(2))
     assert game.native(1) is game.made[1]
     assert game.native(1).seed == 1
+
+
+def test_a_game_whose_matches_all_crash_at_their_start_is_told_so():
+    class Broken(Bouts):
+        def _begin(self, match, slot, seed):
+            raise OSError("no simulator here")
+
+    checks = {c.name: c for c in check_game(lambda n, more: Broken(n, **more), num_matches=8)}
+    assert "matches crash at their start" in checks["endings"].message
