@@ -32,7 +32,7 @@ from league.rules.rating import RatingSettings
 from league.rules.uneven import SeatsOf
 from league.runtime import ResourceSettings
 from storage.errors import Mistake
-from storage.records import Bot, Role
+from storage.records import Role
 
 __all__ = ["ConfigError", "EnvSettings", "Settings", "load"]
 
@@ -113,13 +113,7 @@ class Settings(BaseModel):
 
     def seats_of(self) -> SeatsOf | None:
         """The seats that a competitor may take; none: everybody all of them."""
-        game, league = self.make_game(), self.league
-        players = [(name, role) for role, names in league.player_names().items() for name in names]
-        if game.shared_spaces and all(league.seats_of(*player) is None for player in players):
-            return None
-        return lambda competitor: (
-            None if isinstance(competitor, Bot) else league.seats_of(competitor.player, competitor.role)
-        )
+        return self.league.seats_by_competitor()
 
     def make_matchmaker(self, seats_of: SeatsOf | None = None) -> Matchmaker:
         """`seats_of`: who may sit where, if that is not for the settings alone to say."""

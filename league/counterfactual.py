@@ -26,6 +26,7 @@ from league.rules.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.presets import PRESETS, LeagueSettings, RoleSettings
 from league.rules.rating import RatingSettings
 from league.rules.roster import Roster
+from league.rules.uneven import NobodyFits
 from league.state import State
 from league.tally import Tally, matches_of
 from storage import columns
@@ -129,7 +130,7 @@ def replay(
     teams = matchmaking.team_of_seat(registry.make(env["id"], 1, **env["options"]).num_seats)
     state = State(league.resolve(), ratings, league.decay, teams)
     other = LeagueSettings(preset=preset, freeze_every=freeze_every or league.freeze_every)
-    fold = _Fold(state, other.resolve(), matchmaking, config["seed"])
+    fold = _Fold(state, other.resolve(), matchmaking, config["seed"], league)
     batches = 0
     for fact, time in _facts(Path(run)):
         if isinstance(fact, ResultBatch):
@@ -195,8 +196,11 @@ class _Fold:
         roles: Mapping[Role, RoleSettings],
         matchmaking: MatchmakingSettings,
         seed: int,
+        league: LeagueSettings,
     ) -> None:
+        """`league`: the run's own, which says who may sit where."""
         self._state = state
+        self._league = league
         self._roles = roles
         self._matchmaking = matchmaking
         self._seed = seed
@@ -244,9 +248,12 @@ class _Fold:
         for name, count in matches_of(results.matches).items():
             player = self._roster[name]
             if isinstance(player, LivePlayer) and player in self._roster.players:
-                matches = self._matchmaker_for(results.matches).next_matches(
-                    player, count, self._roster, standings, self._rng, self._next_match_id
-                )
+                try:
+                    matches = self._matchmaker_for(results.matches).next_matches(
+                        player, count, self._roster, standings, self._rng, self._next_match_id
+                    )
+                except NobodyFits as error:
+                    raise Mistake(f"rules: this preset cannot be played here: {error}") from None
                 self._next_match_id += count
                 self._drawn.count(matches)
         clocks = {player.player: self._clocks.of(player.player) for player in self._roster.players}
@@ -265,7 +272,12 @@ class _Fold:
             seats, env = matches.num_seats, matches.env
             try:
                 self._matchmaker = Matchmaker(
-                    self._roles, self._matchmaking, num_seats=seats, env=env, seed=self._seed
+                    self._roles,
+                    self._matchmaking,
+                    num_seats=seats,
+                    env=env,
+                    seed=self._seed,
+                    seats_of=self._league.seats_by_competitor(),
                 )
             except ValueError as error:
                 raise Mistake(f"rules: this preset cannot be played here: {error}") from None

@@ -120,28 +120,38 @@ def _check_id(name: str) -> str:
 
 
 def _check_game(archive: Archive, path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise BadImport unless it plays this run's game, by its name and by what it sees and does, with a
-    network that can be built here: of this package, or this run's own."""
+    """Raise BadImport unless it plays this run's game, by its name and by what it sees and does (as some
+    player of the run), with a network that can be built here: of this package, or this run's own."""
     ours = archive.env()["id"]
     if manifest["env"]["id"] != ours:
         raise BadImport(
             f"{path}: it plays {shown(manifest['env']['id'])}, expected this run's game, '{ours}'"
         )
-    own = next((s for s in archive.snapshots() if isinstance(archive.find(s.player), LivePlayer)), None)
-    if own is None:
+    first = {s.player: s for s in reversed(archive.snapshots())}
+    own = [s for s in reversed(first.values()) if isinstance(archive.find(s.player), LivePlayer)]
+    if not own:
         raise BadImport(
             f"{archive.run}: no snapshot of its own yet, expected one to compare spaces with; train it first"
         )
-    spec = archive.manifest(own.snapshot_id)["spec"]
-    for part in ("observation", "action"):
-        found, expected = manifest["spec"].get(part), spec.get(part)
-        if json.dumps(found, sort_keys=True) != json.dumps(expected, sort_keys=True):
-            raise BadImport(
-                f"{path}: its {part} is {shown(found)}, expected {shown(expected)}; is it of another game?"
-            )
-    network, ours = manifest["spec"].get("settings"), spec.get("settings")
-    if ":" in manifest["architecture"] and network != ours:
+    specs = [archive.manifest(snapshot.snapshot_id)["spec"] for snapshot in own]
+    differing = [_differing(manifest["spec"], spec) for spec in specs]
+    if all(differing):
+        part = next(part for part in differing if part)
+        found, expected = manifest["spec"].get(part), specs[0].get(part)
+        raise BadImport(
+            f"{path}: its {part} is {shown(found)}, expected {shown(expected)}; is it of another game?"
+        )
+    network = manifest["spec"].get("settings")
+    if ":" in manifest["architecture"] and all(network != spec.get("settings") for spec in specs):
         raise BadImport(
             f"{path}: its network is {shown(manifest['architecture'])}, somebody's own, expected one that "
             "comes with this package, or this run's own with the same settings"
         )
+
+
+def _differing(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
+    """The first part of what is seen and done in which two specs differ."""
+    for part in ("observation", "action"):
+        if json.dumps(found.get(part), sort_keys=True) != json.dumps(expected.get(part), sort_keys=True):
+            return part
+    return None

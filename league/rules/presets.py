@@ -31,7 +31,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 
 from league.rules.branches import Branch, OpponentSettings
 from league.rules.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
-from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Role
+from league.rules.uneven import SeatsOf
+from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Bot, Role
 
 SeatNumbers = Annotated[
     tuple[NonNegativeInt, ...] | None,
@@ -294,6 +295,15 @@ class LeagueSettings(BaseModel):
         own = self.members.get(player, MemberSettings()).seats
         rules = self.resolve().get(role)
         return own if own is not None or rules is None else rules.seats
+
+    def seats_by_competitor(self) -> SeatsOf | None:
+        """`seats_of` of whoever a competitor belongs to; none if nobody is told where to sit."""
+        players = [(name, role) for role, names in self.player_names().items() for name in names]
+        if all(self.seats_of(*player) is None for player in players):
+            return None
+        return lambda competitor: (
+            None if isinstance(competitor, Bot) else self.seats_of(competitor.player, competitor.role)
+        )
 
     def bots(self) -> list[str]:
         """The bots that some role plays, each once, in order."""

@@ -21,6 +21,10 @@ SeatsOf = Callable[[Competitor], tuple[int, ...] | None]
 """The seats that a competitor may take; none: all."""
 
 
+class NobodyFits(ValueError):
+    """Nobody in the league may be one of a match's teams."""
+
+
 class Places:
     """Which teams each competitor may be: those of which it may take all seats."""
 
@@ -102,4 +106,4 @@ def _who(pool: Pool | None, may: npt.NDArray[np.bool_], roster: Roster, home: in
         fit = candidates[may[candidates]]
         if len(fit):
             return Pool(fit, np.full(len(fit), 1.0 / len(fit)))
-    raise ValueError("there is a team that nobody in the league may be")
+    raise NobodyFits("there are seats that nobody of its league may take")

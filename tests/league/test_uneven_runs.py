@@ -6,8 +6,14 @@ import pytest
 import analysis
 import league
 from league.config import ConfigError, load
+from league.counterfactual import replay
 from league.models.policy import Policy
 from league.resume import ResumeRefused
+from league.sources import Sources
+from storage.archive import Archive, open_reader
+from storage.errors import Mistake
+from storage.exports import export_snapshot
+from storage.imports import import_snapshot
 
 ENVS = "gymnasium:CartPole-v1+CartPole-v1+MountainCarContinuous-v0"
 
@@ -56,6 +62,11 @@ def four_cartpoles(**changes):
 @pytest.fixture(scope="module")
 def champion(tmp_path_factory):
     return league.train(config(), tmp_path_factory.mktemp("runs") / "champion")
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory):
+    return league.train(four_cartpoles(), tmp_path_factory.mktemp("runs") / "four")
 
 
 def test_champions_and_challengers_of_different_games_learn_in_one_league(champion):
@@ -124,9 +135,8 @@ def test_the_same_seed_gives_the_same_league(tmp_path):
     assert one.sql(seats).equals(other.sql(seats))
 
 
-def test_four_agents_train_each_its_own_policy_without_any_league(tmp_path):
-    run = league.train(four_cartpoles(), tmp_path / "run")
-    history = analysis.open_run(run)
+def test_four_agents_train_each_its_own_policy_without_any_league(four):
+    history = analysis.open_run(four)
     seats = history.sql("SELECT DISTINCT seat, competitor, learning FROM seats ORDER BY seat")
     assert seats["competitor"].tolist() == ["main-0", "main-1", "main-2", "main-3"]
     assert seats["learning"].all()
@@ -136,15 +146,9 @@ def test_four_agents_train_each_its_own_policy_without_any_league(tmp_path):
     assert trained["steps"].sum() > 0.8 * played  # every seat's steps are learned from, by its own player
 
 
-def test_policies_of_one_league_may_differ_in_width(tmp_path):
-    run = league.train(four_cartpoles(), tmp_path / "run")
-    widths = [
-        league.load_policy(run, f"main-{i}").tensors["torso.0.weight"].shape[0]
-        if "torso.0.weight" in league.load_policy(run, f"main-{i}").tensors
-        else max(t.shape[0] for t in league.load_policy(run, f"main-{i}").tensors.values() if t.ndim == 2)
-        for i in range(4)
-    ]
-    assert widths == [8, 8, 16, 8]
+def test_policies_of_one_league_may_differ_in_width(four):
+    widths = [league.load_policy(four, f"main-{i}").spec.settings.hidden for i in range(4)]
+    assert widths == [(8,), (8,), (16,), (8,)]
 
 
 @pytest.mark.parametrize(
@@ -191,3 +195,25 @@ def test_scores_of_seats_are_scaled(champion):
     )
     assert np.isclose(scores["high"][0], 1.2, atol=1.3)
     assert scores["low"][2] < 0  # every action of MountainCarContinuous costs
+
+
+def test_other_rules_that_leave_seats_empty_are_told_so(champion):
+    with pytest.raises(Mistake, match="there are seats that nobody of its league may take"):
+        replay(champion, "fictitious")  # which knows mains only
+
+
+def test_what_other_rules_would_have_drawn_keeps_everybody_in_their_seats(four):
+    found = replay(four, "pfsp")
+    met = {row.opponent.partition("@")[0] for row in found.opponents if row.player == "main-0" and row.preset}
+    assert met == {"main-1", "main-2", "main-3"}
+
+
+def test_a_snapshot_of_any_of_its_players_may_be_taken_in_and_sits_where_it_can_play(champion, tmp_path):
+    run = league.train(config(stop={"env_steps": 500}), tmp_path / "run")
+    reader = open_reader(champion)
+    export_snapshot(reader, reader.resolve("climber-0@0"), tmp_path / "climber")
+    with Archive.open(run) as archive:
+        taken = import_snapshot(archive, tmp_path / "climber", "stranger")
+        sources = Sources(load(config()), archive)
+        assert sources.seats_of(taken) == (2,)
+        assert sources.spec_of(taken).action.kind == "continuous"
