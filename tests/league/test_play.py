@@ -338,6 +338,8 @@ def test_ctrl_c_at_the_table_ends_with_130_and_no_traceback(league_command, trai
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # whoever runs the tests in the background has Ctrl-C ignored, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         shown = b""
