@@ -99,6 +99,7 @@ def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
         ray.init(address=settings.address, logging_level=logging.ERROR, log_to_driver=False)
     else:
         ray.init(
+            address="local",  # not somebody's who happens to have one on this machine
             num_cpus=max(available_cpus(), num_actors),
             num_gpus=settings.gpus,
             include_dashboard=False,

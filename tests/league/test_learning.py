@@ -218,7 +218,9 @@ def test_cartpole_is_balanced_within_300_000_steps(loss, seed, tmp_path):
     overrides = [f"seed={seed}", "stop.env_steps=300_000", *CARTPOLE[loss]]
     run = league.train(CONFIGS / "cartpole.yaml", tmp_path / "run", overrides=overrides)
     mean_of_20 = np.convolve(returns(run), np.full(20, 1 / 20), mode="valid")
-    assert mean_of_20.max() >= 4.5  # hundredths of a step
+    assert mean_of_20.max() >= 4.5  # hundreds of steps
+    if loss == "ppo":  # as the config has it: what was learned stays
+        assert mean_of_20[-1] >= 4.5
 
 
 @pytest.mark.slow
