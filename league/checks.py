@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # config knows the parts, not the other way round
 
 def check(settings: Settings) -> None:
     """Raises ValueError, or Mistake, for the first contradiction."""
-    game = settings.make_game()
+    game = settings.game
     _check_policies(settings, game)
     if settings.storage.remote is not None:
         from storage.remote import check_url  # needs what a run without a remote does not

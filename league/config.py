@@ -7,6 +7,7 @@ Each part owns its settings class; this file puts them together. Every mistake b
 from __future__ import annotations
 
 import copy
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -86,14 +87,16 @@ class Settings(BaseModel):
         registry.make(env.id, 1, **env.options)
         return env
 
-    def make_game(self, num_slots: int = 1) -> BatchedGame:
-        return registry.make(self.env.id, num_slots, step_limit=self.rollout.step_limit, **self.env.options)
+    @functools.cached_property
+    def game(self) -> BatchedGame:
+        """One match of the game, for whoever must know its seats and spaces. Made once: it may be dear."""
+        return registry.make(self.env.id, 1, step_limit=self.rollout.step_limit, **self.env.options)
 
     def policy_spec(self, player: str, role: Role) -> PolicySpec:
         """What `player` plays with. Raises ValueError for settings that are none, or fit no seat of it."""
         changes = self.league.policy_of(player, role)
         policy = PolicySettings.model_validate(self.policy.model_dump() | changes) if changes else self.policy
-        return PolicySpec.for_game(policy, self.make_game(), self.league.seats_of(player, role))
+        return PolicySpec.for_game(policy, self.game, self.league.seats_of(player, role))
 
     def policy_specs(self) -> dict[str, PolicySpec]:
         """What each of the players that the league begins with plays with."""
@@ -120,7 +123,7 @@ class Settings(BaseModel):
         return Matchmaker(
             self.league.resolve(),
             self.matchmaking,
-            num_seats=self.make_game().num_seats,
+            num_seats=self.game.num_seats,
             env=self.env.id,
             seed=self.seed,
             seats_of=self.seats_of() and (seats_of or self.seats_of()),
@@ -158,7 +161,7 @@ def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[
 
 def _with_teams(settings: Settings) -> Settings:
     """The game's own teams, unless the config says others."""
-    teams = settings.make_game().teams
+    teams = settings.game.teams
     if teams is None or settings.matchmaking.teams is not None:
         return settings
     matchmaking = settings.matchmaking.model_copy(update={"teams": teams})

@@ -66,7 +66,7 @@ class Session:
         self.evaluators = evaluators
         self.learners = learners
         self.roles = settings.league.resolve()
-        teams = settings.matchmaking.team_of_seat(settings.make_game().num_seats)
+        teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
         self.state = State(self.roles, settings.ratings, settings.league.decay, teams)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals

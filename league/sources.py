@@ -21,7 +21,7 @@ class Sources:
     def __init__(self, settings: Settings, archive: Archive) -> None:
         self._settings = settings
         self._archive = archive
-        self._game = settings.make_game()
+        self._game = settings.game
         self._seats_of = settings.seats_of()
         self._own: dict[str, PolicySpec] = {}  # by player
         self._imported: dict[str, PolicySpec] = {}  # by snapshot

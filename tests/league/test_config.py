@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from league.config import ConfigError, Settings, load
+from league.envs import registry
 from league.envs.tic_tac_toe import TicTacToe
 from storage.records import MAIN
 
@@ -99,7 +100,7 @@ def test_every_number_and_word_of_the_schema_is_described():
 def test_every_config_in_the_repository_loads_and_is_named_after_its_file(path):
     settings = load(path)
     assert settings.name == path.stem
-    assert settings.policy_spec("main-0", MAIN).action.sizes == (settings.make_game().action_spaces[0].n,)
+    assert settings.policy_spec("main-0", MAIN).action.sizes == (settings.game.action_spaces[0].n,)
 
 
 def test_there_are_configs_to_load():
@@ -204,14 +205,14 @@ def test_a_step_limit_among_the_games_options_is_sent_to_its_place():
         "config: env.options.step_limit: found 9, but the limit belongs to the run, not to the game; "
         "set rollout.step_limit"
     )
-    assert load(TTT, ["rollout.step_limit=9"]).make_game(2).step_limit == 9
+    assert load(TTT, ["rollout.step_limit=9"]).game.step_limit == 9
 
 
 def test_a_game_for_one_is_played_alone_or_not_at_all(games):
     alone = {"env": {"id": f"{games}:Solitaire"}}
     assert "has 1 seat, but main draws opponents by" in (message := mistake(**alone))
     assert "set league.preset to none" in message
-    assert load({**alone, "league": {"preset": "none"}}).make_game().num_seats == 1
+    assert load({**alone, "league": {"preset": "none"}}).game.num_seats == 1
 
 
 def test_more_seats_than_players_can_fill_are_refused(games):
@@ -221,7 +222,7 @@ def test_more_seats_than_players_can_fill_are_refused(games):
     assert "the game has 4 seats, more than players can fill" in message
     assert "needs 3 other mains, found 2; set main: 3" in message
     enough = {"league": {"players": {"main": 3, "main_exploiter": 1}}}
-    assert load({**crowd, **enough}).make_game().num_seats == 4
+    assert load({**crowd, **enough}).game.num_seats == 4
     alone = {"league": {"preset": "self_play"}}  # one player fills any number of seats by itself
     assert load({**crowd, **alone}).league.players == {"main": 1}
 
@@ -432,6 +433,16 @@ def test_a_game_of_teams_brings_its_own_unless_the_config_says_others():
     assert load(whist).matchmaking.teams == (2, 2)
     assert load({**whist, "matchmaking": {"teams": [1, 3]}}).matchmaking.teams == (1, 3)
     assert "teams:\n  - 2\n  - 2" in load(whist).to_yaml()
+
+
+def test_the_game_is_made_once_to_be_checked_and_once_to_be_asked(monkeypatch):
+    made, make = [], registry.make
+    monkeypatch.setattr(registry, "make", lambda *a, **options: made.append(a) or make(*a, **options))
+    settings = load(TTT)
+    settings.policy_specs()
+    settings.make_matchmaker()
+    assert len(made) == 2
+    assert settings == load(TTT)
 
 
 def test_a_bot_is_not_named_like_a_player():
