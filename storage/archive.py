@@ -22,6 +22,7 @@ import pyarrow as pa
 from storage import blobs, columns, learner_states, manifests
 from storage.blobs import Tensors
 from storage.compaction import Compaction
+from storage.competitors import competitor_tables, competitors_of, entrant_tables
 from storage.database import Database
 from storage.disk import make_folder, whole_folder, write_json, write_whole
 from storage.errors import NotARun, StorageError
@@ -45,6 +46,7 @@ from storage.records import (
     CacheRecord,
     Competitor,
     Decision,
+    Entrant,
     Freeze,
     LivePlayer,
     RatingChange,
@@ -82,12 +84,17 @@ class Archive(ArchiveReader):
         config_yaml: str,
         run_row: Mapping[str, Any],
         progress: Progress | None = None,
+        entrants: Sequence[Entrant] = (),
     ) -> Archive:
         """A new run at `run`: absent or an empty folder until now, else RunExists; Mistake where no folder
-        can be. It appears there whole, or not at all. `run_row`: name, env and seed."""
+        can be. It appears there whole, with the `entrants` of a tournament, or not at all. `run_row`: name,
+        env and seed."""
         run = Path(run)
         require_new(run)
-        first = {"runs": columns.run_table(run_row, config_yaml, 1, time.time())}
+        now = time.time()
+        first = {"runs": columns.run_table(run_row, config_yaml, 1, now)}
+        if entrants:
+            first |= entrant_tables(entrants, now)
         with whole_folder(run) as fresh:
             for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
                 make_folder(fresh / folder)
@@ -182,7 +189,7 @@ class Archive(ArchiveReader):
             "tensors": blobs.describe(tensors),
         }
         self._write_manifest(snapshot, fields)
-        tables = columns.competitor_tables(snapshot, created_at)
+        tables = competitor_tables(snapshot, created_at)
         if decisions:
             tables["decisions"] = columns.decision_table(decisions, self._next_seq, created_at, snapshot_id)
         self._append(tables, numbers=len(decisions))
@@ -194,7 +201,7 @@ class Archive(ArchiveReader):
         own. Raises StorageError when the id is taken."""
         self._require_free(snapshot.snapshot_id)
         self._write_manifest(snapshot, fields)
-        self._append(columns.competitor_tables(snapshot, snapshot.created_at), numbers=0)
+        self._append(competitor_tables(snapshot, snapshot.created_at), numbers=0)
         self._competitors[snapshot.snapshot_id] = snapshot
 
     def append_results(self, results: ResultBatch, changes: Sequence[RatingChange]) -> int:
@@ -259,7 +266,7 @@ class Archive(ArchiveReader):
     def _seat(self, competitor: LivePlayer | Bot, decisions: Sequence[Decision] = ()) -> int:
         self._require_free(competitor.competitor)
         now = time.time()
-        tables = columns.competitor_tables(competitor, now)
+        tables = competitor_tables(competitor, now)
         if decisions:
             tables["decisions"] = columns.decision_table(decisions, self._next_seq, now)
         sequence = self._append(tables, numbers=len(decisions))
@@ -302,7 +309,7 @@ class Archive(ArchiveReader):
         """Every fact that a league is a fold of, in the order of recording; a snapshot comes before the
         decisions recorded with it, so that a Reset finds its target."""
         for frame in self._ledger.frames(tables=(*SEATED, "decisions", "matches", "seats")):
-            yield from columns.competitors_of(frame.tables)
+            yield from competitors_of(frame.tables)
             if "decisions" in frame.tables:
                 yield from (decision for _, decision in columns.decisions_of(frame.tables["decisions"]))
             if "matches" in frame.tables:

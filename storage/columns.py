@@ -7,7 +7,6 @@ their dictionaries those of the batch.
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -20,15 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.errors import StorageError
+from storage.meetings import meetings, names_column, sorted_by_name
 from storage.records import (
     Add,
-    Bot,
     CacheRecord,
-    Competitor,
     Decision,
     EndReason,
     Freeze,
-    LivePlayer,
     MatchBatch,
     Outcome,
     Purpose,
@@ -39,7 +36,6 @@ from storage.records import (
     ResultBatch,
     Retire,
     Role,
-    Snapshot,
     Stop,
     UpdateRecord,
 )
@@ -48,21 +44,6 @@ OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 REASONS = [reason.name.lower() for reason in EndReason]
 METRICS = ("policy_loss", "value_loss", "entropy", "gradient_norm")  # with a column of their own
 
-_SNAPSHOT = pa.schema(
-    [
-        ("snapshot_id", pa.string()),
-        ("player", pa.string()),
-        ("role", pa.string()),
-        ("env_steps", pa.int64()),
-        ("updates", pa.int64()),
-        ("parent_id", pa.string()),
-        ("blob_hash", pa.string()),
-        ("bytes", pa.int64()),
-        ("architecture", pa.string()),
-        ("created_at", pa.float64()),
-        ("reason", pa.string()),
-    ]
-)
 _DECISION = pa.schema(
     [
         ("seq", pa.int64()),
@@ -97,43 +78,6 @@ def run_table(row: Mapping[str, Any], config_yaml: str, seq: int, started_at: fl
             "started_at": pa.array([started_at], pa.float64()),
         }
     )
-
-
-def competitor_tables(competitor: Competitor, added_at: float) -> dict[str, pa.Table]:
-    """The rows that seat someone new: of `competitors`, and of `players` or `snapshots`."""
-    kind, role, player = "bot", None, None
-    tables: dict[str, pa.Table] = {}
-    if isinstance(competitor, Snapshot):
-        kind, role, player = "snapshot", competitor.role, competitor.player
-        fields = {name: getattr(competitor, name) for name in _SNAPSHOT.names}
-        tables["snapshots"] = pa.Table.from_pylist([fields], _SNAPSHOT)
-    elif isinstance(competitor, LivePlayer):
-        kind, role, player = "player", competitor.role, competitor.player
-        tables["players"] = pa.table({"player": [player], "role": [role], "added_at": [added_at]})
-    text = pa.string()
-    tables["competitors"] = pa.table(
-        {
-            "competitor": pa.array([competitor.competitor], text),
-            "kind": pa.array([kind], text),
-            "role": pa.array([role], text),
-            "player": pa.array([player], text),
-            "added_at": pa.array([added_at], pa.float64()),
-        }
-    )
-    return tables
-
-
-def competitors_of(tables: Mapping[str, pa.Table]) -> list[Competitor]:
-    """Who a frame seats, in order: players, bots, snapshots."""
-    found: list[Competitor] = []
-    if "players" in tables:
-        found += [LivePlayer(row["player"], Role(row["role"])) for row in tables["players"].to_pylist()]
-    if "competitors" in tables:
-        rows = tables["competitors"].to_pylist()
-        found += [Bot(row["competitor"]) for row in rows if row["kind"] == "bot"]
-    if "snapshots" in tables:
-        found += [Snapshot(**row) for row in tables["snapshots"].select(_SNAPSHOT.names).to_pylist()]
-    return found
 
 
 def decision_table(
@@ -219,12 +163,12 @@ def result_tables(
             {
                 "seq": numbers,
                 "match_id": matches.match_id,
-                "purpose": _names(constant, [matches.purpose.value]),
-                "match_type": _names(matches.match_type, matches.match_types),
-                "env": _names(constant, [matches.env]),
+                "purpose": names_column(constant, [matches.purpose.value]),
+                "match_type": names_column(matches.match_type, matches.match_types),
+                "env": names_column(constant, [matches.env]),
                 "seed": matches.seed,
                 "env_steps": results.env_steps,
-                "reason": _names(results.reason, REASONS),
+                "reason": names_column(results.reason, REASONS),
                 "started_at": results.started_at,
                 "seconds": results.seconds,
                 "batch": np.full(m, batch, dtype=np.int64),
@@ -236,15 +180,18 @@ def result_tables(
             {
                 "seq": np.repeat(numbers, s),
                 "seat": np.tile(np.arange(s, dtype=np.int8), m),
-                "competitor": _names(matches.seat.ravel(), matches.competitors),
+                "competitor": names_column(matches.seat.ravel(), matches.competitors),
                 "learning": matches.learning.ravel(),
-                "outcome": _names(results.outcome.ravel(), OUTCOMES),
+                "outcome": names_column(results.outcome.ravel(), OUTCOMES),
                 "score": results.score.ravel(),
                 "rank": results.rank.ravel(),
             }
         ),
         "meetings": meetings(results, seq + m - 1),
     }
+    if results.digest is not None:
+        digest = pa.array(results.digest, pa.int64(), mask=results.digest == 0)
+        tables["matches"] = tables["matches"].append_column("digest", digest)
     if changes:
         tables["ratings"] = rating_table(changes, seq + m - 1, batch)
     if results.recordings is not None and len(results.recordings):
@@ -271,50 +218,10 @@ def _recordings_of(table: pa.Table, seq: int) -> Recordings:
 
 def _learners(matches: MatchBatch) -> pa.DictionaryArray:
     """Who learns from each match, the first by name; NULL: nobody."""
-    names, seated = _sorted_by_name(matches)
+    names, seated = sorted_by_name(matches)
     first = np.where(matches.learning, seated, len(names)).min(axis=1, initial=len(names))
     indices = pa.array(first.astype(np.int32), mask=first == len(names))
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
-
-
-def _sorted_by_name(matches: MatchBatch) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """The competitors' names in order, each once; who sat where [M, S] as indices into them."""
-    names, numbered = np.unique(np.array(matches.competitors, dtype=str), return_inverse=True)
-    return names.tolist(), numbered[matches.seat].astype(np.int64)
-
-
-def meetings(results: ResultBatch, seq: int) -> pa.Table:
-    """Rows of `meetings`: how often each ordered pair of competitors met in these M matches, the last
-    of them numbered `seq`, and how it went for `home`. Sorted by (home, away)."""
-    names, seated = _sorted_by_name(results.matches)
-    outcome, rank = results.outcome, results.rank
-    if results.matches.team_of_seat is not None:  # teams meet once, by the first seat of each
-        _, first, team = np.unique(results.matches.team_of_seat, return_index=True, return_inverse=True)
-        outcome = np.stack([outcome[:, team == t].max(axis=1) for t in range(len(first))], axis=1)
-        seated, rank = seated[:, first], rank[:, first]
-    # A win beats all else, a forfeit loses to all else; seats alike in that are compared by rank.
-    place = np.array([0, 1, 1, 2])[outcome] * 256 + rank
-    told: list[npt.NDArray[np.int64]] = []  # [pairs of one kind, 2]: home and away as one number, result
-    for home, away in itertools.permutations(range(seated.shape[1]), 2):
-        result = np.sign(place[:, home] - place[:, away]) + 1  # 0: a win of home, 1: even, 2: a loss
-        void = (result == 1) & (outcome[:, home] == Outcome.FORFEIT)  # two forfeits say nothing
-        met = (seated[:, home] != seated[:, away]) & ~void
-        told.append(np.stack([seated[:, home] * len(names) + seated[:, away], result], axis=1)[met])
-    pair, result = np.concatenate(told).T if told else np.zeros((2, 0), np.int64)
-    pairs, met_in = np.unique(pair, return_inverse=True)
-    counts = np.bincount(met_in * 3 + result, minlength=3 * len(pairs)).reshape(-1, 3)
-    return pa.table(
-        {
-            "seq": np.full(len(pairs), seq, dtype=np.int64),
-            "purpose": _names(np.zeros(len(pairs), np.int8), [results.matches.purpose.value]),
-            "home": _names((pairs // len(names)).astype(np.int32), names),
-            "away": _names((pairs % len(names)).astype(np.int32), names),
-            "games": counts.sum(axis=1).astype(np.int32),
-            "wins": counts[:, 0].astype(np.int32),
-            "draws": counts[:, 1].astype(np.int32),
-            "losses": counts[:, 2].astype(np.int32),
-        }
-    )
 
 
 def with_meetings(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
@@ -385,6 +292,7 @@ def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
         started_at=_numbers(rows["started_at"]),
         seconds=_numbers(rows["seconds"]),
         recordings=None if recordings is None else _recordings_of(recordings, rows["seq"][0].as_py()),
+        digest=_numbers(rows["digest"].fill_null(0)) if "digest" in rows.column_names else None,
     )
 
 
@@ -392,11 +300,6 @@ def numbers_to_json(values: Mapping[str, float]) -> str:
     """A JSON object; infinities and NaN, which JSON lacks, as text that float() reads."""
     plain = {k: float(v) for k, v in values.items()}
     return json.dumps({k: v if math.isfinite(v) else str(v) for k, v in plain.items()})
-
-
-def _names(indices: npt.NDArray[np.integer], names: Sequence[str]) -> pa.DictionaryArray:
-    """safe: an index without a name is refused here, not stored."""
-    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(names, pa.string()), safe=True)
 
 
 def _indices(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], tuple[str, ...]]:

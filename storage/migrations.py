@@ -24,7 +24,7 @@ Connection = duckdb.DuckDBPyConnection
 
 
 # Rows of `meetings` for the batches in `matches` and `seats` that were recorded without: what
-# columns.meetings counts.
+# meetings.meetings counts.
 DERIVE_MEETINGS = """
 WITH ended AS (
     SELECT seq, purpose, max(seq) OVER (PARTITION BY batch) AS last FROM matches WHERE num_seats IS NULL
@@ -74,6 +74,13 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "resident BIGINT, bytes BIGINT, evictions VARCHAR, recorded_at TIMESTAMP)",
     ),
     ("matches are recorded action by action", "CREATE TABLE recordings (seq BIGINT, actions FLOAT[])"),
+    (
+        "tournaments have entrants",
+        "CREATE TABLE entrants (competitor VARCHAR, kind VARCHAR, role VARCHAR, player VARCHAR, "
+        "run VARCHAR, snapshot_id VARCHAR, blob_hash VARCHAR, env_steps BIGINT, created_at TIMESTAMP, "
+        "architecture VARCHAR, temperature DOUBLE, joined_at TIMESTAMP)",
+    ),
+    ("matches that are the same are known", "ALTER TABLE matches ADD COLUMN digest BIGINT"),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

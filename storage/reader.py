@@ -9,14 +9,15 @@ from typing import Any
 
 import yaml
 
-from storage import columns, manifests
+from storage import manifests
+from storage.competitors import competitors_of
 from storage.errors import NotARun, UnknownSnapshot
 from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
 from storage.ledger import read_tables
 from storage.mirror import bring_manifest
-from storage.records import Bot, Competitor, LivePlayer, Snapshot
+from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
 
-SEATED = ("players", "competitors", "snapshots")
+SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""
 
 
@@ -29,7 +30,7 @@ def open_reader(run: str | Path) -> ArchiveReader:
 
 def read_competitors(run: Path) -> list[Competitor]:
     """Everyone that the ledger in `run` seats, each kind in the order of joining. Raises CorruptLedger."""
-    return columns.competitors_of(read_tables(run / LEDGER, SEATED))
+    return competitors_of(read_tables(run / LEDGER, SEATED))
 
 
 class ArchiveReader:
@@ -71,6 +72,10 @@ class ArchiveReader:
     def bots(self) -> list[Bot]:
         """In the order of joining."""
         return [c for c in self._competitors.values() if isinstance(c, Bot)]
+
+    def entrants(self) -> list[Entrant]:
+        """Of a tournament, in the order of joining; a league has none."""
+        return [c for c in self._competitors.values() if isinstance(c, Entrant)]
 
     def find(self, competitor: str) -> Competitor | None:
         """Who goes by that very id; None when nobody does."""

@@ -96,7 +96,24 @@ class Bot:
         return self.name
 
 
-Competitor = Snapshot | LivePlayer | Bot
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """Who takes part in a tournament, and how it plays."""
+
+    competitor: str  # its name there, mode included
+    kind: str  # snapshot, bot
+    role: Role | None  # None: a bot
+    player: str | None  # None: a bot
+    run: str | None  # where it comes from: a run folder, its address, or an exported folder; None: a bot
+    snapshot_id: str | None
+    blob_hash: str | None
+    env_steps: int | None  # of its player, when it was frozen
+    created_at: float | None  # when it was frozen, seconds since the epoch
+    architecture: str | None
+    temperature: float = 1.0  # 1: as it samples; 0: its likeliest action
+
+
+Competitor = Snapshot | LivePlayer | Bot | Entrant
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +210,9 @@ class ResultBatch:
     started_at: npt.NDArray[np.float64]  # [M], seconds since the epoch
     seconds: npt.NDArray[np.float32]  # [M]
     recordings: Recordings | None = None
+    digest: npt.NDArray[np.int64] | None = (
+        None  # [M], of what everybody saw and did; 0: some choice was drawn
+    )
 
     def __len__(self) -> int:
         return len(self.matches)

@@ -28,6 +28,19 @@ CREATE TABLE competitors (
     added_at TIMESTAMP
 );
 
+-- Who takes part in a tournament: snapshots of other runs, and bots. They are in `competitors` too.
+CREATE TABLE entrants (
+    competitor VARCHAR,   -- its name in the tournament, mode included
+    kind VARCHAR,         -- snapshot, bot
+    role VARCHAR, player VARCHAR,
+    run VARCHAR,          -- the folder it was in, or the run's address
+    snapshot_id VARCHAR, blob_hash VARCHAR,
+    env_steps BIGINT,     -- of its player, when it was frozen
+    created_at TIMESTAMP, architecture VARCHAR,
+    temperature DOUBLE,   -- 1: it plays as it samples; 0: its likeliest action
+    joined_at TIMESTAMP
+);
+
 CREATE TABLE matches (
     seq BIGINT, match_id BIGINT,
     purpose VARCHAR,     -- training, evaluation, tournament
@@ -38,7 +51,10 @@ CREATE TABLE matches (
     started_at TIMESTAMP, seconds REAL,
     batch BIGINT,        -- the ledger's frame it came with: matches of one batch were recorded together
     num_seats TINYINT,   -- NULL: recorded by a version that counted no meetings
-    player VARCHAR       -- who learned from it, the first by name; NULL: nobody, or recorded by that version
+    player VARCHAR,      -- who learned from it, the first by name; NULL: nobody, or recorded by that version
+    -- Of what everybody saw and did: matches with the same one are the same. NULL: some choice was drawn at
+    -- random, or nobody looked.
+    digest BIGINT
 );
 
 CREATE TABLE seats (

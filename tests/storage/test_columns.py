@@ -5,7 +5,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from storage import columns, migrations
+from storage import columns, meetings, migrations
 from storage.records import CacheRecord, MatchBatch, Purpose, RatingChange, ResultBatch
 
 # The view `payoff` as it was before meetings were recorded: the reference.
@@ -91,7 +91,7 @@ def test_teams_meet_once_in_a_match_however_many_seats_they_fill():
         outcome=np.array(lost, np.int8),
         rank=np.array([[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0]], np.int8),
     )
-    rows = columns.meetings(results, seq=3).select(["home", "away", "games", "wins", "draws", "losses"])
+    rows = meetings.meetings(results, seq=3).select(["home", "away", "games", "wins", "draws", "losses"])
     assert [tuple(row.values()) for row in rows.to_pylist()] == [
         ("a", "b", 3, 2, 1, 0),
         ("b", "a", 3, 0, 1, 2),
@@ -130,14 +130,14 @@ def test_the_player_of_a_match_is_the_first_by_name_who_learns_from_it(num_seats
 
 def test_a_batch_of_self_play_is_no_meeting():
     results = random_results(0, 30, 2, ("only",))
-    meetings = columns.result_tables(results, [], 1, 1)["meetings"]
-    assert len(meetings) == 0
-    assert meetings.column_names == list(migrations.newest().tables["meetings"])
+    rows = columns.result_tables(results, [], 1, 1)["meetings"]
+    assert len(rows) == 0
+    assert rows.column_names == list(migrations.newest().tables["meetings"])
 
 
 def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
-    meetings = columns.meetings(random_results(1, 20, 2, ("b", "a")), seq=77)
-    assert meetings.to_pylist()[0] | {"games": 0, "wins": 0, "draws": 0, "losses": 0} == {
+    rows = meetings.meetings(random_results(1, 20, 2, ("b", "a")), seq=77).to_pylist()
+    assert rows[0] | {"games": 0, "wins": 0, "draws": 0, "losses": 0} == {
         "seq": 77,
         "purpose": "evaluation",
         "home": "a",
@@ -147,7 +147,7 @@ def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
         "draws": 0,
         "losses": 0,
     }
-    for row in meetings.to_pylist():
+    for row in rows:
         assert row["games"] == row["wins"] + row["draws"] + row["losses"]
 
 

@@ -12,6 +12,7 @@ from storage import blobs, columns, learner_states, manifests
 from storage.archive import open_reader
 from storage.blobs import verify
 from storage.claims import Claim
+from storage.competitors import competitor_tables
 from storage.disk import write_whole
 from storage.errors import CorruptBlob, Mistake, NotARun
 from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, file_name
@@ -50,7 +51,7 @@ class Writer:
         fields = {name: getattr(snapshot, name) for name in Snapshot.__slots__}
         path = self.run / MANIFESTS / f"{file_name(snapshot.snapshot_id)}.json"
         write_whole(path, [manifests.seal(fields)])
-        self.ledger.append(columns.competitor_tables(snapshot, 1.5))
+        self.ledger.append(competitor_tables(snapshot, 1.5))
         self.snapshots.append(snapshot.snapshot_id)
 
     def shipper(self, remote, claim):
