@@ -18,6 +18,15 @@ class Chosen(NamedTuple):
     log_prob: npt.NDArray[np.float32]  # [n], of `raw`
     seen: npt.NDArray  # [n, *spec.seen.shape], the observations as the network was shown them
     raw: npt.NDArray  # [n, *action.shape], as it was drawn; `action` itself unless actions are continuous
+    certain: npt.NDArray[np.bool_] | None = None  # [n], it could have been no other; None: nobody can tell
+
+
+def is_certain(log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+    """[n]: which choices, made at `temperature` and of these log-probabilities [n], could have been no other.
+
+    Choices of real numbers have densities, of which 1 is no certainty.
+    """
+    return (log_prob == 0.0) | (temperature == 0.0)
 
 
 class Actor(ABC):
@@ -38,11 +47,15 @@ class Actor(ABC):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        """Choose an action for each row; `greedy`: the likeliest instead of a draw.
+        """Choose an action for each row, by a draw at `temperature`.
+
+        1: as the actor would have it; T: of its probabilities to the power of 1 / T, of its standard
+        deviations times T; 0: no draw, but the likeliest action (of several the first), or the mean.
+        An actor without probabilities acts the same at every temperature.
 
         Observations [n, *shape], masks [n, mask_width], memory [n, memory_size], and [n] the
         reward of each seat since its last decision (none: zero).
@@ -56,10 +69,10 @@ class Actor(ABC):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
     ) -> Chosen:
         """`decide` for these seats [n] of the matches in these slots [n] of `game`, which stays as it is."""
-        return self.decide(observation, mask, rng, greedy)
+        return self.decide(observation, mask, rng, temperature)
 
     def act(
         self,
@@ -69,9 +82,13 @@ class Actor(ABC):
         greedy: bool = False,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
+        temperature: float = 1.0,
     ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
-        """`decide`, for those who only play: the actions for the game, and their log-probabilities."""
-        chosen = self.decide(observation, mask, rng, greedy, memory, reward)
+        """`decide`, for those who only play: the actions for the game, and their log-probabilities.
+
+        `greedy`: the likeliest instead of a draw, whatever the temperature.
+        """
+        chosen = self.decide(observation, mask, rng, 0.0 if greedy else temperature, memory, reward)
         return chosen.action, chosen.log_prob
 
     def see(

@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from league.envs.spaces import ActionSpec
+from league.models.actor import is_certain
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0, and 0 / 0 would win every argmax
 LOG_STD_RANGE = (-5.0, 2.0)  # standard deviations from 0.007 to 7.4
@@ -49,9 +50,17 @@ class Distribution(ABC):
 
     @abstractmethod
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
     ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
-        """Raw actions [n, *shape] and their log-probabilities [n]. `parameters` may be overwritten."""
+        """Raw actions [n, *shape] and their log-probabilities [n]. `parameters` may be overwritten.
+
+        `temperature`: as `Actor.decide` has it. The log-probabilities are those at this temperature;
+        of likeliest actions, which are not drawn, those at 1.
+        """
+
+    @abstractmethod
+    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+        """[n]: which actions, sampled at `temperature` with `log_prob` [n], could have been no other."""
 
     @abstractmethod
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
@@ -102,7 +111,19 @@ def _noise(shape: torch.Size, rng: np.random.Generator) -> Tensor:
     return torch.from_numpy(rng.standard_exponential(shape, dtype=np.float32)).add_(SMALLEST_NOISE)
 
 
-class Categorical(Distribution):
+def _tempered(logits: Tensor, temperature: float) -> Tensor:
+    """Logits of what is drawn from at `temperature`. Overwrites `logits`; costs nothing at 1."""
+    return logits if temperature in (0.0, 1.0) else logits.div_(temperature)
+
+
+class _Choices(Distribution):
+    """Of one choice or several, which have probabilities, not densities."""
+
+    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+        return is_certain(log_prob, temperature)
+
+
+class Categorical(_Choices):
     """One of A choices."""
 
     def __init__(self, num_choices: int) -> None:
@@ -116,10 +137,11 @@ class Categorical(Distribution):
         return _kl(_log_probs(p, mask), _log_probs(q, mask))
 
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
     ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
-        probability = self.probabilities(parameters, torch.from_numpy(mask))
-        action = probability.argmax(1) if greedy else _draw(probability, _noise(probability.shape, rng))
+        probability = self.probabilities(_tempered(parameters, temperature), torch.from_numpy(mask))
+        drawn = temperature != 0.0
+        action = _draw(probability, _noise(probability.shape, rng)) if drawn else probability.argmax(1)
         return action.numpy(), probability.gather(1, action.unsqueeze(1)).squeeze(1).log().numpy()
 
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
@@ -139,7 +161,7 @@ class _Block:
         return columns[:, self.columns].unflatten(1, (-1, self.size))
 
 
-class MultiCategorical(Distribution):
+class MultiCategorical(_Choices):
     """k independent choices. An illegal combination of legal ones is for the game to judge."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
@@ -171,10 +193,10 @@ class MultiCategorical(Distribution):
         return total
 
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
     ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
-        logits = parameters.masked_fill_(~torch.from_numpy(mask), -torch.inf)
-        noise = None if greedy else _noise(logits.shape, rng)
+        logits = _tempered(parameters, temperature).masked_fill_(~torch.from_numpy(mask), -torch.inf)
+        noise = None if temperature == 0.0 else _noise(logits.shape, rng)
         action = torch.empty((len(logits), self._num_factors), dtype=torch.int64)
         log_prob = torch.zeros(len(logits))
         for block in self._blocks:
@@ -223,15 +245,20 @@ class Gaussian(Distribution):
         return 0.5 * (log_ratio.expm1() - log_ratio + distance.square()).sum(1)
 
     def sample(
-        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, greedy: bool
+        self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
     ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
         mean, log_std = self._split(parameters)
         raw = mean
-        if not greedy:
+        if temperature != 0.0:
+            if temperature != 1.0:
+                log_std = log_std + math.log(temperature)
             noise = torch.from_numpy(rng.standard_normal(mean.shape, dtype=np.float32))
             raw = torch.addcmul(mean, log_std.exp(), noise)
         # of the draw as it is recorded, rounding included, so that the learner finds the same
         return raw.numpy(), self._log_prob(mean, log_std, raw).numpy()
+
+    def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
+        return np.full(len(log_prob), temperature == 0.0)
 
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
         """[N, 2 d]: no probabilities, but the mean and log_std that are meant by `parameters`."""

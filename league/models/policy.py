@@ -65,12 +65,12 @@ class Policy(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        """Draw an action for each row (or take the likeliest), with its log-probability."""
-        return self.decide_by(self.step, observation, mask, rng, greedy, memory, reward)
+        """Draw an action for each row (at 0: take the likeliest), with its log-probability."""
+        return self.decide_by(self.step, observation, mask, rng, temperature, memory, reward)
 
     def decide_by(
         self,
@@ -78,7 +78,7 @@ class Policy(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
@@ -89,9 +89,10 @@ class Policy(Actor):
             parameters, after = step(*self._sent(seen, recurrent))
             if recurrent is not None and after is not None:
                 recurrent.copy_(after)
-            raw, log_prob = self._distribution.sample(parameters.cpu(), mask, rng, greedy)
+            raw, log_prob = self._distribution.sample(parameters.cpu(), mask, rng, temperature)
         self._connectors.acted(own, raw)
-        return Chosen(self._distribution.to_env(raw), log_prob, seen, raw)
+        certain = self._distribution.certain(log_prob, temperature)
+        return Chosen(self._distribution.to_env(raw), log_prob, seen, raw, certain)
 
     def step(self, seen: Tensor, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """What the network makes of rows [n, *seen.shape] and its memory of them [n, S], all on `device`:
@@ -115,7 +116,7 @@ class Policy(Actor):
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """What it would do, and the values [n]. Leaves `memory` as it is.
+        """What it would do at temperature 1, and the values [n]. Leaves `memory` as it is.
 
         Probabilities [n, A], those of several choices side by side; mean and log_std [n, 2 d] of
         continuous actions.

@@ -54,13 +54,13 @@ class PolicyGroup:
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
         """As `Policy.decide`, of rows that lie in the order of the policies: `counts` [k] of each."""
         step = functools.partial(self._step, counts)
-        return self.policies[0].decide_by(step, observation, mask, rng, greedy, memory, reward)
+        return self.policies[0].decide_by(step, observation, mask, rng, temperature, memory, reward)
 
     def _step(
         self, counts: npt.NDArray[np.int64], seen: Tensor, memory: Tensor | None

@@ -12,12 +12,11 @@ import functools
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,24 +28,32 @@ from league.models.bots.settings import BotSettings
 from league.models.networks import trust_network
 from league.models.policy import Policy
 from league.models.spec import PolicySpec
+from league.rollout.fingerprints import Fingerprints
+from league.rollout.openings import OpeningMoves, Openings
 from league.rollout.order_of_play import OrderOfPlay
-from league.rollout.outcomes import placed
 from league.rollout.recorder import Recorder
+from league.rollout.results import Results
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
 from league.rollout.transcript import Transcript, chosen
 from league.runtime import prepare_process
 from storage.node_cache import CacheSettings, NodeCache
 from storage.policy_map import TierInfo
-from storage.records import EndReason, MatchBatch, Recordings, ResultBatch
+from storage.records import MatchBatch, ResultBatch
+
+MOST_AT_ONCE = 2**20  # matches: beyond, the arrays of the smallest game take gigabytes
 
 
 class RolloutSettings(BaseModel):
     """How matches are played."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    slots: int = Field(default=1024, ge=1, description="Matches that one runner plays at the same time")
-    matches_per_request: int = Field(default=1024, ge=1, description="Matches asked of a runner at once")
+    slots: int = Field(
+        default=1024, ge=1, le=MOST_AT_ONCE, description="Matches that one runner plays at the same time"
+    )
+    matches_per_request: int = Field(
+        default=1024, ge=1, le=MOST_AT_ONCE, description="Matches asked of a runner at once"
+    )
     requests_in_flight: int = Field(
         default=2, ge=1, description="Requests that wait at or play on one runner"
     )
@@ -94,6 +101,12 @@ class PlayRequest:
     sources: tuple[Source, ...]
     learners: tuple[str, ...]  # the players whose learning seats leave as episodes
     seed: int  # of the actions that are sampled
+    openings: Openings | None = None  # how the matches begin; none: with what the players choose
+    fingerprint: bool = False  # whether the results say which matches were the same (`ResultBatch.digest`)
+
+    def __post_init__(self) -> None:
+        if self.openings is not None and self.learners:
+            raise ValueError(f"request: {self.learners} learn from openings, which they did not choose")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +131,13 @@ class EnvRunner:
         threads: int = 1,
         cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
         bots: Mapping[str, BotSettings] | None = None,
+        trust: Sequence[str] = (),
     ) -> None:
-        """`bots`: settings of those that need some, by name."""
+        """`bots`: settings of those that need some, by name; `trust`: networks of the user's own that
+        snapshots may be built from, as module:Class."""
         prepare_process(threads)
+        for network in trust:
+            trust_network(network)
         self._env_id = env_id
         self._game = registry.make(
             env_id, settings.slots, step_limit=settings.step_limit, **dict(env_options)
@@ -158,12 +175,13 @@ class EnvRunner:
 
     def _play(self, request: PlayRequest, actors: list[Actor]) -> tuple[ResultBatch, dict[str, Episodes]]:
         game, matches = self._game, request.matches
-        greedy = [isinstance(source, SnapshotSource) and source.greedy for source in request.sources]
         rng = np.random.default_rng(request.seed)
-        results = _Results(matches)
+        results = Results(matches)
         transcript = Transcript(game, chosen(matches.seed, self._record_share))
         learners = _find_learners(request)
-        seats = Seats(game, actors, greedy, learners)
+        opening = None if request.openings is None else OpeningMoves(game, request.openings, matches.seed)
+        fingerprints = Fingerprints(game, len(matches)) if request.fingerprint else None
+        seats = Seats(game, actors, [_temperature(source) for source in request.sources], learners)
         recorders = {
             who: Recorder(game, source.player, source.version, source.spec)
             for who, source in learners.items()
@@ -180,13 +198,19 @@ class EnvRunner:
                 match_of[slots], learns[slots] = fresh, matches.learning[fresh]
                 seats.begin(slots, matches.seat[fresh])
                 score[slots] = 0.0
-                results.started_at[fresh] = time.time()
+                if opening is not None:
+                    opening.begin(slots, fresh)
+                results.began(fresh)
                 game.reset(slots, matches.seed[fresh])
             if not game.active.any():
                 break
             actions = []
             for block in game.due():
-                action, taken = seats.decide(block, rng)
+                action, taken, certain = seats.decide(block, rng)
+                if opening is not None:
+                    opening.make(block, action, certain)
+                if fingerprints is not None:
+                    fingerprints.decided(block, action, certain, match_of)
                 actions.append(action)
                 transcript.decided(block, action, match_of)
                 for who, own in taken:
@@ -200,10 +224,13 @@ class EnvRunner:
             if len(ended):
                 for who, recorder in recorders.items():
                     recorder.ended(transition, match_of, functools.partial(seats.shown_to, who))
-                results.fill(match_of[ended], score[ended], game.env_steps[ended], transition)
+                results.ended(match_of[ended], score[ended], game.env_steps[ended], transition)
+                if fingerprints is not None:
+                    fingerprints.ended(match_of[ended], score[ended], transition.reason)
                 free = np.concatenate([free, ended])
         episodes = {learners[who].player: recorder.episodes(matches) for who, recorder in recorders.items()}
-        return results.batch(transcript.recordings()), episodes
+        digest = None if fingerprints is None else fingerprints.digests()
+        return results.batch(transcript.recordings(), digest), episodes
 
     def _actor(
         self,
@@ -224,6 +251,11 @@ class EnvRunner:
         return Policy(source.spec, tensors, source.player)
 
 
+def _temperature(source: Source) -> float:
+    """At which it decides."""
+    return source.temperature if isinstance(source, SnapshotSource) else 1.0
+
+
 def _trust_networks(request: PlayRequest) -> None:
     """What a live player plays with stands in the config of whoever runs this; a snapshot's need not."""
     for source in request.sources:
@@ -242,42 +274,3 @@ def _find_learners(request: PlayRequest) -> dict[int, LiveSource]:
         if learner not in live:
             raise ValueError(f"request: learner '{learner}' is not among its live competitors")
     return dict(live[learner] for learner in request.learners)
-
-
-class _Results:
-    """The results of a batch of matches, while they come in."""
-
-    def __init__(self, matches: MatchBatch) -> None:
-        m, s = matches.seat.shape
-        self.matches = matches
-        self.score = np.zeros((m, s), dtype=np.float32)
-        self.forfeited = np.zeros((m, s), dtype=np.bool_)
-        self.env_steps = np.zeros(m, dtype=np.int32)
-        self.reason = np.full(m, EndReason.CRASH, dtype=np.int8)
-        self.started_at = np.zeros(m, dtype=np.float64)
-        self.ended_at = np.zeros(m, dtype=np.float64)
-
-    def fill(
-        self, rows: npt.NDArray[np.int64], score: npt.NDArray, env_steps: npt.NDArray, transition: Any
-    ) -> None:
-        self.score[rows] = score
-        self.env_steps[rows] = env_steps
-        self.reason[rows] = transition.reason
-        self.forfeited[rows] = transition.forfeited
-        self.ended_at[rows] = time.time()
-
-    def batch(self, recordings: Recordings | None) -> ResultBatch:
-        teams = self.matches.team_of_seat
-        team = None if teams is None else np.array(teams)
-        outcome, rank = placed(self.score, self.forfeited, team)
-        return ResultBatch(
-            matches=self.matches,
-            outcome=outcome,
-            score=self.score,
-            rank=rank,
-            env_steps=self.env_steps,
-            reason=self.reason,
-            started_at=self.started_at,
-            seconds=(self.ended_at - self.started_at).astype(np.float32),
-            recordings=recordings,
-        )

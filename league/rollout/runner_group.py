@@ -61,8 +61,9 @@ class LocalRunnerGroup:
         threads: int = 1,
         cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
         bots: Mapping[str, BotSettings] | None = None,
+        trust: Sequence[str] = (),
     ) -> None:
-        self._runner = EnvRunner(env_id, env_options, settings, threads, cache, bots)
+        self._runner = EnvRunner(env_id, env_options, settings, threads, cache, bots, trust)
         self._queue: deque[tuple[int, PlayRequest, Mapping[str, Any]]] = deque()
 
     def room(self) -> int:
@@ -111,12 +112,13 @@ class RayRunnerGroup:
         threads: int = 1,
         cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
         bots: Mapping[str, BotSettings] | None = None,
+        trust: Sequence[str] = (),
     ) -> None:
         import ray
 
         self._ray: Any = ray
         remote: Any = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
-        playing = (env_id, dict(env_options), settings, threads, cache, bots)
+        playing = (env_id, dict(env_options), settings, threads, cache, bots, tuple(trust))
         self._actors: list[Any] = [remote.remote(*playing) for _ in range(num_runners)]
         self._limit = settings.requests_in_flight
         self._load = [0] * num_runners

@@ -28,6 +28,14 @@ class Taken(NamedTuple):
     chosen: Chosen
 
 
+class Choice(NamedTuple):
+    """What was chosen in a block of n decisions."""
+
+    action: npt.NDArray  # [n, *shape]
+    taken: list[tuple[int, Taken]]  # which of them each learner took, by its index
+    certain: npt.NDArray[np.bool_]  # [n], it could have been no other; False where nobody can tell
+
+
 class _Party(NamedTuple):
     """Actors that decide in one call: policies of one spec, or a single actor of any other kind.
 
@@ -35,7 +43,7 @@ class _Party(NamedTuple):
     """
 
     actor: Actor | PolicyGroup
-    greedy: bool
+    temperature: float
     first: int
     end: int
 
@@ -47,14 +55,14 @@ class Seats:
         self,
         game: BatchedGame,
         actors: Sequence[Actor],
-        greedy: Sequence[bool],
+        temperatures: Sequence[float],
         learners: Collection[int] = (),
     ) -> None:
-        """`greedy`: who of `actors` plays its likeliest action; `learners`: whose decisions are given out."""
+        """`temperatures`: at which each of `actors` decides; `learners`: whose decisions are given out."""
         shape = (game.num_slots, game.num_seats)
         self._game = game
         self._actors = actors
-        self._parties, members = _parties(actors, greedy)
+        self._parties, members = _parties(actors, temperatures)
         self._place = np.empty(len(actors), dtype=np.int16)  # 16 bits: sorts in linear time
         self._place[members] = np.arange(len(actors))
         self._learners = [(who, int(self._place[who])) for who in sorted(learners)]
@@ -72,12 +80,8 @@ class Seats:
         if self._wants_reward:
             self._reward[slot] = 0.0
 
-    def decide(
-        self, block: Decisions, rng: np.random.Generator
-    ) -> tuple[npt.NDArray, list[tuple[int, Taken]]]:
-        """All actions of one block [n, *shape], by one call to each party that has a decision in it; and
-        who of the learners took which of them.
-        """
+    def decide(self, block: Decisions, rng: np.random.Generator) -> Choice:
+        """All decisions of one block, by one call to each party that has one in it."""
         sitting = self._sitting[block.slot, block.seat]
         order = np.argsort(sitting, kind="stable")
         # where the rows of each place begin, and those of the last end
@@ -86,6 +90,7 @@ class Seats:
         observation, mask = block.observation[order], block.mask[order]
         spec = self._game.action_specs[int(block.seat[0])]
         action = np.empty((len(order), *spec.shape), dtype=spec.dtype)
+        certain = np.zeros(len(order), dtype=np.bool_)
         taken = []
         for party in self._parties:
             start, end = border[party.first], border[party.end]
@@ -95,12 +100,14 @@ class Seats:
             counts = np.diff(border[party.first : party.end + 1])
             chosen = self._ask(party, counts, slot[rows], seat[rows], observation[rows], mask[rows], rng)
             action[order[rows]] = chosen.action
+            if chosen.certain is not None:
+                certain[order[rows]] = chosen.certain
             for who, place in self._learners:
                 if party.first <= place < party.end and border[place] < border[place + 1]:
                     own = slice(border[place], border[place + 1])
                     its = slice(own.start - start, own.stop - start)
                     taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, its))))
-        return action, taken
+        return Choice(action, taken, certain)
 
     def _ask(
         self,
@@ -118,11 +125,11 @@ class Seats:
         if size or actor.wants_reward:
             memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
         if isinstance(actor, PolicyGroup):
-            chosen = actor.decide(counts, observation, mask, rng, party.greedy, memory, reward)
+            chosen = actor.decide(counts, observation, mask, rng, party.temperature, memory, reward)
         elif actor.wants_game:
-            chosen = actor.decide_at(self._game, slot, seat, observation, mask, rng, party.greedy)
+            chosen = actor.decide_at(self._game, slot, seat, observation, mask, rng, party.temperature)
         else:
-            chosen = actor.decide(observation, mask, rng, party.greedy, memory, reward)
+            chosen = actor.decide(observation, mask, rng, party.temperature, memory, reward)
         if memory is not None:
             self._memory[slot, seat, :size] = memory
             self._reward[slot, seat] = 0.0
@@ -140,11 +147,11 @@ class Seats:
         return actor.see(self._game.look(slot, seat), memory, self._reward[slot, seat])
 
 
-def _parties(actors: Sequence[Actor], greedy: Sequence[bool]) -> tuple[list[_Party], list[int]]:
+def _parties(actors: Sequence[Actor], temperatures: Sequence[float]) -> tuple[list[_Party], list[int]]:
     """The parties, and of each place the index of the actor that stands there."""
     kinds: dict[Hashable, list[int]] = {}
     for who, actor in enumerate(actors):
-        kind = (actor.spec, actor.device, greedy[who]) if isinstance(actor, Policy) else who
+        kind = (actor.spec, actor.device, temperatures[who]) if isinstance(actor, Policy) else who
         kinds.setdefault(kind, []).append(who)
     parties: list[_Party] = []
     places: list[int] = []
@@ -152,10 +159,12 @@ def _parties(actors: Sequence[Actor], greedy: Sequence[bool]) -> tuple[list[_Par
         first = actors[members[0]]
         policies = [actor for actor in (actors[who] for who in members) if isinstance(actor, Policy)]
         decides = PolicyGroup(policies) if policies else first
-        parties.append(_Party(decides, greedy[members[0]], len(places), len(places) + len(members)))
+        parties.append(_Party(decides, temperatures[members[0]], len(places), len(places) + len(members)))
         places += members
     return parties, places
 
 
 def _part(chosen: Chosen, rows: slice) -> Chosen:
-    return Chosen(*(column[rows] for column in chosen))
+    action, log_prob, seen, raw, certain = chosen
+    certain = None if certain is None else certain[rows]
+    return Chosen(action[rows], log_prob[rows], seen[rows], raw[rows], certain)

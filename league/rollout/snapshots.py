@@ -33,7 +33,7 @@ class SnapshotSource:
     blob_hash: str
     path: str = field(compare=False)
     spec: PolicySpec
-    greedy: bool = field(default=False, compare=False)
+    temperature: float = field(default=1.0, compare=False)  # as `Actor.decide` has it
     remote: str | None = field(default=None, compare=False)  # URL of the run's remote
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, is_certain
 from storage.errors import Mistake
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0
@@ -35,13 +35,13 @@ class ScriptedPolicy(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        """An action for each row. `greedy` changes nothing: all that a bot prefers is equally good to it."""
+        """An action for each row. `temperature` changes nothing: all it prefers is equally good to it."""
         action, log_prob = uniform(self.preferred(observation, mask), rng)
-        return Chosen(action, log_prob, observation, action)
+        return Chosen(action, log_prob, observation, action, log_prob == 0.0)
 
 
 class MixedPolicy(Actor):
@@ -56,12 +56,12 @@ class MixedPolicy(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        action, log_prob = drawn(self.probabilities(observation, mask), rng, greedy)
-        return Chosen(action, log_prob, observation, action)
+        action, log_prob = drawn(self.probabilities(observation, mask), rng, temperature)
+        return Chosen(action, log_prob, observation, action, is_certain(log_prob, temperature))
 
 
 class RandomBot(ScriptedPolicy):
@@ -80,7 +80,7 @@ class RandomBot(ScriptedPolicy):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
@@ -97,7 +97,8 @@ class RandomBot(ScriptedPolicy):
             low, high = self.action.bounds()
             action[:] = np.clip(rng.uniform(low, high, action.shape), low, high)
             log_prob -= np.log(high.astype(np.float64) - low).sum()
-        return Chosen(action, log_prob, observation, action)
+            return Chosen(action, log_prob, observation, action, np.zeros(n, dtype=np.bool_))
+        return Chosen(action, log_prob, observation, action, log_prob == 0.0)
 
 
 def choices(action: ActionSpec) -> list[tuple[int, int]]:
@@ -115,14 +116,19 @@ def uniform(
 
 
 def drawn(
-    probability: npt.NDArray[np.float32], rng: np.random.Generator, greedy: bool
+    probability: npt.NDArray[np.float32], rng: np.random.Generator, temperature: float
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Of each row of `probability` [n, A] an action (greedy: the likeliest), with its log-probability.
+    """Of each row of `probability` [n, A] an action, as `Actor.decide` has it, with its log-probability:
+    at this temperature, of the likeliest actions (0) at 1.
 
     The largest of p / Exponential(1) is a draw from p (the Gumbel-max trick, exponentiated).
     """
     lot = probability
-    if not greedy:
+    if temperature not in (0.0, 1.0):
+        # relative to the likeliest first: a low temperature would leave nothing of any
+        odds = (probability / probability.max(axis=1, keepdims=True)) ** np.float32(1.0 / temperature)
+        lot = probability = odds / odds.sum(axis=1, keepdims=True)
+    if temperature != 0.0:
         lot = probability / (rng.standard_exponential(probability.shape, dtype=np.float32) + SMALLEST_NOISE)
     action = lot.argmax(axis=1)
     return action, np.log(np.take_along_axis(probability, action[:, None], axis=1)[:, 0])

@@ -19,7 +19,7 @@ from storage.exports import read_export
 
 
 class Greedy(Actor):
-    """An actor that always takes its likeliest action."""
+    """An actor that always takes its likeliest action, at any temperature."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
@@ -31,11 +31,11 @@ class Greedy(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        return self._actor.decide(observation, mask, rng, True, memory, reward)
+        return self._actor.decide(observation, mask, rng, 0.0, memory, reward)
 
     def see(
         self,

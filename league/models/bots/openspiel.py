@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,20 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame
 from league.envs.openspiel_game import OpenSpielGame
 from league.envs.registry import game_class
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, is_certain
 from league.models.bots.base import BadChoice, UnknownBot, drawn, on_one_line
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
 from storage.errors import Mistake
 
 MAX_TREE_MIB = 512  # beyond it a search forgets what it hardly visited
+
+
+class _OneChoice(NamedTuple):
+    """As in `Chosen`, of one decision."""
+
+    action: int
+    log_prob: float
+    certain: bool
 
 
 class OpenSpielBot(Actor):
@@ -34,8 +42,8 @@ class OpenSpielBot(Actor):
         self._game = game
 
     @abstractmethod
-    def _choose(self, state: Any, seat: int, rng: np.random.Generator, greedy: bool) -> tuple[int, float]:
-        """An action of `seat`, which must act in `state`, and its log-probability."""
+    def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
+        """What `seat` does, which must act in `state`."""
 
     def decide_at(
         self,
@@ -45,21 +53,22 @@ class OpenSpielBot(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
     ) -> Chosen:
         action = np.empty(len(slot), dtype=np.int64)
         log_prob = np.empty(len(slot), dtype=np.float32)
+        certain = np.empty(len(slot), dtype=np.bool_)
         for row, (s, who) in enumerate(zip(slot.tolist(), seat.tolist(), strict=True)):
             # bots search in clones that they make themselves
-            action[row], log_prob[row] = self._choose(game.native(s), who, rng, greedy)
-        return Chosen(action, log_prob, observation, action)
+            action[row], log_prob[row], certain[row] = self._choose(game.native(s), who, rng, temperature)
+        return Chosen(action, log_prob, observation, action, certain)
 
     def decide(
         self,
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
@@ -80,7 +89,7 @@ class MctsBot(OpenSpielBot):
         super().__init__(name, game)
         self._settings = settings
 
-    def _choose(self, state: Any, seat: int, rng: np.random.Generator, greedy: bool) -> tuple[int, float]:
+    def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
         import pyspiel
 
         settings = self._settings
@@ -95,7 +104,7 @@ class MctsBot(OpenSpielBot):
             of_search,
             False,  # not verbose
         )
-        return search.step(state), 0.0
+        return _OneChoice(search.step(state), 0.0, certain=False)  # how likely it was, a search cannot tell
 
 
 class RegisteredBot(OpenSpielBot):
@@ -106,14 +115,15 @@ class RegisteredBot(OpenSpielBot):
         super().__init__(name, game)
         self._bots = bots
 
-    def _choose(self, state: Any, seat: int, rng: np.random.Generator, greedy: bool) -> tuple[int, float]:
+    def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
         try:
             policy = self._bots[seat].get_policy(state)
         except Exception as error:  # pyspiel.SpielError, or what a bot written in Python raises
             raise BadChoice(f"bot '{self._name}': in a match it raised {on_one_line(error)}") from error
         actions, probability = zip(*policy, strict=True)
-        chosen, log_prob = drawn(np.array([probability], dtype=np.float32), rng, greedy)
-        return actions[int(chosen[0])], float(log_prob[0])
+        chosen, log_prob = drawn(np.array([probability], dtype=np.float32), rng, temperature)
+        certain = is_certain(log_prob, temperature)
+        return _OneChoice(actions[int(chosen[0])], float(log_prob[0]), bool(certain[0]))
 
 
 def mcts_bot(name: str, env_id: str, settings: MctsSettings) -> Actor:

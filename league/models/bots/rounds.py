@@ -38,7 +38,7 @@ class PerfectRecall(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
@@ -49,4 +49,4 @@ class PerfectRecall(Actor):
         memory[shown, 0] = cues[shown].argmax(axis=1) + 1
         known = memory == np.arange(1, mask.shape[1] + 1)
         action, log_prob = uniform(np.where(known.any(axis=1, keepdims=True), known, mask), rng)
-        return Chosen(action, log_prob, observation, action)
+        return Chosen(action, log_prob, observation, action, log_prob == 0.0)

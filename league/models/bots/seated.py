@@ -61,7 +61,7 @@ class BotOfSeats(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
@@ -75,9 +75,9 @@ class BotOfSeats(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
     ) -> Chosen:
         bot = self._bots[int(seat[0])]  # seats that differ are never asked together
         if bot is None:
             raise UnknownBot(f"no bot for seat {seat[0]}")
-        return bot.decide(observation, mask, rng, greedy)
+        return bot.decide(observation, mask, rng, temperature)

@@ -70,7 +70,10 @@ class OnnxSettings(BaseModel):
 
 
 class FunctionSettings(BaseModel):
-    """A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape]."""
+    """A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape].
+
+    What it draws, it draws from `rng`: then seeds repeat its games, and games it repeats count once.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["function"]

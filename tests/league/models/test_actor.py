@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 from league.models.actor import Actor, Chosen
 
@@ -13,7 +14,7 @@ class Last(Actor):
 
     memory_size = 1
 
-    def decide(self, observation, mask, rng, greedy=False, memory=None, reward=None):
+    def decide(self, observation, mask, rng, temperature=1.0, memory=None, reward=None):
         action = mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
         if memory is not None:
             memory += 1
@@ -27,6 +28,29 @@ def test_act_is_decide_without_the_record():
     assert action.tolist() == [1, 2]
     assert log_prob.tolist() == [0, 0]
     assert memory.tolist() == [[1], [1]]
+
+
+class Tells(Last):
+    """Writes down at which temperature it is asked."""
+
+    def decide(self, observation, mask, rng, temperature=1.0, memory=None, reward=None):
+        self.temperature = temperature
+        return super().decide(observation, mask, rng, temperature, memory, reward)
+
+
+@pytest.mark.parametrize(
+    ("modes", "temperature"),
+    [
+        ({}, 1.0),
+        ({"temperature": 0.5}, 0.5),
+        ({"greedy": True}, 0.0),
+        ({"greedy": True, "temperature": 2}, 0.0),
+    ],
+)
+def test_greedy_is_a_temperature_of_zero_whatever_else_is_said(modes, temperature):
+    actor = Tells()
+    actor.act(np.zeros((1, 4)), np.ones((1, 2), bool), np.random.default_rng(0), **modes)
+    assert actor.temperature == temperature
 
 
 def test_what_is_seen_is_the_observation_unless_an_actor_says_otherwise():

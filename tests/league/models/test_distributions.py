@@ -32,7 +32,7 @@ def draws(action, squash, n, seed=0, scale=1.0, dtype=torch.float32):
     for size in action.sizes:
         mask[np.arange(n), start + rng.integers(size, size=n)] = True
         start += size
-    raw, _ = d.sample(parameters.float().clone(), mask, rng, False)
+    raw, _ = d.sample(parameters.float().clone(), mask, rng, 1.0)
     return d, parameters, torch.from_numpy(mask), torch.from_numpy(raw)
 
 
@@ -217,10 +217,10 @@ def test_an_illegal_choice_gets_no_gradient(action):
 
 
 @pytest.mark.parametrize(("action", "squash"), KINDS)
-@pytest.mark.parametrize("greedy", [False, True])
-def test_the_learner_finds_the_log_probability_that_was_recorded(action, squash, greedy):
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+def test_the_learner_finds_the_log_probability_that_was_recorded(action, squash, temperature):
     d, parameters, mask, _ = draws(action, squash, 300)
-    raw, log_prob = d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(5), greedy)
+    raw, log_prob = d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(5), temperature)
     assert raw.shape == (300, *action.shape)
     assert raw.dtype == action.dtype
     assert log_prob.dtype == np.float32
@@ -229,10 +229,10 @@ def test_the_learner_finds_the_log_probability_that_was_recorded(action, squash,
 
 
 @pytest.mark.parametrize("action", [DISCRETE, EQUAL, MIXED])
-@pytest.mark.parametrize("greedy", [False, True])
-def test_only_legal_choices_are_drawn(action, greedy):
+@pytest.mark.parametrize("temperature", [1.0, 0.0])
+def test_only_legal_choices_are_drawn(action, temperature):
     d, parameters, mask, _ = draws(action, True, 2000, scale=4.0)
-    raw, _ = d.sample(parameters, mask.numpy(), np.random.default_rng(2), greedy)
+    raw, _ = d.sample(parameters, mask.numpy(), np.random.default_rng(2), temperature)
     raw = raw.reshape(2000, -1)
     for k, columns in enumerate(factors(action)):
         assert mask.numpy()[:, columns][np.arange(2000), raw[:, k]].all()
@@ -242,7 +242,7 @@ def test_only_legal_choices_are_drawn(action, greedy):
 def test_choices_come_as_often_as_their_probabilities_say(action):
     n = 20_000
     d, parameters, mask, _ = draws(action, True, 1)
-    raw, _ = d.sample(parameters.repeat(n, 1), mask.numpy().repeat(n, 0), np.random.default_rng(3), False)
+    raw, _ = d.sample(parameters.repeat(n, 1), mask.numpy().repeat(n, 0), np.random.default_rng(3), 1.0)
     probability = d.probabilities(parameters, mask)[0].numpy()
     for k, columns in enumerate(factors(action)):
         seen = np.bincount(raw.reshape(n, -1)[:, k], minlength=action.sizes[k]) / n
@@ -251,7 +251,7 @@ def test_choices_come_as_often_as_their_probabilities_say(action):
 
 def test_several_choices_are_drawn_independently():
     n, d = 20_000, distribution(ActionSpec("multi_discrete", (2, 2)), True)
-    raw, _ = d.sample(torch.zeros(n, 4), np.ones((n, 4), bool), np.random.default_rng(0), False)
+    raw, _ = d.sample(torch.zeros(n, 4), np.ones((n, 4), bool), np.random.default_rng(0), 1.0)
     joint = np.bincount(2 * raw[:, 0] + raw[:, 1], minlength=4) / n
     np.testing.assert_allclose(joint, 0.25, atol=4 * math.sqrt(0.1875 / n))
 
@@ -259,7 +259,7 @@ def test_several_choices_are_drawn_independently():
 def test_real_numbers_have_the_mean_and_spread_of_their_parameters():
     n, d = 100_000, distribution(CONTINUOUS, True)
     parameters = torch.tensor([[0.5, -3.0, math.log(0.2), math.log(2.0)]]).repeat(n, 1)
-    raw, _ = d.sample(parameters, np.ones((n, 0), bool), np.random.default_rng(0), False)
+    raw, _ = d.sample(parameters, np.ones((n, 0), bool), np.random.default_rng(0), 1.0)
     assert scipy.stats.kstest(raw[:, 0], "norm", (0.5, 0.2)).pvalue > 1e-3
     assert scipy.stats.kstest(raw[:, 1], "norm", (-3.0, 2.0)).pvalue > 1e-3
     assert abs(np.corrcoef(raw.T)[0, 1]) < 4 / math.sqrt(n)
@@ -267,19 +267,19 @@ def test_real_numbers_have_the_mean_and_spread_of_their_parameters():
 
 def test_greedy_takes_the_likeliest_choices_and_the_mean():
     d, parameters, mask, _ = draws(MIXED, True, 100)
-    raw, _ = d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(0), True)
+    raw, _ = d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(0), 0.0)
     probability = d.probabilities(parameters, mask).numpy()
     for k, columns in enumerate(factors(MIXED)):
         np.testing.assert_array_equal(raw[:, k], probability[:, columns].argmax(1))
     d, parameters, mask, _ = draws(CONTINUOUS, True, 100)
-    raw, _ = d.sample(parameters, mask.numpy(), np.random.default_rng(0), True)
+    raw, _ = d.sample(parameters, mask.numpy(), np.random.default_rng(0), 0.0)
     np.testing.assert_array_equal(raw, parameters[:, :2])
 
 
 def test_choices_use_the_generator_as_they_always_did():
     """Runs from one seed are the same for ever: one exponential draw per choice, in this order."""
     d, parameters, mask, _ = draws(DISCRETE, True, 50)
-    raw, log_prob = d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(7), False)
+    raw, log_prob = d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(7), 1.0)
     probability = parameters.masked_fill(~mask, -torch.inf).softmax(1).numpy()
     noise = np.random.default_rng(7).standard_exponential((50, 5), dtype=np.float32) + np.float32(1e-30)
     np.testing.assert_array_equal(raw, (probability / noise).argmax(1))
@@ -290,7 +290,7 @@ def test_choices_use_the_generator_as_they_always_did():
 def test_the_same_generator_state_gives_the_same_actions(action, squash):
     d, parameters, mask, _ = draws(action, squash, 40)
     first, second = (
-        d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(9), False) for _ in range(2)
+        d.sample(parameters.clone(), mask.numpy(), np.random.default_rng(9), 1.0) for _ in range(2)
     )
     np.testing.assert_array_equal(first[0], second[0])
     np.testing.assert_array_equal(first[1], second[1])

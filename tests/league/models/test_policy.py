@@ -107,7 +107,7 @@ def test_real_numbers_reach_the_game_within_bounds_and_the_record_as_they_were_d
     z = (chosen.raw - mean) / np.exp(log_std)
     log_prob = (-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi)).sum(1)
     np.testing.assert_allclose(chosen.log_prob, log_prob, rtol=1e-5, atol=1e-5)
-    greedy = policy.decide(observation, mask, np.random.default_rng(0), greedy=True)
+    greedy = policy.decide(observation, mask, np.random.default_rng(0), temperature=0.0)
     np.testing.assert_allclose(greedy.raw, mean, rtol=1e-5, atol=1e-6)
 
 
@@ -127,15 +127,13 @@ def test_a_seat_in_mixed_batches_sees_and_does_what_it_would_alone(memory, actio
         mask = np.ones((len(due), action.mask_width), bool)
         reward = rng.standard_normal(len(due)).astype(np.float32)
         rows = together[due]
-        chosen = policy.decide(observation, mask, rng, True, rows, reward)
+        chosen = policy.decide(observation, mask, rng, 0.0, rows, reward)
         together[due] = rows
         fresh = policy.evaluate(observation, mask)[0]
         for row, seat in enumerate(due):
             one = slice(row, row + 1)
             before = alone[seat : seat + 1].copy()
-            single = policy.decide(
-                observation[one], mask[one], rng, True, alone[seat : seat + 1], reward[one]
-            )
+            single = policy.decide(observation[one], mask[one], rng, 0.0, alone[seat : seat + 1], reward[one])
             np.testing.assert_allclose(single.seen[0], chosen.seen[row], atol=1e-5)
             np.testing.assert_allclose(single.raw[0], chosen.raw[row], atol=1e-5)
             np.testing.assert_allclose(single.log_prob[0], chosen.log_prob[row], atol=1e-5)

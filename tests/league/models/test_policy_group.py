@@ -40,13 +40,13 @@ def rows(group, counts, seed=0):
 def check_against_each_alone(group, counts):
     observation, mask, memory, reward = rows(group, counts)
     together, rng = memory.copy(), np.random.default_rng(1)
-    chosen = group.decide(counts, observation, mask, rng, True, together, reward)
+    chosen = group.decide(counts, observation, mask, rng, 0.0, together, reward)
     start = 0
     for policy, count in zip(group.policies, counts.tolist(), strict=True):
         own, start = slice(start, start + count), start + count
         if not count:
             continue
-        alone = policy.decide(observation[own], mask[own], rng, True, memory[own], reward[own])
+        alone = policy.decide(observation[own], mask[own], rng, 0.0, memory[own], reward[own])
         np.testing.assert_allclose(chosen.raw[own], alone.raw, atol=1e-4)
         np.testing.assert_allclose(chosen.action[own], alone.action, atol=1e-4)
         np.testing.assert_allclose(chosen.log_prob[own], alone.log_prob, atol=1e-4)

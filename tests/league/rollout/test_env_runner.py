@@ -159,7 +159,7 @@ def test_a_request_without_learner_leaves_no_episodes(make_request):
 def test_greedy_snapshots_play_the_same_game_whatever_the_seed(make_request):
     request, weights = make_request("tic_tac_toe", 2, snapshots=2)
     greedy = tuple(
-        s if isinstance(s, LiveSource) else dataclasses.replace(s, greedy=True) for s in request.sources
+        s if isinstance(s, LiveSource) else dataclasses.replace(s, temperature=0.0) for s in request.sources
     )
     seat = np.array([[1, 2], [2, 1]], np.int32)
     matches = dataclasses.replace(request.matches, seat=seat, learning=np.zeros((2, 2), bool))
@@ -269,7 +269,7 @@ def test_snapshots_mapped_from_blobs_remember_as_opponents_do_in_a_match_of_thei
 ):
     request, weights = make_request(signals, 12, snapshots=[theirs, theirs])
     greedy = tuple(
-        s if isinstance(s, LiveSource) else dataclasses.replace(s, greedy=True) for s in request.sources
+        s if isinstance(s, LiveSource) else dataclasses.replace(s, temperature=0.0) for s in request.sources
     )
     seat = np.array([[1, 2], [2, 1]] * 6, np.int32)
     matches = dataclasses.replace(request.matches, seat=seat, learning=np.zeros((12, 2), bool))

@@ -101,9 +101,11 @@ def test_more_snapshots_than_have_room_are_played_at_once_and_leave_afterwards(p
     assert (tier(at_hand, "mapped").resident, tier(at_hand, "mapped").bytes) == (1, BYTES)
 
 
-def test_the_same_snapshot_greedy_and_sampled_is_one_mapping(policies, sources):
+def test_the_same_snapshot_in_several_modes_is_one_mapping(policies, sources):
     at_hand, (source,) = policies(), sources(1)
-    with at_hand.lease(source) as sampled, at_hand.lease(dataclasses.replace(source, greedy=True)) as greedy:
+    cold = dataclasses.replace(source, temperature=0.0)
+    assert cold == source
+    with at_hand.lease(source) as sampled, at_hand.lease(cold) as greedy:
         assert sampled is greedy
     assert tier(at_hand, "mapped").misses == 1
 

@@ -48,8 +48,8 @@ def bot_of(folder, spec, mode="sample"):
     return make_bot("champion", "connect_four", spec.action, settings, spec.observation)
 
 
-@pytest.mark.parametrize("mode", ["sample", "greedy"])
-def test_it_plays_as_the_policy_it_was_and_remembers_as_much(export, mode):
+@pytest.mark.parametrize(("mode", "temperature"), [("sample", 1.0), ("greedy", 0.0)])
+def test_it_plays_as_the_policy_it_was_and_remembers_as_much(export, mode, temperature):
     spec = spec_of()
     policy = Policy(spec, initial_weights(spec, 0))
     bot = bot_of(export(spec, policy.tensors), spec, mode)
@@ -61,9 +61,10 @@ def test_it_plays_as_the_policy_it_was_and_remembers_as_much(export, mode):
     for step in range(6):
         (block,) = game.due()
         seen, mask = block.observation, block.mask
-        ours = bot.decide(seen, mask, np.random.default_rng(step), False, memories[0], reward)
-        theirs = policy.decide(seen, mask, np.random.default_rng(step), mode == "greedy", memories[1], reward)
+        ours = bot.decide(seen, mask, np.random.default_rng(step), 1.0, memories[0], reward)
+        theirs = policy.decide(seen, mask, np.random.default_rng(step), temperature, memories[1], reward)
         assert ours.action.tolist() == theirs.action.tolist()
+        assert ours.certain.tolist() == theirs.certain.tolist() == [mode == "greedy"] * 20
         np.testing.assert_array_equal(memories[0], memories[1])
         np.testing.assert_array_equal(
             bot.see(seen, memories[0], reward), policy.see(seen, memories[1], reward)

@@ -75,12 +75,18 @@ def test_a_network_in_a_file_chooses_as_the_network_does(env_id, tmp_path):
     while game.active.any():
         (block,) = game.due()
         seen, mask = block.observation, block.mask
-        ours, theirs = (actor.decide(seen, mask, np.random.default_rng(1)) for actor in (bot, policy))
-        assert ours.action.tolist() == theirs.action.tolist()
-        np.testing.assert_allclose(ours.log_prob, theirs.log_prob, atol=1e-5)
+        for temperature in (0.0, 0.5, 1.0):
+            ours, theirs = (
+                actor.decide(seen, mask, np.random.default_rng(1), temperature) for actor in (bot, policy)
+            )
+            assert ours.action.tolist() == theirs.action.tolist()
+            np.testing.assert_allclose(ours.log_prob, theirs.log_prob, atol=1e-5)
+            assert ours.certain.tolist() == theirs.certain.tolist()
         likeliest = policy.act(seen, mask, np.random.default_rng(2), greedy=True)[0].tolist()
         assert bot.act(seen, mask, np.random.default_rng(3), greedy=True)[0].tolist() == likeliest
-        assert always.act(seen, mask, np.random.default_rng(4))[0].tolist() == likeliest
+        forever = always.decide(seen, mask, np.random.default_rng(4))
+        assert forever.action.tolist() == likeliest
+        assert forever.certain.all()
         game.step([ours.action])
 
 
@@ -132,6 +138,7 @@ def test_continuous_actions_are_taken_as_they_come_but_within_their_bounds(tmp_p
         np.array([[0.25, 0.25], [-7.0, 7.0]]), np.ones((2, 0), bool), np.random.default_rng(0)
     )
     assert chosen.action.tolist() == [[0.25, 0.25], [-1.0, 0.5]]
+    assert chosen.certain.all()
     assert chosen.action.dtype == np.float32
 
 

@@ -22,9 +22,9 @@ def registered(env_id, bot, **parameters):
     return make_bot("theirs", env_id, None, {"theirs": settings})
 
 
-def at(bot, game, block, rng, rows=slice(None)):
+def at(bot, game, block, rng, rows=slice(None), temperature=1.0):
     slot, seat, seen, mask = (part[rows] for part in (block.slot, block.seat, block.observation, block.mask))
-    return bot.decide_at(game, slot, seat, seen, mask, rng)
+    return bot.decide_at(game, slot, seat, seen, mask, rng, temperature)
 
 
 def scores(env_id, bots, num_matches, seed=0):
@@ -66,6 +66,7 @@ def test_a_search_wins_where_it_can_and_stops_the_opponent_where_it_must(line, b
         chosen = at(bot, game, block, np.random.default_rng(seed))
         assert chosen.action.tolist() == [best]
         assert chosen.log_prob.tolist() == [0.0]
+        assert chosen.certain.tolist() == [False]  # another seed may search elsewhere
     assert str(game.native(0)) == before
 
 
@@ -121,12 +122,22 @@ def test_a_bot_of_openspiels_plays_by_its_own_probabilities():
     bot = registered(TIC_TAC_TOE, "fixed_action_preference", actions="2:0:5:4")
     chosen = at(bot, game, block, np.random.default_rng(0))
     assert (chosen.action.tolist(), chosen.log_prob.tolist()) == ([5], [0.0])
+    assert chosen.certain.tolist() == [True]
     chosen = [
         at(registered(TIC_TAC_TOE, "uniform_random"), game, block, np.random.default_rng(seed))
         for seed in range(60)
     ]
     assert {int(c.action[0]) for c in chosen} == {1, 3, 4, 5, 6, 7, 8}
     assert {float(c.log_prob[0]) for c in chosen} == {np.log(np.float32(1 / 7))}
+    assert not any(c.certain[0] for c in chosen)
+
+
+def test_a_bot_of_openspiels_takes_its_likeliest_action_at_zero_and_the_first_of_several():
+    game, block = after(TIC_TAC_TOE, [0, 2])
+    bot = registered(TIC_TAC_TOE, "uniform_random")
+    for seed in range(5):
+        chosen = at(bot, game, block, np.random.default_rng(seed), temperature=0.0)
+        assert (chosen.action.tolist(), chosen.certain.tolist()) == ([1], [True])
 
 
 @pytest.mark.parametrize(

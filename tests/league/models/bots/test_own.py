@@ -9,6 +9,7 @@ import pytest
 from league.envs import registry
 from league.envs.spaces import ActionSpec
 from league.models.bots.base import BadChoice, UnknownBot
+from league.models.bots.own import OwnBot
 from league.models.bots.settings import FunctionSettings
 from league.models.scripted import make_bot
 from storage.errors import Mistake
@@ -42,6 +43,48 @@ def test_a_function_chooses_for_a_whole_batch_with_the_generator_it_is_given(nam
     assert chosen.action.tolist() == np.random.default_rng(5).integers(9, size=1000, dtype=np.int32).tolist()
     assert chosen.action.dtype == np.int64
     assert chosen.log_prob.tolist() == [0.0] * 1000
+
+
+def test_a_function_was_certain_if_it_drew_nothing_from_the_generator(named):
+    assert decide(named(lambda observation, mask, rng: mask.argmax(1))).certain.tolist() == [True] * 3
+    drawing = named(lambda observation, mask, rng: rng.integers(9, size=len(mask)))
+    assert decide(drawing).certain.tolist() == [False] * 3
+
+
+def test_a_bot_that_can_only_act_is_told_of_greedy_play_and_believed_no_certainty_that_it_drew():
+    class Acts:
+        def act(self, observation, mask, rng, greedy):
+            action = np.zeros(len(mask), np.int64) if greedy else rng.integers(9, size=len(mask))
+            return action, np.zeros(len(mask), np.float32)  # as if it knew
+
+    bot = OwnBot(Acts())
+    observation, mask, rng = np.zeros((50, 1)), np.ones((50, 9), bool), np.random.default_rng(0)
+    drawn, likeliest = (bot.decide(observation, mask, rng, temperature) for temperature in (0.5, 0.0))
+    assert drawn.action.any()
+    assert drawn.certain.tolist() == [False] * 50
+    assert not likeliest.action.any()
+    assert likeliest.certain.tolist() == [True] * 50
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda n: 1 / 0, "found ZeroDivisionError"),
+        (lambda n: None, "expected actions and their log-probabilities, found TypeError"),
+        (lambda n: np.zeros(n), "expected actions and their log-probabilities, found ValueError"),
+        (lambda n: (np.zeros(n + 1), np.zeros(n)), r"gave actions \[51\] and log-probabilities \[50\]"),
+        (lambda n: (3, 0.0), r"gave actions \[\] and log-probabilities \[\]"),
+    ],
+)
+def test_what_a_class_raises_or_gives_instead_of_actions_is_told_in_one_sentence(given, told):
+    class Acts:
+        def act(self, observation, mask, rng, greedy):
+            return given(len(mask))
+
+    with pytest.raises(BadChoice, match=f"bot 'a:B': .*{told}"):
+        OwnBot(Acts(), "bot 'a:B'").decide(
+            np.zeros((50, 1)), np.ones((50, 9), bool), np.random.default_rng(0)
+        )
 
 
 @pytest.mark.parametrize(
