@@ -29,6 +29,8 @@ bench:
 	python -m tests.bench.policy_groups
 	python -m tests.bench.adapters
 	python -m tests.bench.rollout_memory
+	python -m tests.bench.tournaments
+	python -m tests.bench.schedules
 
 bench-storage:
 	python -m tests.bench.storage_ledger

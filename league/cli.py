@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import sys
 import threading
@@ -23,6 +22,7 @@ from rich.console import Console
 from league.console import JsonOption, RunArgument, print_rows
 from league.match_commands import play, replay
 from league.snapshot_commands import snapshots
+from league.tournament_commands import compare, tournament
 
 app = typer.Typer(
     help="Train, evaluate and analyse leagues of game-playing policies.",
@@ -89,59 +89,6 @@ def ratings(run: RunArgument, as_json: JsonOption = False) -> None:
 
 
 @app.command()
-def compare(
-    run: RunArgument,
-    a: Annotated[
-        str, typer.Argument(help="Snapshot, player or bot; `name:greedy` plays its likeliest action")
-    ],
-    b: Annotated[str, typer.Argument(help="Its opponent")],
-    pairs: Annotated[int, typer.Option(min=1, help="Pairs of games, seats swapped within each")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Of deals and sampled actions")] = 0,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE:CLASS", help="A network of your own that snapshots may be built from"),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Play A against B and say which is stronger, and how sure that is."""
-    from analysis.ratings import elo_from_pairs
-    from league.models.networks import trust_network
-    from league.tournament import compare as play
-    from storage.records import Outcome
-
-    for path in trust or ():
-        trust_network(path)
-    result = play(run, a, b, pairs=pairs, seed=seed)
-    outcome = result.outcome_of_a
-    wins, draws = (int((outcome == kind).sum()) for kind in (Outcome.WIN, Outcome.DRAW))
-    estimate = elo_from_pairs(result.pair_scores)
-    score = float(result.pair_scores.mean())
-    losses = len(outcome) - wins - draws
-    if as_json:
-        fields = {
-            "a": result.a,
-            "b": result.b,
-            "pairs": pairs,
-            "games": len(outcome),
-            "wins": wins,
-            "draws": draws,
-            "losses": losses,
-            "score": score,
-            "elo": _finite(estimate.elo),
-            "elo_low": _finite(estimate.low),
-            "elo_high": _finite(estimate.high),
-            "los": estimate.los,
-        }
-        print(json.dumps(fields))
-        return
-    print(f"{result.a} against {result.b}: {pairs} pairs, {len(outcome)} games, seats swapped")
-    print(f"W-D-L {wins}-{draws}-{losses}, score {score:.4f}")
-    print(
-        f"Elo {estimate.elo:+.0f} [{estimate.low:+.0f}, {estimate.high:+.0f}] (95 %), LOS {estimate.los:.1%}"
-    )
-
-
-@app.command()
 def sql(
     run: RunArgument,
     statement: Annotated[str, typer.Argument(metavar="SQL", help="Such as: SELECT * FROM leaderboard")],
@@ -205,6 +152,8 @@ def rules(
 app.command()(snapshots)
 app.command()(replay)
 app.command()(play)
+app.command()(tournament)
+app.command()(compare)
 
 
 @config_app.command()
@@ -293,11 +242,6 @@ def _hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
         yield
     finally:
         done.set()
-
-
-def _finite(value: float) -> float | None:
-    """JSON knows no infinity: an Elo without bound is null."""
-    return value if math.isfinite(value) else None
 
 
 def main() -> None:

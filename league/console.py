@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 
 def _run_folder(text: str) -> Path:
@@ -38,6 +39,7 @@ def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: 
         return
     table = Table(*header)
     for row in rows:
-        table.add_row(*("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row))
+        cells = ("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row)
+        table.add_row(*map(Text, cells))  # as it is: a name may hold what looks like markup
     width = None if sys.stdout.isatty() else 240
     Console(width=width).print(table)

@@ -31,6 +31,7 @@ from league.state import State
 from league.tally import Tally, matches_of
 from storage import columns
 from storage.archive import open_reader
+from storage.competitors import competitors_of
 from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger import read_frames
@@ -115,6 +116,8 @@ def replay(
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise Mistake(f"rules: no preset is called '{preset}', expected one of {', '.join(PRESETS)}{hint}")
     config = open_reader(run).config()
+    if "league" not in config:
+        raise Mistake(f"{run}: found a tournament, expected the run of a league: only there presets decide")
     config["league"].pop("builder", None)  # what was decided is recorded: no need of a user's code
     try:
         league = LeagueSettings.model_validate(config["league"])
@@ -170,7 +173,7 @@ def _facts(run: Path) -> Iterator[tuple[_Fact, float]]:
         if "runs" in tables and began is None:
             began = float(tables["runs"]["started_at"][0].as_py())
         since = began or 0.0
-        for competitor in columns.competitors_of(tables):
+        for competitor in competitors_of(tables):
             now = max(now, competitor.created_at - since) if isinstance(competitor, Snapshot) else now
             yield competitor, now
         if "decisions" in tables:

@@ -17,7 +17,7 @@ from league.models.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from league.rollout.env_runner import BotSource
 from league.rollout.snapshots import load_tensors
-from league.tournament import UnknownCompetitor, resolve
+from league.tournament.names import UnknownCompetitor, resolve
 from storage.archive import open_reader
 from storage.errors import Mistake, WeightsMismatch
 from storage.exports import read_export

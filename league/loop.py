@@ -18,14 +18,13 @@ are decisions taken in the environment, `updates` optimizer steps. The README ha
 from __future__ import annotations
 
 import contextlib
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from league.interrupts import interrupts
 from league.learning.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
 from league.learning.shards import num_cpus, plan_shards
 from league.members import player_seed
@@ -131,7 +130,7 @@ def train(
         _engine(settings) as (runners, learners, evaluators),
         open_archive(settings, run, resume, progress) as archive,
         _uploading(settings.storage, archive) as uploader,
-        _interrupts() as interrupted,
+        interrupts() as interrupted,
     ):
         session = Session(settings, archive, runners, learners, uploader, evaluators)
         session.begin()
@@ -220,24 +219,3 @@ def _uploading(settings: StorageSettings, archive: Archive) -> Iterator[Uploader
             uploader.close(timeout_seconds=10.0)
         raise
     uploader.close()
-
-
-@contextlib.contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C or SIGTERM; the second Ctrl-C interrupts at once."""
-    interrupted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield interrupted
-        return
-
-    def stop(signum: int, frame: Any) -> None:
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-        interrupted.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield interrupted
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

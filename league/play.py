@@ -24,7 +24,7 @@ from league.rollout.env_runner import BotSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from league.table import Table, Watched
-from league.tournament import bot_settings, resolve
+from league.tournament.names import bot_settings, resolve
 from storage.archive import open_reader
 from storage.errors import Mistake
 
@@ -42,7 +42,7 @@ def play(
     show: Show = print,
     ask: Ask = input,
 ) -> None:
-    """Play the game of `run`, one of `names` in each seat: as `tournament.resolve` knows them, or `human`,
+    """Play the game of `run`, one of `names` in each seat: as `tournament.names` knows them, or `human`,
     who is asked. `delay`: seconds after each move. `verbose`: how likely policies found what they did.
 
     Raises UnknownCompetitor, CorruptBlob; Mistake for a game that cannot be shown as text, or has another
@@ -71,12 +71,12 @@ def play(
             _require_seat(names[seat], seat, (source.spec.observation, source.spec.action) == spaces)
             policy = Policy(source.spec, load_tensors(source), source.snapshot_id)
             actors.append(Watched(policy) if verbose else policy)
-    seats = Seats(game, actors, [isinstance(s, SnapshotSource) and s.greedy for s in sources])
+    seats = Seats(game, actors, [s.temperature if isinstance(s, SnapshotSource) else 1.0 for s in sources])
     rng = np.random.default_rng(seed)
 
     def answer(blocks: list[Decisions], rewards: npt.NDArray[np.float32]) -> list[npt.NDArray]:
         seats.rewarded(rewards)
-        return [seats.decide(block, rng)[0] for block in blocks]
+        return [seats.decide(block, rng).action for block in blocks]
 
     table = Table(game, names, team_of_seat(config), show, delay, actors, guarded=HUMAN in names)
     for number in range(1, games + 1):

@@ -66,8 +66,9 @@ class Recorded:
 
 
 def team_of_seat(config: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
-    """The team of each seat [num_seats] of a run with that config; None: everyone for itself."""
-    sizes = (config.get("matchmaking") or {}).get("teams")
+    """The team of each seat [num_seats] of a league or tournament with that config; None: everyone for
+    itself."""
+    sizes = (config.get("matchmaking") or config).get("teams")
     return None if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
 
 

@@ -38,6 +38,7 @@ class Sources:
                 self.spec_of(competitor),
                 remote=self._settings.storage.remote,
             )
+        assert isinstance(competitor, Bot)  # entrants take part in tournaments, not in leagues
         return BotSource(competitor.name)
 
     def spec_of(self, competitor: LivePlayer | Snapshot) -> PolicySpec:

@@ -43,14 +43,14 @@ class Watched(Actor):
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-        greedy: bool = False,
+        temperature: float = 1.0,
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
         """What the policy decides."""
         thoughts, values = self._policy.evaluate(observation, mask, memory, reward)
         self.thought, self.value = thoughts[0], float(values[0])
-        return self._policy.decide(observation, mask, rng, greedy, memory, reward)
+        return self._policy.decide(observation, mask, rng, temperature, memory, reward)
 
 
 class Table:

@@ -105,20 +105,18 @@ def test_the_three_pillars_never_import_one_another(pillar):
             assert not uses(path, f"league.{other}"), f"{path.name} imports league.{other}"
 
 
-def test_rules_are_pure():
-    for path in files_of("league.rules"):
-        for package in (
-            "ray",
-            "torch",
-            "time",
-            "datetime",
-            "random",
-            "os",
-            "pathlib",
-            "duckdb",
-            "league.envs",
-        ):
+IMPURE = ("ray", "torch", "time", "datetime", "random", "os", "pathlib", "duckdb", "league.envs")
+
+
+@pytest.mark.parametrize("part", ["league.rules", "league.tournament.schedules"])
+def test_rules_and_schedules_are_pure(part):
+    for path in files_of(part):
+        for package in IMPURE:
             assert not uses(path, package), f"{path.name} imports {package}"
+
+
+def test_rules_know_nothing_of_storage_but_its_records():
+    for path in files_of("league.rules"):
         for name in imported(path):
             assert not name.startswith("storage.") or name.startswith("storage.records"), (
                 f"{path.name}: {name}"
@@ -135,9 +133,9 @@ def test_nothing_below_the_loop_holds_an_archive_or_imports_upwards():
 
 def test_the_loop_and_the_tournament_do_not_import_the_config_or_the_command_line():
     for name in ("loop", "resume", "session", "tournament"):
-        (path,) = files_of(f"league.{name}")
-        assert not uses(path, "league.config")
-        assert not uses(path, "league.cli")
+        for path in files_of(f"league.{name}"):
+            assert not uses(path, "league.config")
+            assert not uses(path, "league.cli")
 
 
 def test_learning_needs_no_game():

@@ -6,6 +6,7 @@ from pathlib import Path
 import yaml
 
 from league.config import load
+from league.tournament.settings import load as load_tournament
 from storage.records import MAIN
 
 ROOT = Path(__file__).parent.parent
@@ -60,6 +61,9 @@ def test_every_config_is_mentioned_and_every_mentioned_config_exists():
 def test_the_settings_shown_are_settings():
     fields = {"env": {"id": "connect_four"}, "runners": 2}
     shown = [yaml.safe_load(block) for block in blocks("yaml")]
+    tournaments = [block for block in shown if "competitors" in block]
+    assert [load_tournament(block).schedule.kind for block in tournaments] == ["round_robin"]
+    shown = [block for block in shown if block not in tournaments]
     loaded = [load(fields | block) for block in shown]
     assert {key for block in shown for key in block} >= {"env", "league", "bots", "policy", "storage"}
     planes = [settings for settings in loaded if settings.policy.connectors]

@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationErr
 from league.rules.branches import Branch, OpponentSettings
 from league.rules.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
 from league.rules.uneven import SeatsOf
-from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Bot, Role
+from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer, Role, Snapshot
 
 SeatNumbers = Annotated[
     tuple[NonNegativeInt, ...] | None,
@@ -302,7 +302,9 @@ class LeagueSettings(BaseModel):
         if all(self.seats_of(*player) is None for player in players):
             return None
         return lambda competitor: (
-            None if isinstance(competitor, Bot) else self.seats_of(competitor.player, competitor.role)
+            self.seats_of(competitor.player, competitor.role)
+            if isinstance(competitor, LivePlayer | Snapshot)
+            else None
         )
 
     def bots(self) -> list[str]:

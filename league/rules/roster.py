@@ -17,7 +17,7 @@ _NOBODY: Indices = np.zeros(0, dtype=np.int64)
 
 
 class Roster:
-    """Players, snapshots and bots, in order of admission.
+    """Players, snapshots, bots, and the entrants of a tournament, in order of admission.
 
     Arrays returned are indices in order of admission; they are shared, so they must not be written to.
     """

@@ -1,12 +1,19 @@
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from league.cli import main
+from league.envs import registry
+from league.models.policy import initial_weights
+from league.models.spec import PolicySettings, PolicySpec
+from storage.archive import Archive, open_reader
+from storage.records import Role
 
 torch.set_num_threads(1)
 
@@ -101,3 +108,57 @@ def tiny():
         return made
 
     return settings
+
+
+@pytest.fixture(scope="session")
+def make_run():
+    """Makes runs of untrained snapshots `main-0@0`, `main-0@1`, ..., each with weights of its own."""
+
+    def make(folder, env="tic_tac_toe", snapshots=4, *, player="main-0", role="main", hidden=(8,), **config):
+        game = registry.make(env, 1)
+        spec = PolicySpec.for_game(PolicySettings(hidden=hidden), game)
+        settings = {
+            "env": {"id": env, "options": {}},
+            "rollout": {"slots": 64, "step_limit": None},
+            "matchmaking": {"teams": None if game.teams is None else list(game.teams)},
+            "bots": {},
+            "storage": {"remote": None},
+        } | config
+        with Archive.create(
+            folder, yaml.safe_dump(settings), {"name": folder.name, "env": env, "seed": 0}
+        ) as archive:
+            for number in range(snapshots):
+                archive.add_snapshot(
+                    player=player,
+                    role=Role(role),
+                    env_steps=number,
+                    updates=number,
+                    parent_id=None,
+                    tensors=initial_weights(spec, number),
+                    spec=spec.to_json(),
+                    architecture=spec.architecture,
+                    reason="test",
+                )
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def snapshots_run(make_run, tmp_path_factory):
+    """A run of tic-tac-toe with five snapshots. Only read it."""
+    return make_run(tmp_path_factory.mktemp("field") / "field", snapshots=5)
+
+
+@pytest.fixture
+def damaged(trained, tmp_path):
+    """A copy of the run in which one bit of main-0's newest snapshot is flipped."""
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    newest = [s for s in open_reader(run).snapshots() if s.player == "main-0"][-1]
+    path = open_reader(run).blob_path(newest)
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[-2] ^= 4
+    path.write_bytes(data)
+    return run

@@ -12,7 +12,8 @@ from league.envs import registry
 from league.envs.tic_tac_toe import TicTacToe
 from storage.records import MAIN
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.yaml"))
+LEAGUES = (Path(__file__).parents[2] / "configs").glob("*.yaml")
+CONFIGS = sorted(path for path in LEAGUES if path.stem != "tournament")
 CONTRACT = (
     "seed",
     "env.id",

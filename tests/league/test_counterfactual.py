@@ -18,7 +18,7 @@ from league.rules.builder import KeepSettings
 from league.rules.evidence import explains
 from storage.archive import Archive
 from storage.errors import Mistake, NotARun
-from storage.records import Freeze, Reset
+from storage.records import Entrant, Freeze, Reset
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +219,14 @@ def test_an_unknown_preset_names_the_nearest(run):
 def test_a_folder_without_a_run_cannot_be_replayed(tmp_path):
     with pytest.raises(NotARun):
         replay(tmp_path, "none")
+
+
+def test_a_tournament_is_refused(tmp_path):
+    bot = Entrant("random", "bot", None, None, None, None, None, None, None, None)
+    row = {"name": "cup", "env": "tic_tac_toe", "seed": 0}
+    Archive.create(tmp_path / "cup", "env: {id: tic_tac_toe}\n", row, entrants=[bot]).close()
+    with pytest.raises(Mistake, match=r"cup: found a tournament, expected the run of a league"):
+        replay(tmp_path / "cup", "none")
 
 
 def test_a_run_of_settings_that_are_no_more_is_refused_in_one_sentence(run, tmp_path):

@@ -11,7 +11,7 @@ from scipy.optimize import linprog, minimize
 import analysis
 import league
 from league.envs import registry
-from league.tournament import compare
+from league.tournament.comparison import compare
 from storage.archive import open_reader
 from storage.records import Outcome
 

@@ -45,7 +45,8 @@ def test_a_run_of_each_preset_freezes_and_plays_its_own_branches(preset, tiny, t
 
 
 def test_every_preset_has_a_config_of_its_own_that_loads():
-    shown = {load(path).league.preset for path in CONFIGS.glob("*.yaml")}
+    leagues = [path for path in CONFIGS.glob("*.yaml") if path.stem != "tournament"]
+    shown = {load(path).league.preset for path in leagues}
     assert shown == set(PRESETS)
 
 

@@ -187,6 +187,15 @@ def test_teams_are_placed_again_as_teams(tmp_path):
     assert replay(record(tmp_path / "run", config, results)) == all_same(60)
 
 
+def test_teams_of_a_tournament_are_placed_again_as_teams(tmp_path):
+    """Its settings have them in a place of their own."""
+    config = config_of("whist", teams=[2, 2])
+    results = play(config, 20)
+    settings = yaml.safe_load(config)
+    settings["teams"] = settings.pop("matchmaking")["teams"]
+    assert replay(record(tmp_path / "run", yaml.safe_dump(settings), results)) == all_same(20)
+
+
 def test_what_was_changed_is_found(tmp_path):
     """One action of one match, or its score in the last bit, or the actions that are missing."""
     config = config_of("leduc_poker")

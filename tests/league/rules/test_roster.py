@@ -1,7 +1,7 @@
 import pytest
 
 from league.rules.roster import Roster
-from storage.records import MAIN, MAIN_EXPLOITER, Bot, LivePlayer
+from storage.records import MAIN, MAIN_EXPLOITER, Bot, Entrant, LivePlayer
 
 
 def test_indices_follow_admission_and_are_never_reused(make):
@@ -54,3 +54,15 @@ def test_an_unknown_id_is_answered_with_the_nearest(make):
     roster = Roster([make.snapshot("main-0@100")])
     with pytest.raises(KeyError, match="did you mean 'main-0@100'"):
         roster.index("main-0@10")
+
+
+def test_entrants_of_a_tournament_are_members_but_nobody_to_draw_from(make):
+    greedy = Entrant("a:greedy", "snapshot", MAIN, "main-0", "runs/a", "a", "ab", 5, 1.0, "mlp", 0.0)
+    bot = Entrant("random", "bot", None, None, None, None, None, None, None, None)
+    roster = Roster([greedy, bot])
+    assert roster.ids == ("a:greedy", "random")
+    assert roster["random"] == bot
+    assert roster.snapshots().tolist() == roster.snapshots_of("main-0").tolist() == []
+    assert roster.bots == roster.players == ()
+    with pytest.raises(ValueError, match="only a seated snapshot can retire"):
+        roster.retire("a:greedy")

@@ -6,7 +6,7 @@ import pytest
 from league.rules.rating import RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
-from storage.records import MAIN, MAIN_EXPLOITER, Bot, LivePlayer, Outcome, RatingChange
+from storage.records import MAIN, MAIN_EXPLOITER, Bot, Entrant, LivePlayer, Outcome, RatingChange
 
 WIN, DRAW, LOSS, FORFEIT = Outcome
 
@@ -364,3 +364,21 @@ def test_the_games_of_a_role_may_fade_by_a_decay_of_its_own(roster, make):
         standings.payoff.record(np.full(3, home), np.full(3, away), np.full(3, WIN, np.int8))
     assert standings.payoff.games(exploiter, np.array([bot])).tolist() == [1.75]
     assert standings.payoff.games(main, np.array([bot])).tolist() == [3.0]
+
+
+def entrant(name, kind="snapshot", role=MAIN):
+    return Entrant(name, kind, role, None, None, None, None, None, None, None)
+
+
+def test_entrants_of_a_tournament_are_rated_as_what_never_changes(make):
+    names = ["main-0@5", "main-0@5:greedy", "random"]
+    roster = Roster([entrant(names[0]), entrant(names[1]), entrant("random", "bot", None)])
+    standings = Standings(roster)
+    assert standings.anchor == "main-0@5"
+    changes = standings.record(make.games(*[(names[1], other, WIN) for other in (names[0], "random") * 5]))
+    assert {change.competitor for change in changes} == set(names)
+    board = standings.leaderboard()
+    assert (board[0].competitor, board[0].role) == (names[1], MAIN)
+    assert {row.competitor: row.role for row in board}["random"] is None
+    with pytest.raises(ValueError, match="does not learn"):
+        standings.on_reset(names[0], names[1])

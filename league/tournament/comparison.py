@@ -1,0 +1,201 @@
+"""Two stored competitors against each other. Builds no learner, writes nothing.
+
+The unit is the pair: one seed, played with both seatings, so that neither the luck of the deal nor the
+first move favours anybody. Pairs are played a batch at a time; a sequential test is asked after each.
+Batches grow: what is plain is told after a few pairs, and what is not takes no more looks than it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.elo import (
+    EloEstimate,
+    elo_from_pairs,
+    normalized_elo,
+    score_counts,
+)
+from analysis.games import Tally, pair_scores, tally
+from analysis.sprt import Answer, Sprt
+from league.envs import registry
+from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.openings import Openings
+from league.rollout.snapshots import SnapshotSource
+from league.rules.seating import match_seeds
+from league.tournament.agreement import Agreed, require_bot, require_fit
+from league.tournament.modes import in_mode
+from league.tournament.names import bot_settings, resolve
+from league.tournament.pairs import Pairs
+from storage.archive import open_reader
+from storage.errors import Failure, Mistake, NotARun
+from storage.node_cache import CacheSettings
+from storage.records import ResultBatch
+
+FIRST_BATCH, LAST_BATCH = 16, 256  # pairs; part of what a seed stands for: other numbers play other games
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of `a` against `b`, sides swapped within each pair."""
+
+    a: str
+    b: str
+    results: tuple[ResultBatch, ...]  # matches 2 i and 2 i + 1 are pair i; in the first, a has the first side
+    tally: Tally  # the games that count, among (a, b); identical pairs count once
+    sprt: Sprt | None
+
+    @property
+    def outcome_of_a(self) -> npt.NDArray[np.int8]:
+        """Outcomes of a, one for each game that was played [games]."""
+        own = [batch.outcome[np.arange(len(batch)), _seat_of(self.a, batch)] for batch in self.results]
+        return np.concatenate(own) if own else np.zeros(0, dtype=np.int8)
+
+    @property
+    def played_pairs(self) -> int:
+        return sum(map(len, self.results)) // 2
+
+    @property
+    def repeated_pairs(self) -> int:
+        """Pairs in which nobody drew anything at random and that were an earlier one again, move by move."""
+        return sum(repeats for _, repeats in self.tally.repeated_pairs)
+
+    @property
+    def ruled_out_pairs(self) -> int:
+        """Pairs that count for nobody, because one of their matches crashed or was forfeited by both."""
+        return self.tally.ruled_out_pairs
+
+    @property
+    def pair_scores(self) -> npt.NDArray[np.float64]:
+        """Mean points of a [n] in each pair that counts: a win is 1, a draw one half."""
+        return pair_scores(self.tally.games, 0, 1)
+
+    @property
+    def wins_draws_losses(self) -> tuple[int, int, int]:
+        """Of a, in the games that count."""
+        games = self.tally.games
+        points = np.where(games.home == 0, games.points, 1.0 - games.points)
+        return int((points == 1.0).sum()), int((points == 0.5).sum()), int((points == 0.0).sum())
+
+    @property
+    def pentanomial(self) -> npt.NDArray[np.int64]:
+        """How many pairs brought a 0, 1/2, 1, 3/2 and 2 points [5]."""
+        return score_counts(self.pair_scores)
+
+    @property
+    def estimate(self) -> EloEstimate:
+        """Of a's advantage."""
+        return elo_from_pairs(self.pair_scores)
+
+    @property
+    def normalized(self) -> EloEstimate:
+        """The same in normalized Elo."""
+        return normalized_elo(self.pentanomial).single()
+
+    @property
+    def llr(self) -> float | None:
+        """The test's log likelihood ratio, to be held against `sprt.bounds`; None without a test."""
+        return None if self.sprt is None else float(self.sprt.llr(self.pentanomial))
+
+    @property
+    def answer(self) -> Answer | None:
+        """What the test accepted; None: it could not tell, or there was none."""
+        return None if self.sprt is None or self.llr is None else self.sprt.decide(self.llr)
+
+
+def compare(
+    run: Path,
+    a: str,
+    b: str,
+    *,
+    pairs: int,
+    seed: int = 0,
+    sprt: Sprt | None = None,
+    opening_plies: int = 0,
+) -> Comparison:
+    """Play up to `pairs` pairs of `a` against `b`, as the run's snapshots, players and bots name them, each
+    with the mode it plays in. With `sprt`, no more than it takes for an answer.
+
+    Both may be one competitor: the second then goes by another name. Raises UnknownCompetitor when a name
+    fits nothing, CorruptBlob when its weights are damaged, Mistake for a game without two sides and for an
+    opening that leaves nothing to play, NotARun for a tournament's run, Failure when not one pair counts.
+    """
+    reader = open_reader(run)
+    config = reader.config()
+    if "competitors" in config:
+        raise NotARun(
+            f"{run}: found the run of a tournament, expected that of a league; name the one that '{a}' and "
+            f"'{b}' come from"
+        )
+    env: Mapping[str, Any] = config["env"]
+    limit, teams = config["rollout"]["step_limit"], config["matchmaking"]["teams"]
+    game = registry.make(env["id"], 1, step_limit=limit, **env["options"])
+    agreed = Agreed(env["id"], env["options"], limit, None if teams is None else tuple(teams), game)
+    if agreed.num_teams != 2:
+        raise Mistake(
+            f"compare: '{game.id}' has {game.num_seats} seats, expected 2, or two teams; "
+            "use league tournament, which compares any number"
+        )
+    bots = bot_settings(config)
+    sources = tuple(resolve(reader, name, env["id"]) for name in (a, b))
+    for name, source in zip((a, b), sources, strict=True):
+        if isinstance(source, BotSource):
+            require_bot(source.name, agreed, bots)
+        else:
+            require_fit(name, source, game)
+    names = _names(*sources)
+    team_of_seat = np.repeat(np.arange(2), agreed.teams or (1, 1))
+    meeting = Pairs(names, team_of_seat, env=env["id"], match_type="compare", seed=seed)
+    settings = RolloutSettings(slots=2 * min(pairs, LAST_BATCH), step_limit=limit)
+    cache = CacheSettings(verify="always")
+    runner = EnvRunner(env["id"], env["options"], settings, cache=cache, bots=bots)
+    openings = Openings(opening_plies) if opening_plies else None
+    if openings is not None:
+        openings.check(game)
+    results: list[ResultBatch] = []
+
+    def so_far() -> Comparison:
+        return Comparison(*names, results=tuple(results), tally=tally(results, names), sprt=sprt)
+
+    for first, size in batches(pairs):
+        matches = meeting.matches(np.tile([0, 1], (size, 1)), first)
+        drawn = int(match_seeds(seed + 1, matches.match_id[:1])[0])  # the seed of sampled actions
+        request = PlayRequest(matches, sources, learners=(), seed=drawn, openings=openings, fingerprint=True)
+        results.append(runner.play(request, {})[0])
+        if sprt is not None and so_far().answer is not None:
+            break
+    played = so_far()
+    if not played.tally.games.num_pairs:
+        raise Failure(
+            f"compare: in each of {played.played_pairs} pairs of {played.a} and {played.b} a match crashed, "
+            f"or was forfeited by both; nothing counts (see: league envs check {env['id']})"
+        )
+    return played
+
+
+def batches(pairs: int) -> Iterator[tuple[int, int]]:
+    """The first pair and the number of pairs of each batch: twice as many each time, up to LAST_BATCH."""
+    first, size = 0, FIRST_BATCH
+    while first < pairs:
+        yield first, min(size, pairs - first)
+        first, size = first + size, min(2 * size, LAST_BATCH)
+
+
+def _names(a: SnapshotSource | BotSource, b: SnapshotSource | BotSource) -> tuple[str, str]:
+    """Different ids, also where both are one competitor: who is compared with itself is its own opponent."""
+    first, second = (
+        source.name if isinstance(source, BotSource) else in_mode(source.snapshot_id, source.temperature)
+        for source in (a, b)
+    )
+    return first, second if second != first else f"{second}#2"
+
+
+def _seat_of(competitor: str, batch: ResultBatch) -> npt.NDArray[np.int64]:
+    """The first seat of `competitor` in each match [M]."""
+    index = batch.matches.competitors.index(competitor)
+    return np.argmax(batch.matches.seat == index, axis=1)

@@ -1,0 +1,211 @@
+"""THE TOURNAMENT: who meets whom, played, recorded, rated.
+
+    round     the schedule names the pairings of the next round, from all that came of those before
+    ask       runners get them in requests of whole pairs
+    take      what comes back is recorded in the order of asking, each request as one acknowledged batch
+
+A round is a function of the settings and of what is recorded, and what comes of a request is a function
+of the request. So a tournament that was killed goes on with the very games it would have played, whoever
+plays them, and its ledger ends as that of one that never stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.field import SHOWN
+from analysis.games import games_of
+from league.rollout.env_runner import PlayRequest, Source
+from league.rollout.openings import Openings
+from league.rollout.runner_group import RunnerGroup
+from league.rules.roster import Roster
+from league.rules.seating import match_seeds
+from league.rules.standings import Standings
+from league.tournament.pairs import Pairs
+from league.tournament.schedules.base import Pairings, Schedule
+from league.tournament.settings import TournamentSettings
+from storage.archive import Archive
+from storage.errors import Failure
+from storage.records import Entrant, MatchBatch, ResultBatch
+
+MOST_LOSSES = 4  # of one request: it is no accident then
+WAIT_SECONDS = 0.1  # at most this long without a look at the screen and Ctrl-C
+
+
+class Interrupted(Failure):
+    """The tournament was stopped before its end, with everything saved that was acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a tournament is."""
+
+    pairs: int  # recorded
+    total_pairs: int  # at most
+    games: int  # recorded
+    resumed_games: int  # of which by earlier sessions
+
+
+Observer = Callable[[Standing], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What it takes to play."""
+
+    runners: RunnerGroup
+    sources: Mapping[str, Source]  # of the entrants, by name
+    openings: Openings | None
+
+
+class Tournament:
+    """One process's turn at a tournament."""
+
+    def __init__(
+        self,
+        settings: TournamentSettings,
+        entrants: Sequence[Entrant],
+        pairs: Pairs,
+        schedule: Schedule,
+        archive: Archive,
+        table: Callable[[], Table],
+    ) -> None:
+        """`archive` remembers the entrants, and what was played before; `table` is asked for once there is
+        something to play: what is over can be shown when nobody of it is left."""
+        self._settings, self._archive, self._table = settings, archive, table
+        self._names = [entrant.competitor for entrant in entrants]
+        self._pairs = pairs
+        self._schedule = schedule
+        self._standings = Standings(Roster(entrants), settings.ratings, teams=pairs.team_of_seat)
+        self._recorded = deque(archive.results())  # of earlier sessions, until their round comes
+        self._resumed_games = sum(map(len, self._recorded))
+        self._first = 0  # number of the next round's first pair
+        self._games = 0
+
+    def run(self, interrupted: threading.Event, observe: Observer) -> str | None:
+        """Play to the end; what the schedule has found out. Raises Interrupted."""
+        history: list[Pairings] = []
+        played: list[ResultBatch] = []
+        while True:
+            # all at once, as in the verdict: what repeats a pair of an earlier round is no news
+            games = games_of(played, self._names, self._settings.rules.rule())
+            rng = np.random.default_rng([self._settings.seed, len(history)])
+            pairings = self._schedule.next_round(history, games, rng)
+            if pairings is None:
+                break
+            results = self._play(pairings, interrupted, observe)
+            history.append(pairings)
+            if self._schedule.goes_by_results:
+                played += [dataclasses.replace(batch, recordings=None) for batch in results]
+        self._archive.flush()
+        return self._schedule.conclusion(games)
+
+    def standing(self) -> Standing:
+        total = self._schedule.total_pairs()
+        return Standing(self._games // self._pairs.games, total, self._games, self._resumed_games)
+
+    def _play(self, pairings: Pairings, interrupted: threading.Event, observe: Observer) -> list[ResultBatch]:
+        """One round: what came of its pairs, request by request."""
+        requests = self._requests(pairings)
+        results: list[ResultBatch] = []
+        while self._recorded and len(results) < len(requests):
+            results.append(self._remember(requests[len(results)]))
+        observe(self.standing())
+        if len(results) == len(requests):
+            return results
+        runners = self._table().runners
+        asked = len(results)
+        losses: Counter[int] = Counter()  # of runners, by the request that they died of
+        early: dict[int, ResultBatch] = {}  # came before those that were asked for earlier
+        while len(results) < len(requests):
+            if interrupted.is_set():
+                self._archive.flush()
+                raise Interrupted(
+                    f"{self._archive.run}: interrupted after {self._games // self._pairs.games:,} of "
+                    f"{self._schedule.total_pairs():,} pairs; everything is saved: --resume goes on"
+                )
+            while asked < len(requests) and runners.room() > 0:
+                runners.submit(asked, self._request(requests[asked]), {})
+                asked += 1
+            for rollout in runners.ready(WAIT_SECONDS):
+                early[rollout.request_id] = rollout.results
+            for lost in runners.lost():  # its runner died, and is started again
+                losses[lost] += 1
+                if losses[lost] == MOST_LOSSES:
+                    self._archive.flush()
+                    raise Failure(self._explain_losses(requests[lost]))
+                runners.submit(lost, self._request(requests[lost]), {})
+            while len(results) in early:
+                results.append(self._record(early.pop(len(results))))
+            observe(self.standing())
+        return results
+
+    def _requests(self, pairings: Pairings) -> list[MatchBatch]:
+        """The matches of the round's pairs, numbered on from the last round's, as many to a request as were
+        asked for."""
+        size = max(1, self._settings.rollout.matches_per_request // self._pairs.games)
+        first, self._first = self._first, self._first + len(pairings)
+        return [
+            self._pairs.matches(pairings[start : start + size], first + start)
+            for start in range(0, len(pairings), size)
+        ]
+
+    def _request(self, matches: MatchBatch) -> PlayRequest:
+        table = self._table()
+        openings = table.openings
+        if openings is not None and openings.book:  # its lines in turn, pair by pair
+            line = matches.match_id // self._pairs.games % len(openings.book)
+            openings = dataclasses.replace(openings, line=line)
+        return PlayRequest(
+            matches,
+            tuple(table.sources[name] for name in matches.competitors),
+            learners=(),
+            seed=int(match_seeds(self._settings.seed + 1, matches.match_id[:1])[0]),  # of sampled actions
+            openings=openings,
+            fingerprint=True,
+        )
+
+    def _explain_losses(self, matches: MatchBatch) -> str:
+        names = matches.competitors
+        some = ", ".join(names[:SHOWN]) + (", ..." if len(names) > SHOWN else "")
+        return (
+            f"{self._archive.run}: {MOST_LOSSES} runners died one after the other while they played the same "
+            f"{len(matches)} matches of {some}; does one of these end its process, or need more "
+            "memory than there is? What came before is saved: --resume --runners 0 goes on and shows it"
+        )
+
+    def _record(self, results: ResultBatch) -> ResultBatch:
+        changes = self._standings.record(results)
+        self._archive.append_results(results, changes)
+        self._games += len(results)
+        return results
+
+    def _remember(self, asked: MatchBatch) -> ResultBatch:
+        """What came of a request of an earlier session. Raises Failure when it was another one."""
+        results = self._recorded.popleft()
+        same = (
+            len(results) == len(asked)
+            and (results.matches.seed == asked.seed).all()
+            and (_seated(results.matches) == _seated(asked)).all()
+        )
+        if not same:
+            raise Failure(
+                f"{self._archive.run}: match {int(results.matches.match_id[0])} is recorded as another one "
+                "than these settings lead to; was the tournament begun by another version? Start a new one"
+            )
+        results = dataclasses.replace(results, matches=asked)  # the ledger knows nothing of teams
+        self._standings.record(results)
+        self._games += len(results)
+        return results
+
+
+def _seated(matches: MatchBatch) -> npt.NDArray:
+    """Who sits where [M, num_seats], by name."""
+    return np.array(matches.competitors, dtype=object)[matches.seat]

@@ -1,0 +1,55 @@
+"""Who meets whom. Pure: rounds from settings, what was played before, and `rng`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from league.tournament.schedules.adaptive import Adaptive
+from league.tournament.schedules.base import Schedule
+from league.tournament.schedules.gauntlet import Gauntlet
+from league.tournament.schedules.round_robin import RoundRobin
+from league.tournament.schedules.settings import ScheduleSettings
+from league.tournament.schedules.swiss import Swiss
+from league.tournament.schedules.top_k import TopK
+from storage.errors import Mistake
+
+
+def make_schedule(settings: ScheduleSettings, competitors: Sequence[str], num_teams: int) -> Schedule:
+    """The schedule of a tournament of `competitors`, `num_teams` of whom meet in a match.
+
+    Raises Mistake for a field that is too small, a seed that nobody is, and a k that leaves nobody out.
+    """
+    _check(settings, competitors, num_teams)
+    field = len(competitors)
+    if settings.kind == "round_robin":
+        return RoundRobin(field, num_teams, settings.pairs)
+    if settings.kind == "gauntlet":
+        seeds = [competitors.index(seed) for seed in settings.seeds]
+        return Gauntlet(field, num_teams, settings.pairs, seeds)
+    if settings.kind == "swiss":
+        return Swiss(field, num_teams, settings.pairs, settings.rounds)
+    if settings.kind == "adaptive":
+        return Adaptive(field, num_teams, settings)
+    return TopK(field, num_teams, settings)
+
+
+def _check(settings: ScheduleSettings, competitors: Sequence[str], num_teams: int) -> None:
+    if len(competitors) < num_teams:
+        found = {0: "nobody", 1: f"'{competitors[0]}' alone" if competitors else ""}
+        raise Mistake(
+            f"competitors: found {found.get(len(competitors), f'{len(competitors)} entrants')}, expected at "
+            f"least {num_teams}, who meet in a match; name more runs, snapshots or bots"
+        )
+    for seed in settings.seeds:
+        if seed not in competitors:
+            near = difflib.get_close_matches(seed, competitors, n=3, cutoff=0.3)
+            raise Mistake(
+                f"schedule.seeds: '{seed}' takes no part; nearest: {', '.join(near) or 'none'} "
+                f"(of {len(competitors)} entrants; a mode is part of the name)"
+            )
+    if settings.kind == "top_k" and settings.k >= len(competitors):
+        raise Mistake(
+            f"schedule.k: found {settings.k} of {len(competitors)} entrants, expected at most "
+            f"{len(competitors) - 1}, so that somebody is left out"
+        )

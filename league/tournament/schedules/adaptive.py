@@ -1,0 +1,25 @@
+"""Those meet whose order is least known."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.ratings import Ratings
+from league.tournament.schedules.base import pairs_until_all_met
+from league.tournament.schedules.order import misorder_stakes
+from league.tournament.schedules.rated import Rated
+from league.tournament.schedules.settings import ScheduleSettings
+
+
+class Adaptive(Rated):
+    """Pairs whose games are expected to put most of the field's order right, until the budget is used up."""
+
+    def __init__(self, field: int, num_teams: int, settings: ScheduleSettings) -> None:
+        half = math.ceil(settings.pairs * pairs_until_all_met(field, num_teams) / 2)
+        super().__init__(field, num_teams, settings, settings.budget or max(field, half))
+
+    def stakes(self, ratings: Ratings) -> npt.NDArray[np.float64]:
+        return misorder_stakes(ratings)

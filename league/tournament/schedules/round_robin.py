@@ -1,0 +1,35 @@
+"""Everybody meets everybody."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.games import Games
+from league.tournament.schedules.base import MOST_PAIRS, Pairings, Schedule, in_tiles
+from league.tournament.schedules.designs import cyclic_design, developed
+
+
+class RoundRobin(Schedule):
+    """Any two meet in `pairs` pairs; where more than two meet in a match, in a few more here and there.
+
+    A round is as much as may be asked for at once: nothing is learnt between rounds.
+    """
+
+    goes_by_results = False
+
+    def __init__(self, field: int, num_teams: int, pairs: int) -> None:
+        self._field = field
+        self._base = cyclic_design(field, num_teams, pairs)
+        self._per_round = max(1, MOST_PAIRS // field)  # base rows
+        self._total = sum(len(developed(row[None], field)) for row in self._base)
+
+    def next_round(
+        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
+    ) -> Pairings | None:
+        base = self._base[len(history) * self._per_round :][: self._per_round]
+        return in_tiles(developed(base, self._field)) if len(base) else None
+
+    def total_pairs(self) -> int:
+        return self._total

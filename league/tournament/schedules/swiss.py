@@ -1,0 +1,97 @@
+"""Those meet who score alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from analysis.games import Games
+from league.tournament.schedules.base import Indices, Pairings, Schedule, in_tiles
+from league.tournament.schedules.designs import meetings
+from league.tournament.schedules.matching import largest_matching
+
+_WINDOW = 4  # tables ahead in which somebody is looked for whom one has not met yet
+
+
+class Swiss(Schedule):
+    """In each round those who have scored alike meet, as few as can be for a second time.
+
+    A score is points per game, summed over the rounds. Equal scores are ordered by those of whom they met
+    (Buchholz), then at random. From the top, each meets the nearest below whom it has not met. Who is too
+    many pauses: the last who did so least often, for half a point.
+    """
+
+    def __init__(self, field: int, num_teams: int, pairs: int, rounds: int | None) -> None:
+        """`rounds` none: twice those that find the best of a field by knock-out, as long as there is
+        somebody new to meet."""
+        self._field, self._num_teams, self._pairs = field, num_teams, pairs
+        enough = 2 * math.ceil(math.log2(field))
+        self._rounds = rounds or max(1, min(enough, math.ceil((field - 1) / (num_teams - 1))))
+
+    def next_round(
+        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
+    ) -> Pairings | None:
+        if len(history) >= self._rounds:
+            return None
+        order = self._order(history, games, rng)
+        size = self._num_teams
+        met = meetings(history, self._field) // self._pairs
+        played = _rounds_played(history, self._field)
+        too_many = self._field % size
+        # The last of the order among those who played most, as nobody pauses twice before all have once.
+        pausing = order[np.lexsort((np.arange(self._field), played[order]))][self._field - too_many :]
+        seated = order[~np.isin(order, pausing)]
+        met = met[np.ix_(seated, seated)]
+        tables = seated[_couples(met) if size == 2 else _tables(met, size)]
+        return in_tiles(np.repeat(tables, self._pairs, axis=0))
+
+    def total_pairs(self) -> int:
+        return self._rounds * (self._field // self._num_teams) * self._pairs
+
+    def _order(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Indices:
+        """[N] entrants, the best so far first."""
+        number = np.bincount(games.home, minlength=self._field) + np.bincount(
+            games.away, minlength=self._field
+        )
+        points = np.bincount(games.home, games.points, self._field) + np.bincount(
+            games.away, 1.0 - games.points, self._field
+        )
+        mean = np.where(number > 0, points / np.maximum(number, 1), 0.5)
+        played = _rounds_played(history, self._field)
+        score = np.round(mean * played + 0.5 * (len(history) - played), 9)
+        buchholz = np.round(meetings(history, self._field) @ score, 9)
+        return np.lexsort((rng.permutation(self._field), -buchholz, -score))
+
+
+def _rounds_played(history: Sequence[Pairings], field: int) -> Indices:
+    """[N] rounds in which each took part."""
+    played = np.zeros(field, dtype=np.int64)
+    for pairings in history:
+        played[np.unique(pairings)] += 1
+    return played
+
+
+def _couples(met: Indices) -> Pairings:
+    """[n/2, 2] all n couple, given how often they met [n, n], in their order."""
+    n = len(met)
+    apart = ~np.eye(n, dtype=np.bool_)
+    partner = largest_matching((met == met[apart].min()) & apart)
+    left_over = np.flatnonzero(partner < 0)
+    partner[left_over] = left_over.reshape(-1, 2)[:, ::-1].ravel()
+    first = np.flatnonzero(np.arange(n) < partner)
+    return np.stack([first, partner[first]], axis=1)
+
+
+def _tables(met: Indices, size: int) -> Pairings:
+    """[n/size, size] tables from the top, of those near in the order who met least often."""
+    waiting = list(range(len(met)))
+    tables = []
+    while waiting:
+        table = [waiting.pop(0)]
+        while len(table) < size:
+            near = waiting[: _WINDOW * size]
+            table.append(waiting.pop(int(met[np.ix_(near, table)].sum(axis=1).argmin())))
+        tables.append(table)
+    return np.array(tables, dtype=np.int64)
