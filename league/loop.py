@@ -18,11 +18,12 @@ are decisions taken in the environment, `updates` optimizer steps. The README ha
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from league.interrupts import interrupts
 from league.learning.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
@@ -30,6 +31,8 @@ from league.learning.shards import num_cpus, plan_shards
 from league.members import player_seed
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
+from league.sinks import Reporting, SinkSettings
+from league.sinks.settings import require_installed
 from storage.errors import StorageError
 from storage.node_cache import CacheSettings
 
@@ -102,8 +105,21 @@ class LogSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     seconds: float = Field(
-        default=10.0, gt=0, description="Time between two plain lines, or two rows of updates"
+        default=10.0,
+        gt=0,
+        description="Time between two plain lines, rows of updates, or points of a sink",
     )
+    sinks: tuple[SinkSettings, ...] = Field(
+        default=(), description="Who else is told how it goes: tensorboard, wandb, mlflow"
+    )
+
+    @field_validator("sinks")
+    @classmethod
+    def _each_kind_once(cls, sinks: tuple[SinkSettings, ...]) -> tuple[SinkSettings, ...]:
+        kinds = [sink.kind for sink in sinks]
+        if twice := [kind for kind in dict.fromkeys(kinds) if kinds.count(kind) > 1]:
+            raise ValueError(f"found {twice[0]} {kinds.count(twice[0])} times, expected each kind once")
+        return sinks
 
 
 def train(
@@ -125,6 +141,7 @@ def train(
     from league.resume import check, open_archive
     from league.session import Session
 
+    require_installed(settings.log.sinks)
     check(settings, run, resume, progress)
     with (
         _engine(settings) as (runners, learners, evaluators),
@@ -134,7 +151,7 @@ def train(
     ):
         session = Session(settings, archive, runners, learners, uploader, evaluators)
         session.begin()
-        with _closing(make_view, session) as show:
+        with _showing(make_view, session) as show:
             while not (session.finished() or interrupted.is_set()):
                 session.ask()
                 session.evaluate()
@@ -148,16 +165,25 @@ def train(
 
 
 @contextlib.contextmanager
-def _closing(make_view: Callable[[], View] | None, session: Session) -> Iterator[Callable[[Session], None]]:
-    """How to show the session; what shows it is closed in any case, so that a terminal is left in order."""
-    if make_view is None:
-        yield lambda session: None
-        return
-    view = make_view()
-    try:
-        yield view.show
-    finally:
-        view.close(session)
+def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator[Callable[[Session], None]]:
+    """How to show the session, to a person and to the sinks; both are closed in any case, so that a terminal
+    is left in order and no figure is lost."""
+    log = session.settings.log
+    with contextlib.ExitStack() as stack:
+        reporting = Reporting(log.sinks, log.seconds, say=lambda line: print(line, file=sys.stderr))
+        stack.callback(reporting.close)
+        reporting.begin(session)
+        view = make_view() if make_view else None
+        if view is not None:
+            stack.callback(view.close, session)
+
+        def show(session: Session) -> None:
+            if view is not None:
+                view.show(session)
+            reporting.show(session)
+
+        yield show
+        reporting.end(session)
 
 
 @contextlib.contextmanager
