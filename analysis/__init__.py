@@ -1,5 +1,5 @@
-"""What can be asked of a run, during and after training. `open_run(path)` gives a `History`, `verdict(path)`
-says what a tournament came to."""
+"""What can be asked of a run, during and after training. `open_run(path)` gives a `History`, `diagnose(history)`
+what is wrong in it, `verdict(path)` what a tournament came to."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from analysis.diagnostics import Finding, diagnose
     from analysis.exports import export, match_records
     from analysis.history import History, open_run
     from analysis.tournament import Verdict, verdict
 
-__all__ = ["History", "Verdict", "export", "match_records", "open_run", "verdict"]
+__all__ = ["Finding", "History", "Verdict", "diagnose", "export", "match_records", "open_run", "verdict"]
 
 _HOMES = {
     "History": "history",
     "open_run": "history",
+    "Finding": "diagnostics",
+    "diagnose": "diagnostics",
     "Verdict": "tournament",
     "verdict": "tournament",
     "export": "exports",
@@ -24,14 +27,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Only what is asked for is loaded: the league's rules take their mathematics from here, and neither DuckDB
-    nor pandas with it."""
+    """Only what is asked for is loaded: the league's rules take their mathematics from this package."""
     if name not in _HOMES:
         raise AttributeError(f"module 'analysis' has no attribute '{name}'")
-    module = importlib.import_module(f"analysis.{_HOMES[name]}")
-    if name == "open_run" and not hasattr(module, "open_run"):
-        return module.History
-    return getattr(module, name)
+    return getattr(importlib.import_module(f"analysis.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -31,6 +31,15 @@ RunArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output")]
 
+AsOfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="STEP|TIME",
+        help="The run as it stood then: env steps of the league, or a time (UTC)",
+    ),
+]
+
 
 def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
     """A table for people, or a list of objects."""

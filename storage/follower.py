@@ -44,16 +44,25 @@ class Follower:
 
         Every file of a new segment is compared with its hash. Costs a few stats when nothing is new.
         """
-        segments: list[Segment] = []
-        frames: list[Frame] = []
-        while not self._read(segments, frames):
-            pass
-        return segments, [frame for frame in frames if frame.sequence > self._covered]
+        segments, payloads = self.look()
+        for segment in segments:
+            segment.verify()
+        return segments, [decode(place, payload) for place, payload in payloads]
 
-    def _read(self, segments: list[Segment], frames: list[Frame]) -> bool:
+    def look(self) -> tuple[list[Segment], list[tuple[Place, bytes]]]:
+        """What `poll` gives, for who will not need every table: files of segments are not yet compared with
+        their hashes (`Segment.verify`), frames are whole as their hashes say, and not decoded."""
+        segments: list[Segment] = []
+        payloads: list[tuple[Place, bytes]] = []
+        while not self._read(segments, payloads):
+            pass
+        return segments, [(place, payload) for place, payload in payloads if place.sequence > self._covered]
+
+    def _read(self, segments: list[Segment], payloads: list[tuple[Place, bytes]]) -> bool:
         """Take in what is new; False when a journal was compacted meanwhile, and there is more to see."""
         while manifest_path(self.folder, self._compacted + 1).exists():
-            segments.append(joined(Segment.load(self.folder, self._compacted + 1), self._covered))
+            segment = Segment.load(self.folder, self._compacted + 1, verify=False)
+            segments.append(joined(segment, self._covered))
             self._compacted, self._covered = segments[-1].number, segments[-1].last
         if self._number <= self._compacted:
             self._number, self._offset, self.last = self._compacted + 1, 0, self._covered
@@ -61,31 +70,31 @@ class Follower:
             path = journal_path(self.folder, self._number)
             closed = journal_path(self.folder, self._number + 1).exists()  # asked first: then all is there
             try:
-                self._read_journal(path, frames, last=not closed)
+                self._read_journal(path, payloads, last=not closed)
             except FileNotFoundError:
                 if manifest_path(self.folder, self._compacted + 1).exists():
                     return False
-                if self._number > 1:
+                if self._number > 1 or self._offset:
                     raise missing(self.folder, self._number) from None
                 return True  # an empty folder
             if not closed:
                 return not manifest_path(self.folder, self._compacted + 1).exists()
             self._number, self._offset = self._number + 1, 0
 
-    def _read_journal(self, path: Path, frames: list[Frame], last: bool) -> None:
+    def _read_journal(self, path: Path, payloads: list[tuple[Place, bytes]], last: bool) -> None:
         size = path.stat().st_size
         if size < self._offset:
             raise CorruptLedger(f"{path}: found {size} bytes where {self._offset} were before")
         if size > self._offset:
             with _opened(path) as file:
                 for place, payload in scan(file, path, offset=self._offset, previous=self.last, last=last):
-                    frames.append(decode(place, payload))
+                    payloads.append((place, payload))
                     self._offset, self.last = place.offset + place.size, place.sequence
 
 
 def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
     """What `Ledger.frames` gives, for readers: needs no lock, changes nothing, also beside a writer."""
-    for part in _walk(folder):
+    for part in walk(folder):
         if isinstance(part, Segment):
             yield from part.frames(after, tables)
         else:
@@ -99,7 +108,7 @@ def read_tables(folder: Path, names: Collection[str]) -> dict[str, pa.Table]:
     without rows is left out."""
     found: dict[str, list[pa.Table]] = {name: [] for name in names}
     tail = {name: Gathered() for name in names}
-    for part in _walk(folder):
+    for part in walk(folder):
         if isinstance(part, Segment):
             for name in names:
                 if part.rows(name):
@@ -131,7 +140,7 @@ def last_frame(folder: Path) -> tuple[int, bytes]:
     return 0, b""
 
 
-def _walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
+def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
     """Compacted segments, then the frames behind them with their payloads."""
     before = 0
     numbers = numbers_of(folder)

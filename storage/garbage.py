@@ -21,6 +21,7 @@ from storage.disk import disk, make_folder, sync_folder, write_whole
 from storage.errors import DiskFailed, Mistake, StorageError
 from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, PINS, REFUSED, file_name, require_run
 from storage.ledger import Ledger
+from storage.measurements import MEASUREMENTS
 from storage.reader import open_reader
 
 UNFINISHED_SECONDS = 3600.0  # a temporary file this old belongs to nobody who still writes
@@ -87,7 +88,7 @@ def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
     for path in learner_states.superseded(run / LEARNERS):
         yield path, path.stat().st_size, "a newer state of the learner replaced it"
     now = time.time()
-    for folder in (OBJECTS, MANIFESTS, LEARNERS, f"{LEARNERS}/{REFUSED}", PINS):
+    for folder in (OBJECTS, MANIFESTS, LEARNERS, f"{LEARNERS}/{REFUSED}", PINS, MEASUREMENTS):
         for path, size, changed in _files(run / folder, depth=1):
             if _UNFINISHED.fullmatch(path.name) and now - changed > UNFINISHED_SECONDS:
                 yield path, size, "was never finished"

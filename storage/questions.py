@@ -18,6 +18,7 @@ import pyarrow as pa
 from storage.database import one_line
 from storage.errors import BadQuery
 from storage.live import LiveConnection, connect
+from storage.moments import Moment
 
 QUERY_MEMORY = "4GB"  # what one question may take before it is refused
 ANSWER_BYTES = 2**30  # what its answer may hold
@@ -26,15 +27,21 @@ _QUESTIONS = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN, duckdb.
 
 
 def query(
-    run: str | Path, sql: str, *, timeout_seconds: float = 60.0, max_rows: int | None = None
+    run: str | Path,
+    sql: str,
+    *,
+    timeout_seconds: float = 60.0,
+    max_rows: int | None = None,
+    as_of: Moment | None = None,
 ) -> pa.Table:
-    """The answer to `sql`, one question, at most `max_rows` of it. It can reach no file and no setting.
+    """The answer to `sql`, one question, at most `max_rows` of it; with `as_of`, what it was then (see
+    `storage.moments`). It can reach no file and no setting.
 
     Raises BadQuery for anything but one question, for SQL that DuckDB refuses and for what takes longer
     than `timeout_seconds` or more memory than QUERY_MEMORY; NotARun, CorruptLedger. DuckDB keeps to both
     limits from one block of rows to the next: a single value that is gigantic goes beyond them.
     """
-    with connect(run) as live:
+    with connect(run, as_of=as_of, native=False) as live:
         _lock(live)
         try:
             with _interrupted_after(timeout_seconds, live.interrupt):

@@ -58,8 +58,9 @@ class Segment:
     tables: dict[str, File]  # by name
 
     @classmethod
-    def load(cls, folder: Path, number: int) -> Segment:
-        """The segment of that number, every file compared with its hash. Raises CorruptLedger."""
+    def load(cls, folder: Path, number: int, *, verify: bool = True) -> Segment:
+        """The segment of that number, every file compared with its hash; without `verify` that is left to
+        who reads a table. Raises CorruptLedger."""
         path = manifest_path(folder, number)
         try:
             fields = manifests.read(path)
@@ -76,9 +77,18 @@ class Segment:
             raise CorruptLedger(
                 f"{path}: no manifest of a segment: {type(error).__name__}: {error}"
             ) from None
-        for file in (index, *tables.values()):
-            _verify(file)
-        return cls(number, first, last, (path, len(manifests.seal(fields))), index, tables)
+        segment = cls(number, first, last, (path, len(manifests.seal(fields))), index, tables)
+        if verify:
+            segment.verify()
+        return segment
+
+    def verify(self, table: str | None = None) -> None:
+        """Compare the file of `table`, or all files, with their hashes. Raises CorruptLedger."""
+        if table is None:
+            for file in (self.index, *self.tables.values()):
+                _verify(file)
+        elif table in self.tables:
+            _verify(self.tables[table])
 
     def path(self, table: str) -> Path | None:
         """The Parquet file with the rows of `table`; None when no frame has it."""
@@ -112,6 +122,29 @@ class Segment:
         index = self._index()
         holding = pc.is_in(index["table"], value_set=pa.array(wanted))
         return pc.max(index["sequence"].filter(holding)).as_py()
+
+    def counts(self) -> pa.Table:
+        """(sequence, table, rows) of every record batch, in order; table is NULL for a frame without any."""
+        return self._index().select(["sequence", "table", "rows"])
+
+    def lacks(self, table: str, beside: str) -> bool:
+        """Whether some frame has the table `beside` without `table`."""
+        counts = self.counts()
+        there = [
+            pc.unique(counts["sequence"].filter(pc.equal(counts["table"], name))) for name in (beside, table)
+        ]
+        return not pc.all(pc.is_in(there[0], value_set=there[1]), min_count=0).as_py()
+
+    def rows_until(self, last: int) -> dict[str, int]:
+        """How many rows of each table come with frames up to `last`."""
+        counts = self.counts()
+        kept = counts.filter(pc.less_equal(counts["sequence"], last)).group_by("table")
+        summed = kept.aggregate([("rows", "sum")]).to_pydict()
+        return {
+            name: rows
+            for name, rows in zip(summed["table"], summed["rows_sum"], strict=True)
+            if name and rows
+        }
 
     def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
         """Those behind sequence `after`; with `tables`, those that have any of them, and those only."""

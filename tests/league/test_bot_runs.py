@@ -80,7 +80,7 @@ def test_bots_of_every_kind_are_played_learned_from_and_rated(tiny, bots, tmp_pa
     names = ["random", *bots]
     run = league.train(settings_with(tiny, bots, names), tmp_path / "run")
     with analysis.open_run(run) as history:
-        ratings = history.ratings().set_index("competitor")
+        ratings = history.leaderboard().set_index("competitor")
         forfeits = history.sql("SELECT count(*) AS n FROM seats WHERE outcome = 'forfeit'")["n"][0]
         won = history.sql(
             "SELECT competitor, avg((outcome = 'win')::INT) AS share FROM seats GROUP BY 1"

@@ -36,7 +36,7 @@ def test_a_run_of_each_preset_freezes_and_plays_its_own_branches(preset, tiny, t
     with analysis.open_run(run) as history:
         frozen = history.sql("SELECT player, count(*) AS n FROM decisions WHERE kind = 'freeze' GROUP BY 1")
         mix = set(history.sql("SELECT DISTINCT match_type FROM match_mix")["match_type"])
-        ratings = history.ratings()
+        ratings = history.leaderboard()
     mains = frozen.set_index("player")["n"].filter(like="main-")
     assert (mains >= (2 if preset == "none" else 3 + 2)).all()  # the first and the last are the run's own
     assert PLAYED[preset] - RARE <= mix
@@ -58,7 +58,7 @@ def test_bots_are_seated_and_rated_like_anybody(tiny, tmp_path):
     run = league.train(settings, tmp_path / "run")
     with analysis.open_run(run) as history:
         learned = history.sql("SELECT opponent, share FROM learned_from").set_index("opponent")["share"]
-        rated = history.ratings().set_index("competitor")["mu"]
+        rated = history.leaderboard().set_index("competitor")["mu"]
     assert learned["random"] == pytest.approx(0.375, abs=0.05)
     assert learned["one_ply"] == pytest.approx(0.125, abs=0.05)
     assert rated["one_ply"] > rated["random"]

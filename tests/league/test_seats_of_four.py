@@ -34,7 +34,7 @@ def test_a_competitor_plays_all_seats_of_a_team_and_one_team_wins(run_of):
             "FROM seats JOIN matches USING (seq) GROUP BY ALL"
         )
         met = history.sql("SELECT DISTINCT purpose, competitor FROM seats JOIN matches USING (seq)")
-        rated = set(history.ratings()["competitor"])
+        rated = set(history.leaderboard()["competitor"])
     assert (teams["competitors"] == 1).all()
     assert (teams["ranks"] == 1).all()
     assert teams.groupby("seq")["rank"].apply(sorted).map(tuple).unique().tolist() == [(0, 2)]
@@ -53,7 +53,7 @@ def test_everybody_for_himself_is_ranked_by_who_lives_longest(run_of):
             "SELECT seq, seat, competitor, outcome, rank, score FROM seats ORDER BY seq, seat"
         )
         payoff = history.payoff().set_index(["home", "away"])["games"]
-        rated = set(history.ratings()["competitor"])
+        rated = set(history.leaderboard()["competitor"])
     ranks = seats.groupby("seq")["rank"].apply(sorted).map(tuple)
     assert {(0, 1, 2, 3), (0, 0, 2, 3), (0, 1, 2, 2)} <= set(ranks)
     by_score = seats.groupby("seq")["score"].rank(ascending=False, method="min") - 1

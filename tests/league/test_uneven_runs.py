@@ -109,9 +109,9 @@ def test_frozen_opponents_are_played_and_rated_across_the_games(champion):
 
 def test_the_league_goes_on_where_it_stopped(tmp_path):
     run = league.train(config(stop={"env_steps": 2_000}), tmp_path / "run")
-    before = analysis.open_run(run).matches()
+    before = analysis.open_run(run).matches().astype(str)
     league.train(config(stop={"env_steps": 4_000}), run, resume=True)
-    after = analysis.open_run(run).matches()
+    after = analysis.open_run(run).matches().astype(str)
     assert len(after) > len(before)
     assert after.iloc[: len(before)].equals(before)
 

@@ -117,7 +117,7 @@ def test_a_reader_beside_a_writer_sees_each_acknowledged_row_once_at_every_look(
         assert one(live, "SELECT count(*), count(DISTINCT (seq, seat)) FROM seats") == (2400, 2400)
         assert one(live, "SELECT sum(games) FROM payoff WHERE home < away") == (1200,)
         assert one(live, "SELECT games FROM leaderboard") == (59 * 20,)
-        assert sum(len(part) for part in live._tables["seats"]._recent) <= 8 * 40
+        assert sum(len(part) for part in live._runs[0]._tables["seats"]._recent) <= 8 * 40
 
 
 def test_a_long_lived_reader_holds_only_what_is_not_compacted(tmp_path, make_results):
@@ -125,7 +125,8 @@ def test_a_long_lived_reader_holds_only_what_is_not_compacted(tmp_path, make_res
     (tmp_path / "FORMAT").write_text('{"version": 1}')
 
     def held():
-        return {name: sum(map(len, table._recent)) for name, table in live._tables.items()}
+        live.refresh()
+        return {name: sum(map(len, table._recent)) for name, table in live._runs[0]._tables.items()}
 
     with Ledger(tmp_path / "ledger", "test", segment_frames=10) as ledger, storage.connect(tmp_path) as live:
         write(ledger, make_results, 0, 13, old=True)
@@ -151,7 +152,7 @@ def test_thousands_of_small_frames_become_few_parts(tmp_path, make_results):
         for i in range(150):
             write(ledger, make_results, i, 1)
             live.refresh()
-        parts = live._tables["seats"]._recent
+        parts = live._runs[0]._tables["seats"]._recent
         assert len(parts) <= 8
         assert all(part["competitor"].num_chunks == 1 for part in parts)
         assert one(live, "SELECT count(*), count(DISTINCT seq) FROM seats") == (6000, 3000)
@@ -292,6 +293,78 @@ def test_a_corrupt_ledger_is_told_to_readers(filled):
         storage.connect(filled)
     with pytest.raises(CorruptLedger):
         storage.query(filled, "SELECT 1")
+
+
+@pytest.fixture
+def compacted(tmp_path, make_results):
+    """A run with 160 matches in a compacted segment, and 100 in the journal behind it."""
+    (tmp_path / "ledger").mkdir()
+    (tmp_path / "FORMAT").write_text('{"version": 1}')
+    with Ledger(tmp_path / "ledger", "test", segment_frames=8) as ledger:
+        write(ledger, make_results, 0, 13)
+        ledger.compact()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM matches",
+        'SELECT COUNT(*) FROM Main."MATCHES"',
+        "WITH m AS (FROM matches) SELECT (SELECT count(*) FROM m)",
+        "SELECT sum(matches)::INT FROM match_mix",
+        "SELECT count(*) FROM query_table('mat' || 'ches')",
+        "SELECT count(*) FROM query('FROM mat' || 'ches')",
+        "SELECT count(*) FROM learned_matches",
+    ],
+)
+def test_a_table_is_read_when_a_statement_comes_to_it_by_whatever_name(sql, compacted):
+    with storage.connect(compacted) as live:
+        assert one(live, sql) == (260,)
+    with storage.connect(compacted) as live:
+        live.execute(f"CREATE TEMP VIEW mine AS {sql}")
+        assert one(live, "FROM mine") == (260,)
+    with storage.connect(compacted) as live:
+        assert live.sql(sql).fetchall() == [(260,)]
+
+
+def test_what_no_statement_named_is_an_error_rather_than_empty(compacted):
+    with storage.connect(compacted) as live:
+        assert one(live, "SELECT count(*) FROM ratings") == (13,)
+        with pytest.raises(duckdb.Error, match="does not name"):
+            live._connection.execute("SELECT count(*) FROM matches").fetchall()
+        assert one(live, "SELECT count(*) FROM matches") == (260,)
+
+
+def test_a_file_that_has_changed_is_found_out_when_its_table_is_first_asked_for(compacted):
+    (file,) = (compacted / "ledger").glob("*.seats.parquet")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.chmod(0o644)
+    file.write_bytes(data)
+    for sql in ("SELECT count(*) FROM seats", "FROM learned_from", "FROM seats LIMIT 0"):
+        with storage.connect(compacted) as live:
+            assert one(live, "SELECT count(*) FROM matches") == (260,)
+            with pytest.raises(CorruptLedger, match=r"seats\.parquet: found .* restore"):
+                live.execute(sql)
+    file.unlink()
+    with (
+        pytest.raises(CorruptLedger, match=r"seats\.parquet: cannot be read"),
+        storage.connect(compacted) as live,
+    ):
+        live.execute("FROM seats")
+
+
+def test_of_several_runs_no_view_counts_what_happened_in_another(compacted, filled):
+    views = ("payoff", "leaderboard", "match_mix", "learned_from", "lineage", "learned_matches")
+    with storage.connect(compacted, filled) as both:
+        names = dict(zip(both.names, (compacted, filled), strict=True))
+        for name, run in names.items():
+            with storage.connect(run) as alone:
+                for table in (*storage.live.migrations.newest().tables, *views):
+                    expected = [(name, *row) for row in alone.execute(f"FROM {table}").fetchall()]
+                    found = both.execute(f"FROM {table} WHERE run = ?", [name]).fetchall()
+                    assert sorted(found, key=repr) == sorted(expected, key=repr), table
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):

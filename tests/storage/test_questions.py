@@ -7,7 +7,7 @@ import pytest
 import storage
 import storage.questions
 from storage.archive import Archive
-from storage.errors import BadQuery
+from storage.errors import BadQuery, Mistake
 from storage.records import MAIN, Freeze, RatingChange
 
 
@@ -187,3 +187,15 @@ def test_answers_can_be_limited(filled, max_rows):
 def test_questions_of_every_kind_are_answered_and_limited(filled, sql, num_rows):
     assert len(storage.query(filled, sql)) == num_rows
     assert len(storage.query(filled, sql, max_rows=1)) == 1
+
+
+def test_a_question_may_be_asked_of_the_past(filled):
+    count = "SELECT count(*) AS n FROM matches"
+    assert [rows(filled, count, as_of=moment)[0]["n"] for moment in (0, 1, "1999-12-31", 10**9)] == [
+        0,
+        50,
+        0,
+        80,
+    ]
+    with pytest.raises(Mistake, match="neither a number nor a time"):
+        rows(filled, count, as_of="then")

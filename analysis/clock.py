@@ -1,0 +1,68 @@
+"""How far a league was when a fact was recorded: its env_steps then, and the minutes since its first match.
+
+Facts are numbered by `seq`; only matches carry env_steps. So each run gets a small table, a row per batch of
+results, which is brought up to date before it is asked.
+"""
+
+from __future__ import annotations
+
+import storage
+
+STEPS = "CAST(coalesce(clock.league_env_steps, 0) AS BIGINT) AS league_env_steps"
+"""SQL for the column, behind a join with `joined`."""
+
+
+def table_of(number: int) -> str:
+    """The clock of the connection's run of that number, in order: seq (of a batch's last match), and of all
+    matches up to it: began (the first), ended (the last), league_env_steps."""
+    return f"temp.clock_{number}"
+
+
+def bring_up_to_date(live: storage.LiveConnection) -> None:
+    """Make or complete the clocks of all runs of `live`."""
+    for number, schema in enumerate(live.schemas):
+        clock = table_of(number)
+        live.execute(
+            f"CREATE TEMP TABLE IF NOT EXISTS {clock} "
+            "(seq BIGINT, began TIMESTAMP, ended TIMESTAMP, league_env_steps BIGINT)"
+        )
+        # As a number in the text: files that hold nothing newer are passed over then.
+        (known,) = live.execute(f"SELECT coalesce(max(seq), 0) FROM {clock}").fetchone()
+        live.execute(
+            f"""
+            INSERT INTO {clock}
+            WITH known AS (
+                SELECT
+                    coalesce(max(league_env_steps), 0) AS env_steps, min(began) AS began, max(ended) AS ended
+                FROM {clock}
+            ),
+            fresh AS (
+                SELECT
+                    max(seq) AS seq, min(started_at) AS began,
+                    max(started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT))) AS ended,
+                    sum(env_steps) AS env_steps
+                FROM {schema}.matches
+                WHERE seq > {known}
+                GROUP BY batch
+            )
+            SELECT
+                seq,
+                least(known.began, min(fresh.began) OVER so_far),
+                greatest(known.ended, max(fresh.ended) OVER so_far),
+                CAST(known.env_steps + sum(fresh.env_steps) OVER so_far AS BIGINT)
+            FROM fresh, known
+            WINDOW so_far AS (ORDER BY seq)
+            ORDER BY seq
+            """
+        )
+
+
+def joined(number: int, seq: str) -> str:
+    """SQL that joins the clock as it stood at `seq`."""
+    return f"ASOF LEFT JOIN {table_of(number)} clock ON {seq} >= clock.seq"
+
+
+def minutes(number: int, time: str) -> str:
+    """SQL for the column `minutes` of a fact from `time`: 0 before the run's first match."""
+    began = f"(SELECT min(began) FROM {table_of(number)})"
+    return f"greatest(0.0, coalesce(epoch({time}) - epoch({began}), 0.0) / 60.0) AS minutes"

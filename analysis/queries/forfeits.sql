@@ -1,0 +1,12 @@
+-- Who forfeits, and why? Competitors with forfeited games.
+-- competitor; reason (of the match's end); forfeits; games (of the competitor); share (of its games)
+WITH games AS (SELECT competitor, count(*) AS games FROM seats GROUP BY competitor),
+given_up AS (
+    SELECT competitor, reason, count(*) AS forfeits
+    FROM seats JOIN matches USING (seq)
+    WHERE outcome = 'forfeit'
+    GROUP BY competitor, reason
+)
+SELECT competitor, reason, forfeits, games, forfeits / games AS share
+FROM given_up JOIN games USING (competitor)
+ORDER BY forfeits DESC, competitor, reason

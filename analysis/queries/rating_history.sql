@@ -1,0 +1,11 @@
+-- How did the ratings come about? One row per competitor and batch of results that moved it.
+-- seq (of the last match before); league_env_steps (of the whole league by then); competitor; mu, sigma
+-- (TrueSkill); games (so far)
+WITH batches AS (
+    SELECT max(seq) AS seq, sum(sum(env_steps)) OVER (ORDER BY max(seq)) AS league_env_steps
+    FROM matches GROUP BY batch
+)
+SELECT
+    r.seq, CAST(coalesce(b.league_env_steps, 0) AS BIGINT) AS league_env_steps, competitor, mu, sigma, games
+FROM ratings r ASOF LEFT JOIN batches b ON r.seq >= b.seq
+ORDER BY r.seq, coalesce(r.batch, 0), competitor
