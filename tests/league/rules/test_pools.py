@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from analysis.solution import exploitability
 from league.rules.branches import OpponentSettings
-from league.rules.nash import exploitability
 from league.rules.pools import Pools, before_monotone_suffix, everybody, rarest_pairs
 from storage.records import Outcome
 

@@ -1,0 +1,108 @@
+"""Solution concepts: what a table of payoffs says of who is best, whom one needs, and how play goes in
+circles.
+
+Pure mathematics: arrays in, arrays out, each with its paper. A payoff [n, n] is antisymmetric, in [-1, 1].
+What few games leave open comes in with `Payoffs` and `with_interval`, which take any concept. The league's
+rules import from here: scipy is loaded by what needs it, when it does.
+"""
+
+from __future__ import annotations
+
+from analysis.solution.alpha_rank import (
+    alpha_rank,
+    alpha_rank_populations,
+    marginals,
+    markov_conley_chains,
+)
+from analysis.solution.clusters import nash_clusters, nash_layers
+from analysis.solution.melo import Melo, melo, melo_started, melo_updated
+from analysis.solution.nash import (
+    NashAverage,
+    ZeroSum,
+    exploitability,
+    max_entropy_nash,
+    nash,
+    nash_averaging,
+    nash_averaging_on_tasks,
+    nash_ratings,
+    zero_sum_nash,
+)
+from analysis.solution.payoffs import Interval, Payoffs, with_interval
+from analysis.solution.populations import (
+    effective_diversity,
+    effective_rank,
+    expected_cardinality,
+    relative_population_performance,
+)
+from analysis.solution.replicator import (
+    discrete_path,
+    growth_rates,
+    path,
+    paths,
+    replicator_average,
+    rest_points,
+    time_average,
+    velocities,
+    velocity,
+)
+from analysis.solution.schur import Planes, Split, cyclic_planes, cyclic_share, hodge, plane, schur, split
+from analysis.solution.social_choice import (
+    Kemeny,
+    iterated_maximal_lotteries,
+    kemeny,
+    margins_of_ballots,
+    maximal_lottery,
+    soft_condorcet,
+)
+
+__all__ = [
+    "Interval",
+    "Kemeny",
+    "Melo",
+    "NashAverage",
+    "Payoffs",
+    "Planes",
+    "Split",
+    "ZeroSum",
+    "alpha_rank",
+    "alpha_rank_populations",
+    "cyclic_planes",
+    "cyclic_share",
+    "discrete_path",
+    "effective_diversity",
+    "effective_rank",
+    "expected_cardinality",
+    "exploitability",
+    "growth_rates",
+    "hodge",
+    "iterated_maximal_lotteries",
+    "kemeny",
+    "marginals",
+    "margins_of_ballots",
+    "markov_conley_chains",
+    "max_entropy_nash",
+    "maximal_lottery",
+    "melo",
+    "melo_started",
+    "melo_updated",
+    "nash",
+    "nash_averaging",
+    "nash_averaging_on_tasks",
+    "nash_clusters",
+    "nash_layers",
+    "nash_ratings",
+    "path",
+    "paths",
+    "plane",
+    "relative_population_performance",
+    "replicator_average",
+    "rest_points",
+    "schur",
+    "soft_condorcet",
+    "split",
+    "time_average",
+    "velocities",
+    "velocity",
+    "with_interval",
+    "zero_sum_nash",
+]

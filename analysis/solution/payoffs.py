@@ -1,0 +1,188 @@
+"""Who scores what against whom, and how sure that is: what every solution concept works on.
+
+payoffs = Payoffs.from_frame(history.payoff())
+found = with_interval(payoffs, max_entropy_nash, np.random.default_rng(0))
+found.value, found.low, found.high       arrays of the concept's shape
+
+A concept is any function of an antisymmetric matrix [N, N] in [-1, 1] that returns an array. Its interval
+is that of its values on matrices as they may be, in the light of the games (`posterior`): each pairing
+resampled over its units, pairs of a tournament or single games of a league. So a concept that is fooled
+by luck, as the share of cycles is, has an interval that is not: its value may then lie at the rim. So it may
+where few pairings met, since the matrix fills in what strengths foresee, and a resample strays from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.davidson import sums
+from analysis.games import Games
+from analysis.solution.posterior import Floats, Indices, Posterior, Units, posterior
+from storage.errors import Mistake
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = ("home", "away", "games", "wins", "draws")
+
+
+@dataclass(frozen=True, eq=False)
+class Payoffs:
+    """Scores of N competitors against one another, with the games behind them."""
+
+    competitors: tuple[str, ...]
+    scores: Floats  # [N, N] points per game of row against column, NaN: never met; diagonal 1/2
+    games: Indices  # [N, N] counted
+    units: Units = field(repr=False)
+    drawn: Floats | None = field(default=None, repr=False)  # [N, N] of a resample: all scores, also unmet
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, competitors: Sequence[str] | None = None) -> Payoffs:
+        """Of `History.payoff()` of one run, whose rows hold each pairing from either side (one side is
+        enough). Every game is a unit of its own. `competitors`: whom and in which order; others' games are
+        passed over. Raises Mistake for a frame of several runs, or one that is no payoff."""
+        import pandas as pd
+
+        missing = [column for column in _COLUMNS if column not in frame]
+        if missing:
+            raise Mistake(f"payoff: found no column '{missing[0]}', expected those of History.payoff()")
+        if "run" in frame and (frame["run"] != frame["run"].iloc[:1].max()).any():
+            raise Mistake(
+                f"payoff: found {frame['run'].nunique()} runs, expected one; choose by its column 'run'"
+            )
+        which, names = pd.factorize(pd.concat([frame["home"], frame["away"]], ignore_index=True))
+        number = pd.Index(sorted(names) if competitors is None else competitors)
+        if not number.is_unique:
+            raise Mistake("payoff: found a competitor named twice, expected each once")
+        home, away = number.get_indexer(pd.Index(names))[which].reshape(2, -1)
+        known = (home >= 0) & (away >= 0) & (home != away) & (frame["games"].to_numpy() > 0)
+        home, away = home[known].astype(np.int64), away[known].astype(np.int64)
+        games, wins, draws = (frame[name].to_numpy(np.float64)[known] for name in _COLUMNS[2:])
+        # A pairing that is told from both sides is told twice.
+        n, upper = len(number), home < away
+        told = np.isin(away * n + home, (home * n + away)[upper]) & ~upper
+        home, away, games, wins, draws = (column[~told] for column in (home, away, games, wins, draws))
+        turned = home > away
+        wins = np.where(turned, games - wins - draws, wins)
+        first, second = np.minimum(home, away), np.maximum(home, away)
+        codes, which = np.unique(first * n + second, return_inverse=True)
+        count, won, even = (sums(which, x, len(codes)) for x in (games, wins, draws))
+        units = Units(n, codes // n, codes % n, count, count, won + even / 2.0, won + even / 4.0)
+        return cls._of(tuple(map(str, number)), units)
+
+    @classmethod
+    def from_games(cls, games: Games) -> Payoffs:
+        """Of a tournament, whose pairs are the units: the games of one pair share their luck."""
+        n, turned = len(games.competitors), games.home > games.away
+        first, second = np.where(turned, [games.away, games.home], [games.home, games.away])
+        points = np.where(turned, 1.0 - games.points, games.points)
+        codes, pairing = np.unique(first * n + second, return_inverse=True)
+        e = len(codes)
+        met, unit = np.unique(pairing * max(games.num_pairs, 1) + games.pair, return_inverse=True)
+        score = np.bincount(unit, points, minlength=len(met)) / np.bincount(unit, minlength=len(met))
+        of = met // max(games.num_pairs, 1)
+        units = Units(
+            num_competitors=n,
+            first=codes // n,
+            second=codes % n,
+            games=np.bincount(pairing, minlength=e).astype(np.float64),
+            count=np.bincount(of, minlength=e).astype(np.float64),
+            total=sums(of, score, e),
+            squares=sums(of, score**2, e),
+        )
+        return cls._of(games.competitors, units)
+
+    @classmethod
+    def _of(cls, competitors: tuple[str, ...], units: Units) -> Payoffs:
+        n, (i, j) = len(competitors), (units.first, units.second)
+        scores, games = np.full((n, n), np.nan), np.zeros((n, n), dtype=np.int64)
+        np.fill_diagonal(scores, 0.5)
+        scores[i, j], scores[j, i] = units.score, 1.0 - units.score
+        games[i, j] = games[j, i] = units.games.astype(np.int64)
+        return cls(competitors, scores, games, units)
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What is known of every pairing, of `units` alone."""
+        return posterior(self.units)
+
+    def matrix(self) -> Floats:
+        """[N, N] antisymmetric in [-1, 1]: 2 score - 1 of row against column. Who never met scores what
+        the strengths of the two, fitted to all games, foresee."""
+        filling = self.posterior.expected() if self.drawn is None else self.drawn
+        upper = np.triu(2.0 * np.where(np.isnan(self.scores), filling, self.scores) - 1.0, 1)
+        return upper - upper.T
+
+    def resampled(self, rng: np.random.Generator) -> Payoffs:
+        """The scores as they may be: another draw of what the units say of every pairing. Its games and
+        units are those that were played, so its own resamples are no further away."""
+        drawn = self.posterior.draw(rng)
+        again = Payoffs(
+            self.competitors, np.where(np.isnan(self.scores), np.nan, drawn), self.games, self.units, drawn
+        )
+        again.__dict__["posterior"] = self.posterior  # fitted once
+        return again
+
+    def subset(self, competitors: Sequence[str]) -> Payoffs:
+        """Of some of them, in the order given; games with others no longer count. Raises Mistake for one who
+        is not among them."""
+        index = {name: i for i, name in enumerate(self.competitors)}
+        unknown = [name for name in competitors if name not in index]
+        if unknown:
+            raise Mistake(
+                f"payoff: '{unknown[0]}' is not among its {len(index)} competitors, expected one of them"
+            )
+        chosen = np.array([index[name] for name in competitors], dtype=np.int64)
+        place = np.full(len(index), -1)
+        place[chosen] = np.arange(len(chosen))
+        units, at = self.units, np.ix_(chosen, chosen)
+        i, j = place[units.first], place[units.second]
+        keep = (i >= 0) & (j >= 0)
+        count, total, squares = (x[keep] for x in (units.count, units.total, units.squares))
+        i, j = i[keep], j[keep]
+        turned = i > j
+        fewer = Units(
+            num_competitors=len(chosen),
+            first=np.minimum(i, j),
+            second=np.maximum(i, j),
+            games=units.games[keep],
+            count=count,
+            total=np.where(turned, count - total, total),
+            squares=np.where(turned, count - 2.0 * total + squares, squares),
+        )
+        drawn = None if self.drawn is None else self.drawn[at]
+        return Payoffs(tuple(competitors), self.scores[at], self.games[at], fewer, drawn)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A concept's value on the scores as they were, and between what it lies; arrays of its own shape."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def with_interval(
+    payoffs: Payoffs,
+    concept: Callable[[Floats], npt.ArrayLike],
+    rng: np.random.Generator,
+    *,
+    samples: int = 200,
+    level: float = 0.95,
+) -> Interval:
+    """`concept` of the matrix [N, N], and of `samples` resampled ones the quantiles that hold `level` of its
+    values, widened to hold the first. Takes as much memory as so many of its values. Raises ValueError for
+    a level outside (0, 1)."""
+    if not 0.0 < level < 1.0 or samples < 1:
+        raise ValueError(f"level is {level} of {samples} samples, expected one in (0, 1) of at least 1")
+    value = np.asarray(concept(payoffs.matrix()), dtype=np.float64)
+    values = np.stack([np.asarray(concept(payoffs.resampled(rng).matrix())) for _ in range(samples)])
+    low, high = np.quantile(values, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0, method="weibull")
+    return Interval(value, np.minimum(low, value), np.maximum(high, value))

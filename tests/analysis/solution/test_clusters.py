@@ -1,0 +1,64 @@
+import nashpy
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.solution import nash_clusters, nash_layers, relative_population_performance
+
+ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+
+
+def antisymmetric(n, seed):
+    drawn = np.random.default_rng(seed).uniform(-1.0, 1.0, (n, n))
+    return np.triu(drawn, 1) - np.triu(drawn, 1).T
+
+
+def listed(clusters):
+    return [members.tolist() for members in clusters]
+
+
+def test_a_ladder_has_a_layer_for_each_and_a_cycle_one_for_all():
+    rungs = np.array([3.0, 1.0, 2.0, 0.0])
+    assert listed(nash_clusters(np.sign(np.subtract.outer(rungs, rungs)))) == [[0], [2], [1], [3]]
+    assert listed(nash_clusters(ROCK_PAPER_SCISSORS)) == [[0, 1, 2]]
+    assert listed(nash_clusters(np.zeros((4, 4)))) == [[0, 1, 2, 3]]
+    assert listed(nash_clusters(np.zeros((1, 1)))) == [[0]]
+
+
+def test_cycles_on_top_of_one_another_are_layers_in_any_order_of_members():
+    # Czarnecki et al. 2020: a game of layers in which all of one layer beat all of those below.
+    tower = np.kron(np.eye(4), 0.3 * ROCK_PAPER_SCISSORS)
+    level = np.arange(12) // 3
+    tower += np.sign(np.subtract.outer(level, level)) * 0.6
+    order = np.random.default_rng(0).permutation(12)
+    layers = nash_layers(tower[np.ix_(order, order)])
+    np.testing.assert_array_equal(layers, 3 - level[order])
+
+
+def test_a_copy_is_in_the_layer_of_its_original():
+    payoff = antisymmetric(8, 1)
+    members = [0, 1, 2, 3, 4, 5, 6, 7, 2, 2, 5, 0]
+    np.testing.assert_array_equal(nash_layers(payoff[np.ix_(members, members)]), nash_layers(payoff)[members])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_layers_are_the_supports_that_nashpy_finds(seed):
+    payoff, left, expected = antisymmetric(12, seed), list(range(12)), []
+    while left:
+        game = payoff[np.ix_(left, left)]
+        support, _ = nashpy.Game(game, -game).linear_program()  # the only equilibrium: payoffs are random
+        expected.append([member for member, share in zip(left, support, strict=True) if share > 1e-9])
+        left = [member for member in left if member not in expected[-1]]
+    assert listed(nash_clusters(payoff)) == expected
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 30), st.integers(0, 10**6), st.booleans())
+def test_each_layer_equals_or_beats_every_later_one_and_everybody_is_in_one(n, seed, coarse):
+    payoff = np.round(antisymmetric(n, seed)) if coarse else antisymmetric(n, seed)
+    clusters = nash_clusters(payoff)
+    np.testing.assert_array_equal(np.sort(np.concatenate(clusters)), np.arange(n))
+    for number, members in enumerate(clusters):
+        for later in clusters[number + 1 :]:
+            assert relative_population_performance(payoff, members, later) > -1e-6
