@@ -21,10 +21,11 @@ A game may step its matches independently. Then a match whose last step is still
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import gymnasium
 import numpy as np
@@ -33,6 +34,9 @@ import numpy.typing as npt
 from league.envs.spaces import ActionSpec, ObservationSpec, pack
 from storage.records import EndReason
 
+_ARRAYS_BY_SLOT = tuple(
+    "active env_steps pending _rewards _returns _over _truncated _reason _forfeited".split()  # noqa: SIM905
+)
 BOUND_TOLERANCE = 1e-6  # by which a real number may miss its bounds, relative to a bound above 1
 
 
@@ -74,6 +78,7 @@ class BatchedGame(ABC):
     draw_possible: bool = True
     teams: tuple[int, ...] | None = None  # seats of each, in order; none: everyone for itself
     renders: bool = False  # whether a match can be shown as text
+    match_arrays: tuple[str, ...] | None = None  # arrays by slot that are all of a match; None: it is more
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         if num_slots < 1:
@@ -108,11 +113,39 @@ class BatchedGame(ABC):
 
         A match that still runs in one of them is abandoned; `due` must be asked anew.
         """
+        self._reopen(slots)
+        self._reset(slots, seeds)
+
+    def starts(self) -> npt.NDArray[np.float64] | None:
+        """How likely each start of a match is [k], where all that chance decides it decides at the start; 1.0
+        alone in a game without chance. None: that is not so, or they are too many to count.
+        """
+        return None
+
+    def start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        """`reset`, but each match has the start of that number [k], of those that `starts` is about."""
+        self._reopen(slots)
+        self._start_at(slots, start)
+
+    def copies(self, slots: npt.NDArray[np.int64]) -> Self:
+        """Another game of n slots, in each of which a match stands as the one in slots[k] [n] stands here.
+
+        Raises ValueError for a game whose matches are more than their `match_arrays`.
+        """
+        if self.match_arrays is None:
+            raise ValueError(f"{self.id}: its matches cannot be copied")
+        other = copy.copy(self)
+        other.num_slots = len(slots)
+        other._due = None
+        for name in (*_ARRAYS_BY_SLOT, *self.match_arrays):
+            setattr(other, name, getattr(self, name)[slots])
+        return other
+
+    def _reopen(self, slots: npt.NDArray[np.int64]) -> None:
         self.active[slots] = True
         self.env_steps[slots] = 0
         self._returns[slots] = 0.0
         self._due = None
-        self._reset(slots, seeds)
 
     def due(self) -> list[Decisions]:
         """All decisions that must be taken now, in blocks of seats that share their spaces.
@@ -264,6 +297,10 @@ class BatchedGame(ABC):
 
     @abstractmethod
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None: ...
+
+    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        """`_reset` to one of several starts; where there is but one, seeds make no difference."""
+        self._reset(slots, start)
 
     @abstractmethod
     def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

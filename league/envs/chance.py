@@ -7,6 +7,8 @@ a match needs no state and no draw before it.
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import numpy.typing as npt
 
@@ -31,6 +33,11 @@ def below(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike, bound: int) -> n
     """A uniform integer in [0, bound) for each seed [k]; off uniform by less than bound / 2**32."""
     high = bits(seeds, counter) >> np.uint64(32)
     return ((high * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
+
+
+def deals(deck_size: int, num_cards: int) -> npt.NDArray[np.int64]:
+    """All that `deal` may give, each as likely as the next: [k, num_cards]."""
+    return np.array(list(itertools.permutations(range(deck_size), num_cards)), dtype=np.int64)
 
 
 def deal(seeds: npt.NDArray[np.int64], deck_size: int, num_cards: int) -> npt.NDArray[np.int64]:

@@ -19,6 +19,7 @@ from league.envs.base import BatchedGame
 PASS, BET = 0, 1
 NUM_CARDS, MAX_ACTIONS = 3, 3
 CARDS = ("jack", "queen", "king")
+_DEALS = chance.deals(NUM_CARDS, 2)
 _CARD = np.eye(NUM_CARDS, dtype=np.int8)
 _SEAT = np.eye(2, dtype=np.int8)
 _ACTION = np.vstack([np.eye(2), np.zeros(2)]).astype(np.int8)  # row -1: not taken yet
@@ -38,6 +39,7 @@ class KuhnPoker(BatchedGame):
     loss_reward = -2.0
     draw_possible = False
     renders = True
+    match_arrays = ("_card", "_action", "_taken")
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -45,8 +47,17 @@ class KuhnPoker(BatchedGame):
         self._action = np.full((num_slots, MAX_ACTIONS), -1, dtype=np.int64)
         self._taken = np.zeros(num_slots, dtype=np.int64)  # actions so far
 
+    def starts(self) -> npt.NDArray[np.float64]:
+        return np.full(len(_DEALS), 1 / len(_DEALS))
+
+    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        self._deal(slots, _DEALS[start])
+
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
-        self._card[slots] = chance.deal(seeds, NUM_CARDS, 2)
+        self._deal(slots, chance.deal(seeds, NUM_CARDS, 2))
+
+    def _deal(self, slots: npt.NDArray[np.int64], cards: npt.NDArray[np.int64]) -> None:
+        self._card[slots] = cards
         self._action[slots] = -1
         self._taken[slots] = 0
 

@@ -23,6 +23,9 @@ NUM_RANKS = len(RANKS)
 MAX_ACTIONS = MAX_RAISES + 2  # of one round: check, raise, raise, call
 PAIR_BONUS = NUM_RANKS  # a pair is worth more than any rank
 _RAISE_SIZE = np.array([2, 4])  # by round
+# the ranks that can be dealt: to seat 0, to seat 1, to the table
+_STARTS, _start_count = np.unique(chance.deals(2 * NUM_RANKS, 3) // 2, axis=0, return_counts=True)
+_START_PROBABILITY = _start_count / _start_count.sum()
 _RANK = np.vstack([np.eye(NUM_RANKS), np.zeros(NUM_RANKS)]).astype(np.int8)  # row -1: not seen yet
 _SEAT = np.eye(2, dtype=np.int8)
 _ACTION = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.int8)  # none yet, call, raise: a fold ends all
@@ -43,6 +46,7 @@ class LeducPoker(BatchedGame):
     action_spaces = (Discrete(3),) * 2
     loss_reward = -13.0
     renders = True
+    match_arrays = ("_rank", "_paid", "_round", "_raises", "_taken", "_action")
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -53,8 +57,17 @@ class LeducPoker(BatchedGame):
         self._taken = np.zeros(num_slots, dtype=np.int64)  # actions in this round
         self._action = np.zeros((num_slots, 2, MAX_ACTIONS), dtype=np.int64)  # indices into _ACTION
 
+    def starts(self) -> npt.NDArray[np.float64]:
+        return _START_PROBABILITY
+
+    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        self._deal(slots, _STARTS[start])
+
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
-        self._rank[slots] = chance.deal(seeds, 2 * NUM_RANKS, 3) // 2
+        self._deal(slots, chance.deal(seeds, 2 * NUM_RANKS, 3) // 2)
+
+    def _deal(self, slots: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64]) -> None:
+        self._rank[slots] = ranks
         self._paid[slots] = 1
         self._action[slots] = 0
         for counter in (self._round, self._raises, self._taken):

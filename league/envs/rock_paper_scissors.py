@@ -32,6 +32,7 @@ class RockPaperScissors(BatchedGame):
     observation_spaces = (Box(0.0, 1.0, (7,), np.float32),) * 2
     action_spaces = (Discrete(3),) * 2
     renders = True
+    match_arrays = ("_previous", "_played")
 
     def __init__(self, num_slots: int, *, rounds: int = 1, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -40,6 +41,9 @@ class RockPaperScissors(BatchedGame):
         self.rounds = rounds
         self._previous = np.full((num_slots, 2), -1, dtype=np.int64)  # by seat
         self._played = np.zeros(num_slots, dtype=np.int64)  # rounds
+
+    def starts(self) -> npt.NDArray[np.float64]:
+        return np.ones(1)
 
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
         self._previous[slots] = -1

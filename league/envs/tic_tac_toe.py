@@ -34,11 +34,15 @@ class TicTacToe(BatchedGame):
     observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
     action_spaces = (Discrete(CELLS),) * 2
     renders = True
+    match_arrays = ("_stones", "_mover")
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
         self._stones = np.zeros((num_slots, 2), dtype=np.int64)  # by seat
         self._mover = np.zeros(num_slots, dtype=np.int64)
+
+    def starts(self) -> npt.NDArray[np.float64]:
+        return np.ones(1)
 
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
         self._stones[slots] = 0
