@@ -1,0 +1,284 @@
+"""What the diagnostics read of a run: a few arrays, summed up in SQL whatever the number of matches.
+
+Time is cut into WINDOWS of equally many matches. A player that learns is measured against what does not
+change, snapshots and bots, window by window, since its last reset. In a tournament nobody learns: there a
+player's snapshots, in the order of their training, take the place of the windows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import yaml
+
+from analysis.diagnostics.significance import Counts, Floats
+
+WINDOWS = 16
+
+_TABLES = (
+    "competitors",
+    "entrants",
+    "decisions",
+    "meetings",
+    "ratings",
+    "updates",
+    "matches",
+    "snapshots",
+    "runs",
+)
+
+
+class Asked(Protocol):
+    """What a `History` is asked here."""
+
+    def sql(self, query: str) -> pd.DataFrame: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """How one player did against P opponents that do not change, at K moments."""
+
+    player: str
+    opponents: tuple[str, ...]
+    counts: Counts  # [P, K]
+    edges: npt.NDArray[np.int64]  # [K + 1]: moment k is what is behind edges[k], up to edges[k + 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """Who beat whom among N that do not change. What a player did in the second half of the time between
+    two of its snapshots stands for the later one; what it did since the last one, for itself."""
+
+    names: tuple[str, ...]
+    counts: Counts  # [N, N] of row against column
+
+
+class Record:
+    """One run, read once. `run`: its name among several that `history` holds; None: there is one."""
+
+    def __init__(self, history: Asked, run: str | None = None) -> None:
+        self._history = history
+        self._run = run
+        rows = self.ask(
+            "SELECT competitor, kind, role, player FROM competitors ORDER BY added_at, competitor"
+        )
+        self.kind: dict[str, str] = dict(zip(rows["competitor"], rows["kind"], strict=True))
+        self.role: dict[str, str] = {
+            c: r for c, r in zip(rows["competitor"], rows["role"], strict=True) if isinstance(r, str)
+        }
+        self.owner: dict[str, str] = {
+            c: p for c, p in zip(rows["competitor"], rows["player"], strict=True) if isinstance(p, str)
+        }
+        self.live: tuple[str, ...] = tuple(c for c, kind in self.kind.items() if kind == "player")
+        (last,) = self.ask("SELECT coalesce(max(seq), 0) AS seq FROM meetings")["seq"]
+        self.last_seq = int(last)
+        rows = self.ask("SELECT seq, kind, player, snapshot_id, reason FROM decisions ORDER BY seq")
+        self.decisions = rows
+
+    def ask(self, query: str) -> pd.DataFrame:
+        """The answer to `query` over the tables of this run."""
+        if self._run is None:
+            return self._history.sql(query)
+        name = "'" + self._run.replace("'", "''") + "'"
+        scope = ", ".join(
+            f"{table} AS (SELECT * FROM main.{table} WHERE run = {name})"
+            for table in _TABLES
+            if re.search(rf"\b{table}\b", query)
+        )
+        rest = query.removeprefix("WITH ")
+        return self._history.sql(f"WITH {scope}{', ' if rest != query else ' '}{rest}")
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The settings of the newest session; {} when none were recorded."""
+        rows = self.ask("SELECT config FROM runs ORDER BY seq DESC LIMIT 1")
+        found = yaml.safe_load(rows["config"].iloc[0] or "") if len(rows) else None
+        return found or {}
+
+    # ------------------------------------------------------------------ when
+
+    @cached_property
+    def edges(self) -> npt.NDArray[np.int64]:
+        """[WINDOWS + 1] numbers of matches between which the windows lie."""
+        return np.arange(WINDOWS + 1) * self.last_seq // WINDOWS
+
+    @cached_property
+    def played(self) -> pd.DataFrame:
+        """Training matches by player and window: player, window, matches, batches, env_steps."""
+        return self.ask(
+            f"""WITH batches AS (
+                SELECT player, batch, max(seq) AS seq, count(*) AS matches, sum(env_steps) AS env_steps
+                FROM matches WHERE purpose = 'training' GROUP BY player, batch
+            )
+            SELECT player, {self.window("seq")} AS window, sum(matches)::BIGINT AS matches,
+                count(*) AS batches, sum(env_steps)::BIGINT AS env_steps
+            FROM batches WHERE seq <= {self.last_seq} GROUP BY ALL ORDER BY ALL"""
+        )
+
+    @cached_property
+    def env_steps(self) -> Floats:
+        """[WINDOWS + 1] of the league, at each edge."""
+        by_window = self.played.groupby("window")["env_steps"].sum().reindex(range(WINDOWS), fill_value=0)
+        return np.append(0.0, np.cumsum(by_window.to_numpy(dtype=np.float64)))
+
+    @cached_property
+    def updates(self) -> pd.DataFrame:
+        """What learners reported: seq, player, updates, env_steps, lag, dropped_steps (0: not reported)."""
+        rows = self.ask("SELECT seq, player, updates, env_steps, lag, metrics FROM updates ORDER BY seq")
+        metrics = [json.loads(text) if isinstance(text, str) else {} for text in rows.pop("metrics")]
+        rows["dropped_steps"] = [float(one.get("queue_dropped_steps", 0.0)) for one in metrics]
+        return rows
+
+    def window(self, column: str) -> str:
+        """SQL for the window that the seq in `column` lies in."""
+        return (
+            f"least({WINDOWS - 1}, greatest(0, {column} - 1) * {WINDOWS} // {max(1, self.last_seq)})::INTEGER"
+        )
+
+    @cached_property
+    def frozen(self) -> dict[str, list[tuple[int, str]]]:
+        """(seq, snapshot) of each player's snapshots that it made itself, in order; the initial one at 0."""
+        found: dict[str, list[tuple[int, str]]] = {}
+        freezes = self.decisions[self.decisions["kind"] == "freeze"]
+        seq = dict(zip(freezes["snapshot_id"], freezes["seq"].astype(int), strict=True))
+        rows = self.ask(
+            "SELECT snapshot_id, player FROM snapshots ORDER BY created_at, env_steps, snapshot_id"
+        )
+        for snapshot, player in zip(rows["snapshot_id"], rows["player"], strict=True):
+            if player in self.kind:
+                found.setdefault(player, []).append((seq.get(snapshot, 0), snapshot))
+        return {player: sorted(those, key=lambda one: one[0]) for player, those in found.items()}
+
+    @cached_property
+    def last_reset(self) -> dict[str, int]:
+        """seq of each player's last reset; players that were never reset are not in it."""
+        resets = self.decisions[self.decisions["kind"] == "reset"]
+        last = resets.groupby("player")["seq"].max()
+        return dict(zip(last.index, last.astype(int), strict=True))
+
+    def snapshot_before(self, player: str, seq: int) -> str:
+        """The player's newest snapshot at `seq`; its name where it had none."""
+        made = [name for at, name in self.frozen.get(player, ()) if at <= seq]
+        return made[-1] if made else player
+
+    def snapshot_after(self, player: str, seq: int) -> str:
+        """The player's first snapshot from `seq` on; its name where it made none."""
+        return next((name for at, name in self.frozen.get(player, ()) if at >= seq), player)
+
+    # ------------------------------------------------------------------ who did how
+
+    @cached_property
+    def series(self) -> list[Series]:
+        """Of each player with opponents that do not change, players in order of their names."""
+        return self._by_window() if self.live else self._by_snapshot()
+
+    def _by_window(self) -> list[Series]:
+        fixed = "SELECT competitor FROM competitors WHERE kind <> 'player'"
+        rows = self.ask(
+            f"""WITH began AS (
+                SELECT competitor AS player, coalesce((
+                    SELECT max(seq) FROM decisions WHERE kind = 'reset' AND decisions.player = competitor
+                ), 0) AS seq
+                FROM competitors WHERE kind = 'player'
+            )
+            SELECT home, away, {self.window("m.seq")} AS moment,
+                sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, sum(draws)::DOUBLE AS draws
+            FROM meetings m JOIN began ON home = player AND m.seq > began.seq
+            WHERE away IN ({fixed}) GROUP BY ALL ORDER BY ALL"""
+        )
+        return [_series(str(player), part, WINDOWS, self.edges) for player, part in rows.groupby("home")]
+
+    def _by_snapshot(self) -> list[Series]:
+        """Of a tournament: at most WINDOWS moments, each of one snapshot or of a few in a row."""
+        found = []
+        for player, snapshots in self.entered.items():
+            block = np.arange(len(snapshots)) * min(WINDOWS, len(snapshots)) // len(snapshots)
+            of_snapshot = pd.DataFrame({"home": snapshots, "moment": block})
+            rows = (
+                self.met.merge(of_snapshot, on="home").groupby(["away", "moment"], as_index=False).sum(True)
+            )
+            edges = np.searchsorted(block, np.arange(block[-1] + 2))
+            found.append(_series(player, rows, len(edges) - 1, edges))
+        return found
+
+    @cached_property
+    def entered(self) -> dict[str, list[str]]:
+        """Each player's snapshots in a tournament, those trained longest last."""
+        rows = self.ask(
+            "SELECT competitor, player FROM entrants WHERE kind = 'snapshot' AND player IS NOT NULL "
+            "ORDER BY player, env_steps, created_at, competitor"
+        )
+        return {str(player): part["competitor"].tolist() for player, part in rows.groupby("player")}
+
+    @cached_property
+    def met(self) -> pd.DataFrame:
+        """home, away, games, wins, draws of every two that met."""
+        return self.ask(
+            "SELECT home, away, sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, "
+            "sum(draws)::DOUBLE AS draws FROM meetings GROUP BY home, away ORDER BY home, away"
+        )
+
+    @cached_property
+    def forms(self) -> Forms:
+        """Everyone as something that does not change, and how they did against one another."""
+        rows = self.ask(
+            f"""WITH ends AS (
+                SELECT player, seq, snapshot_id AS form FROM decisions WHERE kind = 'freeze'
+                UNION ALL
+                SELECT competitor, {self.last_seq + 1}, competitor FROM competitors WHERE kind = 'player'
+            ),
+            stages AS (
+                SELECT player, seq, form,
+                    (seq + coalesce(lag(seq) OVER (PARTITION BY player ORDER BY seq), 0)) // 2 AS middle
+                FROM ends
+            ),
+            of_home AS (
+                SELECT m.*, coalesce(form, home) AS home_form, coalesce(m.seq > middle, true) AS late
+                FROM meetings m ASOF LEFT JOIN stages s ON m.home = s.player AND m.seq <= s.seq
+                WHERE m.home < m.away
+            ),
+            of_both AS (
+                SELECT m.*, coalesce(s.form, away) AS away_form,
+                    late AND coalesce(m.seq > s.middle, true) AS counts
+                FROM of_home m ASOF LEFT JOIN stages s ON m.away = s.player AND m.seq <= s.seq
+            )
+            SELECT home_form AS home, away_form AS away, sum(games)::DOUBLE AS games,
+                sum(wins)::DOUBLE AS wins, sum(draws)::DOUBLE AS draws
+            FROM of_both WHERE counts AND home_form <> away_form GROUP BY ALL"""
+            if self.live
+            else "SELECT home, away, sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, "
+            "sum(draws)::DOUBLE AS draws FROM meetings WHERE home < away GROUP BY home, away"
+        )
+        index, names = pd.factorize(pd.concat([rows["home"], rows["away"]]), sort=True)
+        home, away = index.reshape(2, -1)
+        there = _counts(rows, home, away, (len(names), len(names)))
+        # Each meeting is asked for once; the other side's wins are what is left of the games.
+        counts = Counts(
+            there.games + there.games.T,
+            there.wins + (there.games - there.wins - there.draws).T,
+            there.draws + there.draws.T,
+        )
+        return Forms(tuple(names.tolist()), counts)
+
+
+def _series(player: str, rows: pd.DataFrame, moments: int, edges: npt.NDArray[np.int64]) -> Series:
+    row, opponents = pd.factorize(rows["away"], sort=True)
+    moment = rows["moment"].to_numpy(dtype=np.int64)
+    counts = _counts(rows, row, moment, (len(opponents), moments))
+    return Series(player, tuple(opponents.tolist()), counts, edges)
+
+
+def _counts(rows: pd.DataFrame, row: Any, column: Any, shape: tuple[int, int]) -> Counts:
+    arrays = []
+    for name in ("games", "wins", "draws"):
+        array = np.zeros(shape)
+        np.add.at(array, (row, column), rows[name].to_numpy(dtype=np.float64))
+        arrays.append(array)
+    return Counts(*arrays)

@@ -1,0 +1,81 @@
+"""Planted runs without a disk: the tables of a run in a DuckDB of their own, asked as a `History` is.
+
+Ten seeds of each planted truth take seconds so, and not minutes. It is the archive itself that says what is
+written; that both give the same findings is tested.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from storage import migrations
+from storage.archive import Archive
+from storage.database import utc
+from tests.analysis.planted_runs import Plan, Planter
+
+
+class Remembered:
+    """The few questions that diagnostics ask of a `History`."""
+
+    runs = (Path("planted"),)
+
+    def __init__(self, rng: np.random.Generator, plan: Plan | None = None) -> None:
+        planter = Planter(rng, plan or Plan())
+        memory = _Memory()
+        with (
+            mock.patch("storage.archive.time.time", planter.now),
+            mock.patch("storage.archive.blobs.publish", return_value=("", 0)),
+        ):
+            planter.write(memory)
+        self._connection = duckdb.connect(":memory:", config=migrations.CONFIG)
+        for name, types in migrations.newest().tables.items():
+            self._fill(name, types, [frame[name] for frame in memory.frames if name in frame])
+        for view in migrations.newest().views.values():
+            self._connection.execute(view)
+
+    def _fill(self, name: str, types: Any, parts: list[pa.Table]) -> None:
+        columns = ", ".join(f'"{column}" {kind}' for column, kind in types.items())
+        self._connection.execute(f"CREATE TABLE {name} ({columns})")
+        if not parts or name == "seats":  # the largest, and no diagnostic asks for it
+            return
+        whole = pa.concat_tables(parts, promote_options="default").unify_dictionaries()
+        there = [column for column in types if column in whole.column_names]
+        chosen = ", ".join(utc(c) if types[c] == "TIMESTAMP" else f'"{c}"' for c in there)
+        self._connection.register("whole", whole)
+        into = ", ".join(f'"{column}"' for column in there)
+        self._connection.execute(f"INSERT INTO {name} ({into}) SELECT {chosen} FROM whole")
+        self._connection.unregister("whole")
+
+    def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
+        return self._connection.execute(query, parameters or []).df()
+
+
+class _Memory(Archive):
+    """An archive whose frames stay where they are."""
+
+    def __init__(self) -> None:
+        self.run = Path("planted")
+        self.frames: list[dict[str, pa.Table]] = []
+        self._competitors = {}
+        self._next_seq = 1
+        self._last_match_id = -1
+        self._ledger: Any = self
+
+    @property
+    def last_sequence(self) -> int:
+        return len(self.frames)
+
+    def _append(self, tables: dict[str, pa.Table], numbers: int) -> int:
+        self.frames.append(tables)
+        self._next_seq += numbers
+        return len(self.frames)
+
+    def _write_manifest(self, *_: Any) -> None:
+        pass
