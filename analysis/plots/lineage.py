@@ -1,0 +1,209 @@
+"""The lineage of snapshots: a lane per player, and lines from each snapshot to those trained on from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis.plots.sheet import EDGE, Sheet, grid, message, one_run, step_axis
+from analysis.plots.style import (
+    GREY,
+    INK,
+    MUTED,
+    PAPER,
+    SMALL,
+    STRENGTHS,
+    WIDTH,
+    Floats,
+    bins,
+    drawing,
+    looks,
+    role_of,
+)
+
+LANES = 14  # players at most that have a lane; those with most snapshots
+LEVELS = 3  # heights at which lines to resets run below a lane: one for each of so many parents, in turn
+_ROOM = 30.0  # points that a lane is high
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the S snapshots are drawn, and the E lines between them."""
+
+    x: Floats  # [S] env steps of the league
+    lane: np.ndarray  # [S] 0 is the lowest
+    kind: np.ndarray  # [S] "first": its player's; "next": from the one before; "reset": from another, or none
+    parent: np.ndarray  # [S] its place in the frame; -1: none, or not among them
+    lanes: list[str] = field(default_factory=list)
+
+
+def lineage_tree(snapshots: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
+    """Snapshots in their players' lanes where they were frozen, coloured by their rating. One trained on
+    from the player's one before is joined to it by a straight line; a reset, from an older snapshot or from
+    scratch, is a diamond, joined to what it was reset to by a line below the lane; one taken over from
+    another player by a line between the lanes.
+
+    `snapshots` and `leaderboard` are History's frames of one run.
+    """
+    one_run(snapshots, leaderboard)
+    with drawing():
+        if snapshots.empty:
+            return message(
+                "lineage", "No snapshots yet", "No snapshot has been frozen: the run has just begun."
+            )
+        ordered = snapshots.sort_values(["league_env_steps", "created_at"], kind="stable").reset_index(
+            drop=True
+        )
+        counts = ordered["player"].astype(str).value_counts()
+        kept = [player for player in dict.fromkeys(ordered["player"].astype(str)) if player in counts[:LANES]]
+        shown = ordered[ordered["player"].astype(str).isin(kept)].reset_index(drop=True)
+        places = _places(shown, kept[::-1])
+        of_role = looks(shown["role"])
+        rating = leaderboard.set_index(leaderboard["competitor"].astype(str))["mu"].astype(float)
+        mu: Floats = np.asarray(rating.reindex(shown["snapshot_id"].astype(str)), dtype=np.float64)
+        sheet = Sheet("lineage", _title(shown, places, leaderboard), _said(ordered, shown, places), 0)
+        names = [sheet.elided(player, 96) for player in places.lanes]
+        left = EDGE + max(sheet.width_of(name, SMALL) for name in names) + 12
+        sheet.resize(len(kept) * _ROOM + 74)
+        axes = sheet.axes(left, 70, WIDTH - left - EDGE - 6, len(kept) * _ROOM)
+        step_axis(axes, places.x)
+        _lines(axes, places, shown, of_role)
+        _nodes(axes, places, mu)
+        axes.set_ylim(-0.6, len(kept) - 0.4)
+        axes.set_yticks(range(len(names)), names)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        grid(axes, "x")
+        _scale(sheet, mu)
+        return sheet.figure
+
+
+def _places(shown: pd.DataFrame, lanes: list[str]) -> _Places:
+    """In one pass over the snapshots, in order of freezing."""
+    index = {name: place for place, name in enumerate(shown["snapshot_id"].astype(str))}
+    lane_of = {player: lane for lane, player in enumerate(lanes)}
+    players = shown["player"].astype(str).tolist()
+    parent = np.array([index.get(str(name), -1) for name in shown["parent_id"]], dtype=np.int64)
+    newest: dict[str, int] = {}
+    kind = np.empty(len(shown), dtype="U5")
+    for place, player in enumerate(players):
+        before = newest.get(player)
+        if before is None:
+            kind[place] = "first"
+        else:
+            kind[place] = "next" if parent[place] == before else "reset"
+        newest[player] = place
+    x = shown["league_env_steps"].to_numpy(dtype=float)
+    return _Places(x, np.array([lane_of[player] for player in players]), kind, parent, lanes)
+
+
+def _title(shown: pd.DataFrame, places: _Places, leaderboard: pd.DataFrame) -> str:
+    resets = int((places.kind == "reset").sum())
+    count = len(shown)
+    said = f"{count:,} snapshot{'s' * (count != 1)}, {resets or 'no'} reset{'s' * (resets != 1)}"
+    rated = leaderboard[leaderboard["competitor"].astype(str).isin(shown["snapshot_id"].astype(str))]
+    if not rated.empty:
+        best = rated.iloc[int(rated["skill"].to_numpy(dtype=float).argmax())]
+        said += f"; rated best: {best['competitor']}"
+    return said
+
+
+def _said(ordered: pd.DataFrame, shown: pd.DataFrame, places: _Places) -> str:
+    said = "Lines lead from each snapshot to those trained on from it."
+    if (places.kind == "reset").any():
+        said += " Diamonds: resets; a line below the lane leads back to what they were reset to."
+    if len(shown) < len(ordered):
+        players = ordered["player"].nunique() - shown["player"].nunique()
+        said += f" {players} players with {len(ordered) - len(shown)} snapshots are left out."
+    return said
+
+
+def _lines(axes: Axes, places: _Places, shown: pd.DataFrame, of_role: dict) -> None:
+    """One path for each kind of line and lane: thousands of lines cost little."""
+    x, lane, parent = places.x, places.lane, places.parent
+    has = parent >= 0
+    same = has & (lane == lane[parent])
+    turn = {
+        place: level for level, place in enumerate(dict.fromkeys(parent[same & (places.kind == "reset")]))
+    }
+    roles = shown["role"].map(role_of).tolist()
+    for row, player in enumerate(places.lanes):
+        mine = np.flatnonzero(lane == row)
+        look = of_role[role_of(roles[mine[0]])]
+        straight = mine[same[mine] & (places.kind[mine] != "reset")]
+        _path(axes, [x[parent[straight]], x[straight]], [row, row], look.color, 1.4, 0.9, f"next {player}")
+        back = mine[same[mine] & (places.kind[mine] == "reset")]
+        down = row - 0.22 - 0.09 * np.array([turn[place] % LEVELS for place in parent[back]])
+        ends = [x[parent[back]], x[parent[back]], x[back], x[back]]
+        _path(axes, ends, [row, down, down, row], look.color, 0.8, 0.45, f"reset {player}")
+        over = mine[has[mine] & ~same[mine]]
+        _path(axes, [x[parent[over]], x[over]], [lane[parent[over]], row], GREY, 0.8, 0.7, f"over {player}")
+
+
+def _path(
+    axes: Axes, xs: list[Floats], ys: list[Floats | int], color: str, width: float, alpha: float, label: str
+) -> None:
+    if not len(xs[0]):
+        return
+    gap = np.full(len(xs[0]), np.nan)
+    rows = [np.broadcast_to(np.asarray(y, dtype=float), gap.shape) for y in ys]
+    axes.plot(
+        np.column_stack([*xs, gap]).ravel(),
+        np.column_stack([*rows, gap]).ravel(),
+        color=color,
+        linewidth=width,
+        alpha=alpha,
+        solid_joinstyle="round",
+        label=label,
+    )
+
+
+def _nodes(axes: Axes, places: _Places, mu: Floats) -> None:
+    count = len(places.x)
+    size = 6.0 if count <= 40 else 4.5 if count <= 250 else 3.2
+    level, _ = bins(mu)
+    level = np.where(np.isfinite(mu), level, -1)
+    for kind in ("next", "first", "reset"):
+        for color in np.unique(level):
+            chosen = (level == color) & (places.kind == kind)
+            if not chosen.any():
+                continue
+            axes.plot(
+                places.x[chosen],
+                places.lane[chosen],
+                linestyle="none",
+                marker="D" if kind == "reset" else "o",
+                markersize=size * (0.8 if kind == "reset" else 1.0),
+                markeredgewidth=0.4,
+                markeredgecolor=INK,
+                markerfacecolor=STRENGTHS(int(color)) if color >= 0 else PAPER,
+                label=f"snapshots {kind} {color}",
+                zorder=3,
+            )
+
+
+def _scale(sheet: Sheet, mu: Floats) -> None:
+    """What colours mean, below the lanes."""
+    if not np.isfinite(mu).any():
+        return
+    _, bounds = bins(mu)
+    strength_scale(sheet, 0.0, bounds)
+
+
+def strength_scale(sheet: Sheet, bottom: float, bounds: Floats) -> None:
+    """The colours of ratings with the bounds of their ranges."""
+    text = "rating μ"
+    left = EDGE + sheet.width_of(text, SMALL) + 8
+    bar = sheet.axes(left + 10, bottom + 14, 160, 7)
+    colors = (STRENGTHS(np.arange(STRENGTHS.N))[None, :, :3] * 255).round().astype(np.uint8)
+    bar.imshow(colors, extent=(0, STRENGTHS.N, 0, 1), aspect="auto", interpolation="none")
+    bar.set_yticks([])
+    shown = range(0, len(bounds), 2)
+    bar.set_xticks(list(shown), [f"{bounds[place]:.1f}" for place in shown])
+    bar.tick_params(length=0, pad=3)
+    bar.spines[:].set_visible(False)
+    bar.text(-14 / 20, 0.5, text, ha="right", va="center", size=SMALL, alpha=MUTED)

@@ -1,0 +1,70 @@
+"""Payoffs as matrices for plots: who met whom how often, and what they scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.plots.style import Floats, role_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pairings:
+    """The N competitors of a payoff frame, best rated first, and their pairings from the side of the row."""
+
+    names: list[str]
+    roles: list[str | None]
+    mu: Floats  # [N]; NaN: not rated
+    score: Floats  # [N, N] points per game, in [0, 1]; NaN: never met; the diagonal is 0.5
+    games: Floats  # [N, N]
+
+    def ordered(self, order: npt.NDArray[np.int64]) -> Pairings:
+        """The same with the competitors in another order, or only some of them."""
+        return Pairings(
+            [self.names[place] for place in order],
+            [self.roles[place] for place in order],
+            self.mu[order],
+            self.score[np.ix_(order, order)],
+            self.games[np.ix_(order, order)],
+        )
+
+
+def between(payoff: pd.DataFrame) -> pd.DataFrame:
+    """The rows of two different competitors."""
+    return payoff[payoff["home"].astype(str) != payoff["away"].astype(str)]
+
+
+def pairings(payoff: pd.DataFrame, leaderboard: pd.DataFrame) -> Pairings:
+    """Everybody in `payoff`, by mu - 3 sigma of `leaderboard`; who is not rated comes last, by name."""
+    home, away = payoff["home"].astype(str), payoff["away"].astype(str)
+    board = leaderboard.sort_values("skill", ascending=False, kind="stable")
+    rated = board["competitor"].astype(str)
+    met = set(home) | set(away)
+    names = [name for name in rated if name in met] + sorted(met - set(rated))
+    index = pd.Index(names)
+    rows, columns = index.get_indexer(pd.Index(home)), index.get_indexer(pd.Index(away))
+    games, points = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))
+    counted = payoff["games"].to_numpy(dtype=float)
+    np.add.at(games, (rows, columns), counted)
+    np.add.at(points, (rows, columns), counted * payoff["win_rate"].to_numpy(dtype=float))
+    score = np.divide(points, games, out=np.full(games.shape, np.nan), where=games > 0)
+    np.fill_diagonal(score, 0.5)
+    np.fill_diagonal(games, 0.0)
+    roles = {name: role_of(role) for name, role in zip(rated, board["role"], strict=True)}
+    mu = dict(zip(rated, board["mu"].astype(float), strict=True))
+    return Pairings(
+        names, [roles.get(name) for name in names], np.array([mu.get(n, np.nan) for n in names]), score, games
+    )
+
+
+def filled_in(payoff: pd.DataFrame, table: Pairings, filled: pd.DataFrame | None) -> Floats:
+    """What each of `table` gains on each [N, N], in [-1, 1]: `filled`, or `Payoffs.matrix()`, in their
+    order."""
+    if filled is None:
+        from analysis.solution.payoffs import Payoffs
+
+        return Payoffs.from_frame(payoff.drop(columns="run", errors="ignore"), table.names).matrix()
+    return filled.reindex(index=table.names, columns=table.names).to_numpy(dtype=float)

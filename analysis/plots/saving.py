@@ -1,0 +1,119 @@
+"""Figures as SVG and PNG: the same figure gives the same bytes, text stays text, and an SVG for a page takes
+the page's colours and ids that are nobody else's."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from matplotlib.figure import Figure
+
+from analysis.plots.style import INK, PAPER, WIDTH, drawing
+from storage.errors import Mistake
+
+DPI = 200  # of a PNG: 1,200 pixels wide
+
+_NUMBER = re.compile(r"-?\d+\.\d{3,}")
+_PLACES = re.compile(r' (d|x|y)="([^"]*)"|transform="(translate\([^"]*?|rotate\([^"]*?)"')
+_MARKERS = re.compile(r'<g(?P<clip> clip-path="[^"]*")?>\n(?P<uses>(?:\s*<use [^>]*/>\n)+)\s*</g>')
+_STYLE = re.compile(r' style="([^"]*)"/>')
+_FAMILY = re.compile(r"font-family: [^;\"]*|(?<=px )'DejaVu Sans'[^;\"]*")
+_IDS = re.compile(r'\bid="([^"]+)"')
+
+
+def save(figure: Figure, path: str | Path) -> None:
+    """Write `figure` to `path`, as SVG or PNG by its suffix. Raises Mistake."""
+    path = Path(path)
+    if path.suffix.lower() == ".svg":
+        content = _standalone(figure).encode()
+    elif path.suffix.lower() == ".png":
+        content = png(figure)
+    else:
+        raise Mistake(f"{path}: found suffix '{path.suffix}', expected .svg or .png: choose one of them")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise Mistake(
+            f"{path}: cannot be written ({error.strerror}), expected a place for a file: choose another"
+        ) from error
+
+
+def png(figure: Figure, dpi: int = DPI) -> bytes:
+    """`figure` as PNG on the paper's white."""
+    buffer = io.BytesIO()
+    with drawing():
+        figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    return buffer.getvalue()
+
+
+def svg(figure: Figure) -> str:
+    """`figure` as an `<svg>` element to stand in a page: as wide as its place, transparent, ink in the page's
+    text colour (`currentColor`), paper in its `--paper`; ids begin with the plot's name and a hash of its
+    content, so that several plots share a page; its title and subtitle are read by screen readers."""
+    text = _body(figure, transparent=True)
+    text = text.replace(INK, "currentColor").replace(PAPER, "var(--paper, #fff)")
+    digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
+    prefix = f"{figure.get_label() or 'plot'}-{digest}-"
+    text = _IDS.sub(rf'id="{prefix}\1"', text)
+    text = text.replace('xlink:href="#', f'href="#{prefix}').replace("url(#", f"url(#{prefix}")
+    text = text.replace("xlink:href=", "href=")
+    height = figure.get_size_inches()[1] * 72
+    title, below = _texts(figure, "title"), _texts(figure, "subtitle") or _texts(figure, "message")
+    head = (
+        f'<svg class="plot" role="img" aria-labelledby="{prefix}title {prefix}desc"'
+        f' viewBox="0 0 {WIDTH:g} {height:g}" width="100%" xmlns="http://www.w3.org/2000/svg"'
+        f' stroke-linejoin="round" stroke-linecap="butt">\n'
+        f'<title id="{prefix}title">{escape(title)}</title>\n<desc id="{prefix}desc">{escape(below)}</desc>\n'
+    )
+    return head + text + "</svg>\n"
+
+
+def _standalone(figure: Figure) -> str:
+    height = figure.get_size_inches()[1] * 72
+    head = (
+        '<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg"'
+        ' xmlns:xlink="http://www.w3.org/1999/xlink" version="1.1"'
+        f' width="{WIDTH:g}pt" height="{height:g}pt" viewBox="0 0 {WIDTH:g} {height:g}"'
+        ' stroke-linejoin="round" stroke-linecap="butt">\n'
+        f"<title>{escape(_texts(figure, 'title'))}</title>\n"
+    )
+    return head + _body(figure, transparent=False) + "</svg>\n"
+
+
+def _body(figure: Figure, *, transparent: bool) -> str:
+    """What matplotlib writes between `<svg>` and `</svg>`, smaller: without metadata and comments, places to
+    a hundredth of a point, and the style of a row of markers said once."""
+    buffer = io.StringIO()
+    with drawing():
+        figure.savefig(buffer, format="svg", transparent=transparent, metadata={"Date": None})
+    text = buffer.getvalue()
+    text = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s*<!--.*?-->", "", text, flags=re.DOTALL)
+    # The rule would hold for the whole page; the two properties are inherited from <svg> just as well.
+    text = re.sub(r"\s*<defs>\s*<style type=\"text/css\">.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
+    text = _FAMILY.sub(lambda found: "font-family: sans-serif" if ":" in found[0] else "sans-serif", text)
+    text = _PLACES.sub(lambda found: _NUMBER.sub(_rounded, found[0]), text)
+    text = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", text)
+    text = re.sub(r"\n[ ]*|[ ]+\n", "\n", text).replace("\nL ", "L").replace("\nz", "z")
+    return _MARKERS.sub(_styled_once, text).strip() + "\n"
+
+
+def _rounded(found: re.Match[str]) -> str:
+    return f"{float(found[0]):.2f}".rstrip("0").rstrip(".")
+
+
+def _styled_once(found: re.Match[str]) -> str:
+    styles = set(_STYLE.findall(found["uses"]))
+    if len(styles) != 1:
+        return found[0]
+    uses = re.sub(r"^\s+", "", _STYLE.sub("/>", found["uses"]), flags=re.MULTILINE)
+    return f'<g{found["clip"] or ""} style="{styles.pop()}">\n{uses}</g>'
+
+
+def _texts(figure: Figure, label: str) -> str:
+    return " ".join(text.get_text() for text in figure.texts if text.get_label() == label)

@@ -1,0 +1,211 @@
+"""A sheet: the figure that a plot is drawn on, its title and what is said beside, all placed in points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from analysis.plots.style import INK, MUTED, SMALL, TEXT, TITLE, WIDTH, looks, steps
+from storage.errors import Mistake
+
+EDGE = 8.0  # points left free around everything
+_LINE = 1.25  # height of a line of text, of its size
+
+
+class Sheet:
+    """A figure of WIDTH points with a title on top; below it `body` points of height for axes.
+
+    A pixel of the figure is a point (dpi 72), so that what matplotlib measures is in points, too. The title
+    is labelled "title", what is said below it "subtitle".
+    """
+
+    def __init__(self, name: str, title: str, subtitle: str, body: float) -> None:
+        self.figure = Figure(figsize=(1.0, 1.0), dpi=72)
+        self.figure.set_label(name)
+        self._renderer = FigureCanvasAgg(self.figure).get_renderer()
+        inner = WIDTH - 2 * EDGE
+        self._head = [
+            ("title", line, TITLE, "bold") for line in self.wrapped(printable(title), inner, TITLE, "bold")
+        ]
+        self._head += [("subtitle", line, SMALL, "normal") for line in self.wrapped(subtitle, inner, SMALL)]
+        self.resize(body)
+
+    def resize(self, body: float) -> None:
+        """Another height of the body, before anything is placed in it."""
+        self.body = body
+        self.height = body + EDGE + sum(size * _LINE for _, _, size, _ in self._head) + 8 + EDGE
+        self.figure.set_size_inches(WIDTH / 72, self.height / 72)
+        for text in tuple(self.figure.texts):
+            text.remove()
+        top = self.height - EDGE
+        for label, line, size, weight in self._head:
+            y, alpha = top / self.height, MUTED if label == "subtitle" else 1.0
+            self.figure.text(
+                EDGE / WIDTH, y, line, size=size, weight=weight, alpha=alpha, va="top", label=label
+            )
+            top -= size * _LINE
+
+    def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
+        """Axes at a place of the body, in points from its lower left corner."""
+        rect = (left / WIDTH, (bottom + EDGE) / self.height, width / WIDTH, height / self.height)
+        return self.figure.add_axes(rect)
+
+    def fit(self, axes: Axes, left: float = EDGE, bottom: float = 0.0) -> None:
+        """Move the left and lower edges of `axes`, the others staying, so that tick labels and axis labels
+        begin at `left` and `bottom` of the body."""
+        box = axes.get_tightbbox(self._renderer, for_layout_only=False)
+        assert box is not None
+        place = axes.get_position().transformed(self.figure.transFigure)
+        left, bottom = place.x0 + left - box.x0, place.y0 + bottom + EDGE - box.y0
+        size = (place.x1 - left) / WIDTH, (place.y1 - bottom) / self.height
+        axes.set_position((left / WIDTH, bottom / self.height, *size))
+
+    def width_of(self, text: str, size: float, weight: str = "normal") -> float:
+        """Points that `text` is wide."""
+        return _measured(text, size, weight)
+
+    def wrapped(self, text: str, width: float, size: float, weight: str = "normal") -> list[str]:
+        """`text` in lines of at most `width` points."""
+        space = self.width_of("a a", size, weight) - 2 * self.width_of("a", size, weight)
+        lines: list[list[str]] = []
+        left = 0.0
+        for word in printable(text).split():
+            word = self.elided(word, width, size, weight)
+            taken = self.width_of(word, size, weight)
+            if lines and taken + space <= left:
+                lines[-1].append(word)
+                left -= taken + space
+            else:
+                lines.append([word])
+                left = width - taken
+        return [" ".join(line) for line in lines]
+
+    def elided(self, text: str, width: float, size: float = SMALL, weight: str = "normal") -> str:
+        """`text`, or its ends where it is wider than `width` points: names differ at their ends."""
+        text = printable(text)
+        if self.width_of(text, size, weight) <= width:
+            return text
+        best, least, most = "…", 2, min(len(text), 120) - 1
+        while least <= most:
+            kept = (least + most) // 2
+            short = f"{text[: kept // 2]}…{text[len(text) - (kept - kept // 2) :]}"
+            if self.width_of(short, size, weight) <= width:
+                best, least = short, kept + 1
+            else:
+                most = kept - 1
+        return best
+
+
+@lru_cache(maxsize=8192)
+def _measured(text: str, size: float, weight: str) -> float:
+    renderer = FigureCanvasAgg(Figure(figsize=(1.0, 1.0), dpi=72)).get_renderer()
+    font = FontProperties(family="DejaVu Sans", size=size, weight=weight)
+    width, _, _ = renderer.get_text_width_height_descent(text, font, ismath=False)
+    return float(width)
+
+
+def printable(text: str) -> str:
+    """`text` without what XML cannot hold, or would break a line."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
+
+
+def one_run(*frames: pd.DataFrame) -> None:
+    """Raises Mistake if the frames are of several runs, whose players may go by the same names."""
+    runs = sorted({str(run) for frame in frames if "run" in frame for run in frame["run"].unique()})
+    if len(runs) > 1:
+        named = ", ".join(runs[:3]) + " ..." * (len(runs) > 3)
+        raise Mistake(
+            f"plots: found frames of {len(runs)} runs ({named}), expected one: choose it by the column 'run'"
+        )
+
+
+def message(name: str, title: str, sentence: str) -> Figure:
+    """A sheet without a plot, that says what is missing."""
+    sheet = Sheet(name, title, "", 60)
+    for place, line in enumerate(sheet.wrapped(sentence, WIDTH - 4 * EDGE, TEXT)):
+        y = (EDGE + 46 - place * TEXT * _LINE) / sheet.height
+        sheet.figure.text(0.5, y, line, size=TEXT, ha="center", va="top", alpha=MUTED, label="message")
+    return sheet.figure
+
+
+def step_axis(axes: Axes, values: Any, label: str = "env steps of the league") -> None:
+    """The x axis in env steps, whose ticks are few and read 0, 500k, 1M."""
+    finite = np.asarray(values, dtype=float)
+    finite = finite[np.isfinite(finite)]
+    high = float(finite.max()) if len(finite) else 1.0
+    low = min(float(finite.min()), 0.0) if len(finite) else 0.0
+    room = (high - low or 1.0) * 0.02
+    axes.set_xlim(low - room, (high if high > low else low + 1.0) + room)
+    if high > low:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+    else:
+        axes.set_xticks([low])
+    axes.xaxis.set_major_formatter(FuncFormatter(steps))
+    axes.set_xlabel(label)
+
+
+def grid(axes: Axes, which: Any = "y") -> None:
+    """Faint lines behind what is drawn."""
+    axes.grid(True, axis=which, color=INK, alpha=0.12, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def key(color: str, marker: str, text: str, **look: Any) -> Line2D:
+    """An entry of a legend: a marker in a colour."""
+    own = {"linestyle": "none", "markersize": 5.0, "markeredgecolor": color, **look}
+    return Line2D([], [], color=color, marker=marker, label=printable(text), **own)
+
+
+def role_keys(roles: Iterable[str | None]) -> list[Patch]:
+    """An entry of a legend for each role, bots last."""
+    present = set(roles)
+    return [
+        Patch(facecolor=look.color, label=printable(role or "bots"))
+        for role, look in looks(present).items()
+        if role in present
+    ]
+
+
+def legend(sheet: Sheet, handles: Sequence[Artist], bottom: float) -> None:
+    """Keys beside one another at `bottom` points of the body, in as many rows as they take."""
+    if not handles:
+        return
+    sheet.figure.legend(
+        handles=list(handles),
+        loc="lower left",
+        bbox_to_anchor=(EDGE / WIDTH, (bottom + EDGE) / sheet.height),
+        bbox_transform=sheet.figure.transFigure,
+        ncols=_columns(sheet, handles),
+        frameon=False,
+        fontsize=SMALL,
+        borderaxespad=0.0,
+        borderpad=0.0,
+        handletextpad=0.5,
+        handlelength=1.2,
+        columnspacing=1.2,
+        labelspacing=0.35,
+    )
+
+
+def legend_height(sheet: Sheet, handles: Sequence[Artist]) -> float:
+    """Points that `legend` will take for these."""
+    return -(-len(handles) // _columns(sheet, handles)) * SMALL * 1.5 + 6 if handles else 0.0
+
+
+def _columns(sheet: Sheet, handles: Sequence[Artist]) -> int:
+    for handle in handles:
+        handle.set_label(sheet.elided(str(handle.get_label()), WIDTH - 2 * EDGE - 27))
+    widest = max(sheet.width_of(str(handle.get_label()), SMALL) for handle in handles) + 27
+    return max(1, min(len(handles), int((WIDTH - 2 * EDGE + 10) // widest)))
