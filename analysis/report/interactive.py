@@ -1,0 +1,228 @@
+"""Charts to point at and zoom into: Vega-Lite, with its own JavaScript in the page, so that it works offline.
+
+The extra `report` brings the JavaScript (vl-convert carries it: 0.9 MB). Two charts are worth that: who beats
+whom, where a heatmap has more cells than labels, and ratings over time, where lines lie close. Without the
+extra a page is complete: the static plots show the same.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import pandas as pd
+
+from analysis.report.markup import Html, element
+from analysis.report.story import Story
+from storage.errors import Mistake
+
+MOST_COMPETITORS = 100  # of the heatmap: 10,000 cells, 400 kB
+MOST_LINES = 12  # players whose ratings are drawn
+# Okabe and Ito's: told apart with any colour vision.
+_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nobody asks for
+_TOLD = "Charts to point at come with the extra report: pip install 'checkpoint-league[report]'."
+
+
+@dataclass(frozen=True, slots=True)
+class Charts:
+    """What a page needs for its charts. `reason`: why there are none, if they might be."""
+
+    data: tuple[Html, ...] = ()
+    scripts: tuple[str, ...] = ()
+    reason: str | None = None
+
+
+def charts_of(story: Story, interactive: bool | None) -> Charts:
+    """The charts of a run. Raises Mistake where they are asked for (`interactive`) and cannot be made."""
+    if interactive is False or story.leaderboard.empty:
+        return Charts()
+    if importlib.util.find_spec("vl_convert") is None:
+        if interactive:
+            raise Mistake(f"interactive charts: vl-convert-python is not installed. {_TOLD}")
+        return Charts(reason=_TOLD)
+    all_in = len(story.leaderboard) <= MOST_COMPETITORS
+    shown = "Point at a cell for its numbers"
+    hint = f"{shown}." if all_in else f"{shown}: the best rated {MOST_COMPETITORS}."
+    moved = "Drag to move it, Shift and the wheel to zoom, double-click to go back."
+    specs = [
+        _data("payoff-chart", "payoff-plot" if all_in else None, hint, heatmap(story)),
+        _data("ratings-chart", "ratings-plot", moved, None if story.is_tournament else rating_lines(story)),
+    ]
+    data = tuple(spec for spec in specs if spec is not None)
+    return Charts(data, _scripts()) if data else Charts()
+
+
+def heatmap(story: Story) -> dict[str, Any] | None:
+    """Points per game of each pairing, with names and games where one points; None where nobody has met."""
+    names = story.leaderboard["competitor"].tolist()[:MOST_COMPETITORS]
+    index = {name: place for place, name in enumerate(names)}
+    met = story.payoff
+    met = met[met["home"].isin(names) & met["away"].isin(names)]
+    if met.empty:
+        return None
+    cells = pd.DataFrame(
+        {
+            "i": met["home"].map(index),
+            "j": met["away"].map(index),
+            "rate": met["win_rate"].round(3),
+            "games": met["games"],
+        }
+    )
+    who = [{"at": place, "name": name} for name, place in index.items()]
+    label = {"labelOverlap": True, "labelLimit": 110, "title": None}
+    return {
+        "$schema": _SCHEMA,
+        "description": "Heatmap: points per game of each competitor against each other, best rated first.",
+        "width": "container",
+        "height": min(620, 140 + 12 * len(names)),
+        "data": {"values": _rows(cells)},
+        "transform": [
+            {"lookup": key, "from": {"data": {"values": who}, "key": "at", "fields": ["name"]}, "as": [name]}
+            for key, name in (("i", "row"), ("j", "column"))
+        ],
+        "mark": {"type": "rect"},
+        "encoding": {
+            "y": {"field": "row", "type": "ordinal", "sort": {"field": "i", "op": "min"}, "axis": label},
+            "x": {
+                "field": "column",
+                "type": "ordinal",
+                "sort": {"field": "j", "op": "min"},
+                "axis": {**label, "labelAngle": -60},
+            },
+            "color": {
+                "field": "rate",
+                "type": "quantitative",
+                "scale": {
+                    "domain": [0, 0.5, 1],
+                    "range": ["#8c3b00", "#f3f0ea", "#08436e"],
+                    "type": "linear",
+                },
+                "legend": {"title": "points per game", "orient": "bottom", "gradientLength": 180},
+            },
+            "tooltip": [
+                {"field": "row", "title": "row"},
+                {"field": "column", "title": "against"},
+                {"field": "rate", "type": "quantitative", "title": "points per game", "format": ".3f"},
+                {"field": "games", "type": "quantitative", "title": "games", "format": ",d"},
+            ],
+        },
+    }
+
+
+def rating_lines(story: Story) -> dict[str, Any] | None:
+    """mu of each player over the league's steps, and snapshots where they were frozen; None without
+    ratings."""
+    board = story.leaderboard
+    players = board[board["kind"] == "player"]["competitor"].tolist()[:MOST_LINES]
+    lines = story.ratings[story.ratings["competitor"].isin(players)]
+    if lines.empty:
+        return None
+    lines = pd.DataFrame(
+        {
+            "who": lines["competitor"],
+            "steps": lines["league_env_steps"],
+            "mu": lines["mu"].round(2),
+            "low": (lines["mu"] - 2 * lines["sigma"]).round(2),
+            "high": (lines["mu"] + 2 * lines["sigma"]).round(2),
+        }
+    )
+    frozen = board.merge(story.snapshots[["snapshot_id", "player", "league_env_steps"]], left_on="competitor",
+                         right_on="snapshot_id")  # fmt: skip
+    points = pd.DataFrame(
+        {
+            "who": frozen["player"],
+            "snapshot": frozen["competitor"],
+            "steps": frozen["league_env_steps"],
+            "mu": frozen["mu"].round(2),
+            "games": frozen["games"],
+        }
+    )
+    x = {
+        "field": "steps",
+        "type": "quantitative",
+        "title": "env steps of the league",
+        "axis": {"format": "~s"},
+    }
+    color = {
+        "field": "who",
+        "type": "nominal",
+        "title": "player",
+        "scale": {"range": _COLOURS},
+        "legend": {"orient": "bottom", "columns": 2, "symbolOpacity": 1},
+    }
+    rating = {"type": "quantitative", "title": "mu", "scale": {"zero": False}}
+    return {
+        "$schema": _SCHEMA,
+        "description": "Lines: TrueSkill's mu of each player over the league's env steps, snapshots as "
+        "points.",
+        "width": "container",
+        "height": 380,
+        "layer": [
+            {
+                "data": {"values": _rows(lines)},
+                "mark": {"type": "area", "opacity": 0.15},
+                "encoding": {
+                    "x": x,
+                    "y": {"field": "low", **rating},
+                    "y2": {"field": "high"},
+                    "color": color,
+                },
+            },
+            {
+                "data": {"values": _rows(lines)},
+                "mark": {"type": "line", "strokeWidth": 1.5},
+                "params": [
+                    {
+                        "name": "view",
+                        "select": {"type": "interval", "zoom": "wheel![event.shiftKey]"},
+                        "bind": "scales",
+                    }
+                ],
+                "encoding": {"x": x, "y": {"field": "mu", **rating}, "color": color},
+            },
+            {
+                "data": {"values": _rows(points)},
+                "mark": {"type": "point", "filled": True, "size": 45},
+                "encoding": {
+                    "x": x,
+                    "y": {"field": "mu", **rating},
+                    "color": color,
+                    "tooltip": [
+                        {"field": "snapshot"},
+                        {"field": "mu", "type": "quantitative", "format": ".1f"},
+                        {"field": "games", "type": "quantitative", "format": ",d"},
+                    ],
+                },
+            },
+        ],
+    }
+
+
+def _data(place: str, replaces: str | None, hint: str, spec: dict[str, Any] | None) -> Html | None:
+    """`spec` as data in the page, where no text can end its element: for the element `place`, in whose
+    figure it stands for the plot if that is `replaces`."""
+    if spec is None:
+        return None
+    shown = json.dumps(spec, separators=(",", ":"), ensure_ascii=True)
+    for character in "<>&":
+        shown = shown.replace(character, f"\\u{ord(character):04x}")
+    kind = "application/vnd.vegalite+json"
+    return element("script", Html(shown), type=kind, data_place=place, data_replaces=replaces, data_hint=hint)
+
+
+def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """As objects: Vega reads CSV with code that it makes up, which the page forbids."""
+    return [dict(zip(frame.columns, row, strict=True)) for row in frame.to_numpy(object).tolist()]
+
+
+@cache  # bundling takes over a second
+def _scripts() -> tuple[str, ...]:
+    import vl_convert
+
+    from analysis.report.page import resource
+
+    return (vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"), resource("charts.js"))

@@ -1,0 +1,52 @@
+"""All sections of a page, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from analysis.history import History
+from analysis.report.beyond import beyond
+from analysis.report.engine import match_mix, throughput
+from analysis.report.evidence import decisions, findings
+from analysis.report.leaderboard import leaderboard
+from analysis.report.overview import overview
+from analysis.report.pictures import exploitability, lineage, payoff, ratings
+from analysis.report.reproduce import reproduce
+from analysis.report.section import Section
+from analysis.report.story import Story
+
+Maker = Callable[[Story], Section]
+
+OF_A_LEAGUE: dict[str, Maker] = {
+    "overview": overview,
+    "findings": findings,
+    "leaderboard": leaderboard,
+    "ratings": ratings,
+    "payoff": payoff,
+    "beyond": beyond,
+    "lineage": lineage,
+    "decisions": decisions,
+    "match-mix": match_mix,
+    "exploitability": exploitability,
+    "throughput": throughput,
+    "reproduce": reproduce,
+}
+OF_A_TOURNAMENT = {
+    name: OF_A_LEAGUE[name]
+    for name in ("overview", "leaderboard", "payoff", "beyond", "throughput", "reproduce")
+}
+
+
+def sections(history: History, only: Collection[str] | None = None) -> list[Section]:
+    """The sections of a page on the one run of `history`, in order; `only` those of these ids. Each is made
+    of what it needs alone: a live page asks for one at a time. Raises Mistake for several runs, KeyError for
+    an id that no page has."""
+    return sections_of(Story(history), only)
+
+
+def sections_of(story: Story, only: Collection[str] | None = None) -> list[Section]:
+    unknown = set(only or ()) - set(OF_A_LEAGUE)
+    if unknown:
+        raise KeyError(f"found section '{min(unknown)}', expected one of {', '.join(OF_A_LEAGUE)}")
+    makers = OF_A_TOURNAMENT if story.is_tournament else OF_A_LEAGUE
+    return [make(story) for id_, make in makers.items() if only is None or id_ in only]

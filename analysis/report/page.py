@@ -1,0 +1,115 @@
+"""The page: sections, their contents, style and script in one file that asks nobody for anything.
+
+What a browser may do with it is stated in the page: run the scripts whose hashes are given, and nothing else;
+fetch nothing. So even text that slipped past `markup` would be dead text.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from analysis.report.makers import sections_of
+from analysis.report.markup import Html, element, join
+from analysis.report.phrases import moment
+from analysis.report.section import Section
+from analysis.report.story import Story
+
+if TYPE_CHECKING:
+    from analysis.history import History
+
+
+def report_page(history: History, *, interactive: bool | None = None) -> str:
+    """A whole HTML page on the one run of `history`, the same bytes for the same run.
+
+    `interactive`: with charts to point at and zoom into, which takes the extra `report` (None: if it is
+    installed). Raises Mistake for several runs, and where charts are asked for that cannot be made.
+    """
+    from analysis.report.interactive import charts_of
+
+    story = Story(history)
+    charts = charts_of(story, interactive)
+    note = None if charts.scripts or charts.reason is None else element("p", charts.reason)
+    return page(story, sections_of(story), data=charts.data, scripts=charts.scripts, foot=note)
+
+
+def page(
+    story: Story,
+    shown: Sequence[Section],
+    *,
+    data: Sequence[Html] = (),
+    scripts: Sequence[str] = (),
+    foot: Html | None = None,
+    connect: str = "'none'",
+) -> str:
+    """The page of these sections. `data`: elements of data for `scripts`, which run behind the page's own;
+    `connect`: whom it may ask, as a Content-Security-Policy says it: nobody, unless it is served."""
+    running = [Html(script) for script in (resource("page.js"), *scripts)]
+    if any("</script" in script.lower() or "<!--" in script for script in running):
+        raise ValueError("found the end of an element in a script, expected none")
+    style = Html(resource("style.css"))
+    policy = (
+        f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src {connect}; "
+        f"script-src {' '.join(_hash(script) for script in running)}; base-uri 'none'; form-action 'none'"
+    )
+    title = f"{story.name}: league report"
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", title),
+        element("style", style),
+    )
+    links = (element("li", element("a", part.title, href=f"#{part.id}")) for part in shown)
+    contents = element(
+        "nav", element("h2", "Contents", id="contents"), element("ol", *links),
+        class_="contents", aria_labelledby="contents",
+    )  # fmt: skip
+    main = element("main", *(Html(part.html) for part in shown), id="main", tabindex=-1)
+    body = element(
+        "body",
+        element("a", "Skip to the report", class_="skip", href="#main"),
+        element(
+            "div",
+            _header(story),
+            element("div", contents, main, class_="columns"),
+            element("footer", foot, class_="foot"),
+            class_="page",
+        ),
+        *data,
+        *(element("script", script) for script in running),
+    )
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _header(story: Story) -> Html:
+    kind = "Tournament" if story.is_tournament else "League"
+    game = element("code", str(story.session["env"]))
+    return element(
+        "header",
+        element("h1", story.name),
+        element("p", join([f"{kind} of ", game, element("span", as_of(story), id="as-of")])),
+        class_="top",
+    )
+
+
+def as_of(story: Story) -> str:
+    """The moment that the page is about: of the last fact that the run has recorded."""
+    last = story.totals.last
+    return "" if last is None else f", as of {moment(last)}"
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+@cache
+def resource(name: str) -> str:
+    """A file that lies beside this one."""
+    return (files("analysis.report") / name).read_text(encoding="utf-8")

@@ -1,0 +1,92 @@
+"""Numbers, spans of time and lists as a person would say them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+MISSING = "–"
+SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit
+
+
+def count(value: float, unit: str = "", plural: str | None = None) -> str:
+    """`1,234 matches`; the plural is the unit with an s."""
+    number = f"{round(value):,}"
+    return number if not unit else f"{number} {unit if round(value) == 1 else plural or unit + 's'}"
+
+
+def short(value: float) -> str:
+    """`1.2 M`: to three figures at most."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= 0.9995 * size:
+            return f"{value / size:.3g}{SPACE}{letter}"
+    return f"{value:.3g}"
+
+
+def number(value: Any, digits: int = 2) -> str:
+    """Rounded; a dash for what is unknown."""
+    if value is None or pd.isna(value):
+        return MISSING
+    return f"{value:,.{digits}f}" if math.isfinite(value) else ("∞" if value > 0 else "−∞")
+
+
+def whole(value: Any) -> str:
+    """A count; a dash for what is unknown."""
+    return MISSING if value is None or pd.isna(value) else f"{int(value):,}"
+
+
+def percent(share: float) -> str:
+    """Never 0 % or 100 % of what is neither."""
+    if 0.0 < share < 0.005:
+        return f"under 1{SPACE}%"
+    if 0.995 <= share < 1.0:
+        return f"over 99{SPACE}%"
+    return f"{100.0 * share:.0f}{SPACE}%"
+
+
+def span(minutes: float) -> str:
+    """`35 seconds`, `4.5 minutes`, `3.2 hours`, `2.1 days`."""
+    for size, unit in ((2880.0, "day"), (120.0, "hour"), (2.0, "minute")):
+        if minutes >= size:
+            divisor = {"day": 1440.0, "hour": 60.0, "minute": 1.0}[unit]
+            return (
+                f"{minutes / divisor:.2g} {unit}s"
+                if minutes / divisor < 10
+                else f"{minutes / divisor:.0f} {unit}s"
+            )
+    return count(minutes * 60.0, "second")
+
+
+def moment(when: Any) -> str:
+    """Of a time in UTC, to the second."""
+    return MISSING if when is None or pd.isna(when) else f"{pd.Timestamp(when):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def probability(p: Any) -> str:
+    """Never 1 or 0: nothing that was measured is certain."""
+    if p is None or pd.isna(p):
+        return MISSING
+    return "over 0.99" if p > 0.99 else "under 0.01" if p < 0.01 else f"{p:.2f}"
+
+
+def sentence(line: str) -> str:
+    """With a full stop behind, and a capital in front of an article: what else it begins with may be a
+    name."""
+    line = f"The {line[4:]}" if line.startswith("the ") else line
+    return line if line.endswith((".", "!", "?")) else f"{line}."
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """`a, b and c`; `a, b, c, d and 7 more`."""
+    shown = list(names[:most])
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]]) if len(shown) > 1 else "".join(shown)
+
+
+def words(name: str) -> str:
+    """A role or match type as it reads: main_exploiter is main exploiter."""
+    return name.replace("_", " ")

@@ -1,0 +1,33 @@
+"""A section: the unit that a report is made of, and that a live page replaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.report.markup import Html, element
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Part of a page. `id` is the same for every run and moment: a live page replaces the element of that
+    id."""
+
+    id: str
+    title: str
+    html: str  # the whole `<section id=...>`, its heading included
+
+
+def section(id_: str, title: str, *parts: str | None) -> Section:
+    """A section of these parts, None being nothing."""
+    heading = element("h2", title, id=f"{id_}-title")
+    body = element("section", heading, *parts, id=id_, aria_labelledby=f"{id_}-title")
+    return Section(id_, title, body)
+
+
+def paragraph(*parts: str | None, class_: str | None = None) -> Html:
+    return element("p", *parts, class_=class_)
+
+
+def bullets(items: list[Html] | list[str], class_: str | None = None) -> Html | None:
+    """A list; nothing of nothing."""
+    return element("ul", *(element("li", item) for item in items), class_=class_) if items else None

@@ -1,0 +1,82 @@
+// Brings what changes in a run into the page that is open, section by section and without a reload. Whoever
+// reads keeps their place; whoever wants peace can pause.
+(() => {
+  "use strict";
+  const { replaceSection } = window.leagueReport;
+  let drawn = Number(document.getElementById("drawn").dataset.number);
+  let paused = false;
+  let waiting = null; // what came while paused, the newest of each section
+
+  const bar = document.createElement("div");
+  const said = document.createElement("p");
+  const pause = document.createElement("button");
+  bar.className = "live";
+  said.id = "live-status";
+  said.setAttribute("role", "status");
+  pause.id = "live-pause";
+  pause.type = "button";
+  pause.textContent = "Pause";
+  pause.setAttribute("aria-pressed", "false");
+  bar.append(pause, said);
+  document.querySelector("header").append(bar);
+
+  // A voice that speaks each second helps nobody: who listens is told of what matters, the rest is only shown.
+  const say = (text, aloud = false) => {
+    said.setAttribute("aria-live", aloud ? "polite" : "off");
+    said.textContent = text;
+  };
+
+  const summaryOf = (element) => (element && element.matches("summary") ? element.textContent : null);
+
+  const bring = ({ id, html }) => {
+    const section = document.getElementById(id);
+    if (!section) return;
+    const focused = section.contains(document.activeElement) ? summaryOf(document.activeElement) : null;
+    // What is being read must not move because something above it has grown.
+    const read = [...document.querySelectorAll("main > section")].find((s) => s.getBoundingClientRect().bottom > 0);
+    const steady = read && read.id !== id ? read : null;
+    const before = steady && steady.getBoundingClientRect().top;
+    replaceSection(id, html);
+    if (steady) window.scrollBy({ top: steady.getBoundingClientRect().top - before, behavior: "instant" });
+    if (focused === null) return;
+    const lines = [...document.getElementById(id).querySelectorAll("summary")];
+    const again = lines.find((line) => line.textContent === focused);
+    if (again) again.focus({ preventScroll: true });
+  };
+
+  const show = (news) => {
+    const ids = news.order.join();
+    const here = [...document.querySelectorAll("main > section")].map((section) => section.id).join();
+    if (ids !== here) return location.reload(); // another kind of page: a run was begun anew in this folder
+    news.sections.forEach(bring);
+    document.getElementById("as-of").textContent = news.asOf;
+    if (news.trouble) say(`The run cannot be read: ${news.trouble} What you see is the last that could.`, true);
+    else say(`Live: up to date at ${new Date().toLocaleTimeString()}.`);
+  };
+
+  const merged = (older, newer) => {
+    const sections = new Map([...(older ? older.sections : []), ...newer.sections].map((s) => [s.id, s]));
+    return { ...newer, sections: [...sections.values()] };
+  };
+
+  pause.addEventListener("click", () => {
+    paused = !paused;
+    pause.setAttribute("aria-pressed", String(paused));
+    if (paused) return say("Paused: this page stays as it is.", true);
+    say("Live.", true);
+    if (waiting) show(waiting);
+    waiting = null;
+  });
+
+  const source = new EventSource(`events?since=${drawn}`);
+  source.addEventListener("open", () => paused || say("Live.", true));
+  source.addEventListener("error", () => {
+    say("The server does not answer. What you see is the last that it said; it is asked again.", true);
+  });
+  source.addEventListener("message", (event) => {
+    drawn = Number(event.lastEventId);
+    const news = JSON.parse(event.data);
+    if (paused) waiting = merged(waiting, news);
+    else show(news);
+  });
+})();

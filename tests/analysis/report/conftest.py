@@ -1,0 +1,110 @@
+"""Runs to report on, each made once, and a browser to look at pages with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import analysis
+from analysis.report import report_page
+from storage.archive import Archive
+from storage.records import MAIN, Bot, LivePlayer, MatchBatch, Purpose, RatingChange, Reset, ResultBatch
+from tests.analysis.browser import Browser
+from tests.analysis.planted_runs import Plan, plant
+from tests.analysis.tournaments import bot, round_robin, snapshots, store
+
+ATTACK = "</script></title></pre>\"'><img src=x onerror=hacked=1><script>hacked=1</script>${hacked=1}$x_"
+PLAN = Plan(snapshots=5, batches=2, matches=120, exploiter_every=2)
+
+
+@pytest.fixture(scope="session")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small league that improves."""
+    return plant(tmp_path_factory.mktemp("report") / "planted", np.random.default_rng(3), PLAN)
+
+
+@pytest.fixture(scope="session")
+def tournament(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Six snapshots and a bot of known strengths, the last snapshot 300 Elo ahead."""
+    field = [*snapshots(6), bot("random")]
+    elo = {entrant.competitor: 20.0 * place for place, entrant in enumerate(field)}
+    elo |= {"main-0@5": 400.0, "random": -200.0}
+    results = round_robin(elo, 12, np.random.default_rng(1), draws=0.1)
+    return store(tmp_path_factory.mktemp("report") / "cup", field, [results])
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which everything that can be named is an attack."""
+    folder = tmp_path_factory.mktemp("report") / "hostile<script>hacked=1<"
+    player, opponent = f"player{ATTACK}", f"bot{ATTACK}"
+    config = f"name: x\nleague:\n  preset: '{ATTACK.replace(chr(39), '')}'\n"
+    with Archive.create(folder, config, {"name": ATTACK, "env": ATTACK, "seed": 0}) as archive:
+        archive.add_player(LivePlayer(player, MAIN))
+        archive.add_bot(Bot(opponent))
+        frozen = archive.add_snapshot(
+            player=player,
+            role=MAIN,
+            env_steps=0,
+            updates=0,
+            parent_id=None,
+            tensors={"w": torch.zeros(1)},
+            spec={},
+            architecture=ATTACK,
+            reason=ATTACK,
+        ).snapshot_id
+        evidence = {ATTACK: 1.0}
+        archive.append_decisions([Reset(player=player, reason=ATTACK, target=frozen, evidence=evidence)])
+        seat = np.array([[0, 1], [1, 2], [2, 0]] * 20, np.int32)
+        names = (player, opponent, frozen)
+        archive.append_results(_played(names, seat), [RatingChange(name, 25.0, 3.0, 40) for name in names])
+    return folder
+
+
+def _played(names: tuple[str, ...], seat: np.ndarray) -> ResultBatch:
+    """Matches that whoever sits first wins."""
+    count = len(seat)
+    return ResultBatch(
+        matches=MatchBatch(
+            env=ATTACK,
+            purpose=Purpose.TRAINING,
+            match_types=(ATTACK,),
+            competitors=names,
+            match_id=np.arange(count),
+            seed=np.arange(count),
+            match_type=np.zeros(count, np.int16),
+            seat=seat,
+            learning=seat == 0,
+        ),
+        outcome=np.tile(np.array([0, 2], np.int8), (count, 1)),
+        score=np.tile(np.array([1.0, -1.0], np.float32), (count, 1)),
+        rank=np.tile(np.array([0, 1], np.int8), (count, 1)),
+        env_steps=np.full(count, 9, np.int32),
+        reason=np.zeros(count, np.int8),
+        started_at=1.7e9 + np.arange(count),
+        seconds=np.full(count, 0.25, np.float32),
+    )
+
+
+@pytest.fixture(scope="session")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which nothing has been played."""
+    folder = tmp_path_factory.mktemp("report") / "begun"
+    Archive.create(folder, "", {"name": "new", "env": "tic_tac_toe", "seed": 1}).close()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def planted_page(planted: Path) -> str:
+    with analysis.open_run(planted) as history:
+        return report_page(history, interactive=True)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with Browser() as browser:
+        yield browser

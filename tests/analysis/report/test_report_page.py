@@ -1,0 +1,229 @@
+import html
+import importlib.util
+import re
+import shutil
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+
+import analysis
+from analysis.report import report_page, sections
+from analysis.report.makers import OF_A_LEAGUE, OF_A_TOURNAMENT
+from storage.errors import Mistake
+from storage.measurements import Measurement, add
+from tests.analysis.report.conftest import ATTACK, PLAN
+
+
+class Page(HTMLParser):
+    """What of a page matters here."""
+
+    def __init__(self, whole: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.addresses: list[str] = []
+        self.handlers: list[str] = []
+        self.headings: list[str] = []
+        self.tables: dict[str, list[list[str]]] = {}
+        self.said = ""
+        self._open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self._table = ""
+        self.feed(whole)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.tags[tag] += 1
+        if tag not in ("meta", "br", "input"):
+            self._open.append(tag)
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        self.addresses += [str(given[name]) for name in ("href", "src", "xlink:href") if given.get(name)]
+        self.handlers += [name for name in given if name.startswith("on")]
+        if tag == "table":
+            self._table = str(given.get("id"))
+            self.tables[self._table] = []
+        if tag == "tr":
+            self.tables[self._table].append([])
+        if tag in ("td", "th"):
+            self.tables[self._table][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in self._open:
+            while self._open.pop() != tag:
+                pass
+
+    def handle_data(self, data: str) -> None:
+        if {"script", "style"} & set(self._open):
+            return
+        self.said += data
+        if "td" in self._open or "th" in self._open:
+            self.tables[self._table][-1][-1] += data
+        if "h2" in self._open:
+            self.headings.append(data)
+
+
+@pytest.fixture(scope="module")
+def page(planted_page) -> Page:
+    return Page(planted_page)
+
+
+def test_a_page_asks_for_nothing_outside_itself(page, planted_page):
+    assert [a for a in page.addresses if not a.startswith(("#", "data:image/png;base64,"))] == []
+    policy = html.unescape(planted_page.partition("Content-Security-Policy")[2].partition(">")[0])
+    assert "default-src 'none'" in policy
+    assert "connect-src 'none'" in policy
+    assert "unsafe" not in policy.replace("style-src 'unsafe-inline'", "")
+    assert re.findall(r"@import|url\((?!#|data:)", planted_page.partition("<script")[0]) == []
+
+
+def test_ids_are_unique_and_all_links_lead_somewhere(page):
+    assert len(set(page.ids)) == len(page.ids)
+    assert {a[1:] for a in page.addresses if a.startswith("#")} <= set(page.ids)
+    assert set(OF_A_LEAGUE) <= set(page.ids)
+
+
+def test_the_summary_says_what_the_run_holds(page, planted):
+    with analysis.open_run(planted) as history:
+        matches = history.sql("SELECT count(*) AS n FROM matches")["n"].item()
+        leader = history.leaderboard()["competitor"].iloc[0]
+        frozen = len(history.snapshots())
+    assert f"{matches:,} matches" in page.said
+    assert f"{leader} leads the leaderboard" in page.said
+    assert f"{frozen} snapshots were frozen" in page.said
+    assert "main-0 is still improving" in page.said
+
+
+def test_the_leaderboard_is_the_leaderboard(page, planted):
+    rows = page.tables["leaderboard-table"][1:]
+    with analysis.open_run(planted) as history:
+        board = history.leaderboard()
+    assert [row[1] for row in rows] == board["competitor"].tolist()
+    assert [row[7] for row in rows] == [f"{rate:.2f}" for rate in board["win_rate"]]
+    mu, margin = rows[0][5].split(" ± ")
+    assert float(mu) == pytest.approx(board["mu"].iloc[0], abs=0.06)
+    assert float(margin) == pytest.approx(1.96 * board["sigma"].iloc[0], abs=0.06)
+
+
+def test_shares_of_an_equilibrium_add_up_to_one(page):
+    for column in (1, 3):
+        shares = [float(row[column].split()[0]) for row in page.tables["beyond-table"][1:]]
+        assert sum(shares) == pytest.approx(1.0, abs=0.006 * len(shares))
+    interval = re.compile(r"[+-]?\d\.\d{2,3} \[([+-]?\d\.\d{2,3}), ([+-]?\d\.\d{2,3})\]")
+    for row in page.tables["beyond-table"][1:]:
+        for cell in row[1:4]:
+            found = interval.fullmatch(cell)
+            assert found, cell
+            assert float(found[1]) <= float(cell.split()[0]) <= float(found[2])
+
+
+def test_each_decision_stands_there_with_its_evidence(planted_page, planted):
+    with analysis.open_run(planted) as history:
+        decisions = history.decisions()
+        (part,) = sections(history, only=["decisions"])
+    said = Page(part.html).said
+    assert part.html.count("<li") == len(decisions)
+    for row in decisions.to_dict("records"):
+        assert str(row["snapshot_id"]) in said
+        assert all(f"{value:,.0f}" in said for value in row["evidence"].values())
+
+
+def test_the_same_run_gives_the_same_bytes(planted_page, planted):
+    with analysis.open_run(planted) as history:
+        assert report_page(history) == planted_page
+
+
+def test_a_section_made_alone_is_the_one_of_the_page(planted_page, planted):
+    with analysis.open_run(planted) as history:
+        for part in sections(history, only=["overview", "throughput"]):
+            assert part.html in planted_page
+        with pytest.raises(KeyError, match="expected one of overview"):
+            sections(history, only=["nothing"])
+
+
+def test_a_page_can_look_back(planted):
+    with analysis.open_run(planted) as history:
+        then = history.as_of(600)
+        page = Page(report_page(then, interactive=False))
+        played = then.sql("SELECT count(*) AS n FROM matches")["n"].item()
+    assert 0 < played < 200
+    assert f"{played:,} matches" in page.said
+
+
+def test_a_page_says_how_to_make_the_run_again(page, planted):
+    with analysis.open_run(planted) as history:
+        config = history.sql("SELECT config FROM runs")["config"].item()
+    assert config in page.said
+    assert "league train again.yaml" in page.said
+
+
+def test_without_the_extra_a_page_is_complete_and_says_how_to_get_the_rest(planted, page, monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "vl_convert" else found(name)
+    )
+    with analysis.open_run(planted) as history:
+        plain = Page(whole := report_page(history))
+        with pytest.raises(Mistake, match=r"pip install 'checkpoint-league\[report\]'"):
+            report_page(history, interactive=True)
+    assert "pip install 'checkpoint-league[report]'" in plain.said
+    assert plain.headings == page.headings
+    assert plain.tables == page.tables
+    assert "application/vnd.vegalite" not in whole
+    assert len(whole) < 700_000
+
+
+def test_a_run_that_has_just_begun_says_so(begun):
+    with analysis.open_run(begun) as history:
+        page = Page(report_page(history))
+    assert "has only just begun" in page.said
+    assert "Nobody has been rated yet" in page.said
+    assert set(OF_A_LEAGUE) <= set(page.ids)
+
+
+def test_a_tournament_is_reported_with_its_verdict(tournament):
+    with analysis.open_run(tournament) as history:
+        page = Page(report_page(history, interactive=False))
+    assert "main-0@5 is best with probability over 0.99" in page.said
+    assert "7 competitors" in page.said
+    rows = page.tables["leaderboard-table"][1:]
+    assert rows[0][1] == "main-0@5"
+    assert rows[-1][1] == "random"
+    assert set(OF_A_TOURNAMENT) <= set(page.ids)
+    assert "findings" not in page.ids
+    assert "league tournament again.yaml" in page.said
+    assert re.search(r"\{\w+", page.said.partition("All settings")[0]) is None
+
+
+def test_a_tournament_cannot_be_looked_back_on(tournament):
+    with analysis.open_run(tournament) as history, pytest.raises(Mistake, match="leave the moment out"):
+        report_page(history.as_of(600), interactive=False)
+
+
+def test_what_was_measured_stands_in_a_table(planted, tmp_path):
+    run = shutil.copytree(planted, tmp_path / "measured")
+    name = f"main-0@{PLAN.batches * PLAN.matches * 10}"
+    add(
+        run,
+        Measurement(name, "main-0", 2400, 3600, "exact", 0.125, 0.125, 0.125, "score per seat", None, 2e9),
+    )
+    with analysis.open_run(run) as history:
+        (part,) = sections(history, only=["exploitability"])
+    (row,) = Page(part.html).tables["exploitability-table"][1:]
+    assert row == [name, "exact", "0.1250", "[0.1250, 0.1250]", "score per seat", "–"]
+
+
+def test_a_report_is_of_one_run(planted, begun):
+    with analysis.open_run(planted, begun) as history, pytest.raises(Mistake, match="of one run, found 2"):
+        report_page(history)
+
+
+def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
+    with analysis.open_run(hostile) as history:
+        whole = report_page(history, interactive=True)
+    page = Page(whole)
+    assert page.handlers == []
+    assert page.tags["img"] == 0
+    assert page.tags["script"] == Page(planted_page).tags["script"]
+    assert page.said.count(ATTACK) > 20
+    assert "league report 'hostile<script>hacked=1<'" in page.said  # as a shell may have it

@@ -1,0 +1,101 @@
+"""What is drawn, when, and what of it is sent."""
+
+import asyncio
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from analysis.server.app import _events
+from analysis.server.watch import Watch
+from storage.archive import Archive
+from storage.errors import NotARun
+from tests.analysis.planted_runs import Plan, plant
+from tests.analysis.test_history import played
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    plan = Plan(snapshots=2, batches=1, matches=40)
+    return plant(tmp_path_factory.mktemp("watched") / "small", np.random.default_rng(2), plan)
+
+
+@pytest.fixture
+def run(planted, tmp_path):
+    return shutil.copytree(planted, tmp_path / "small")
+
+
+@pytest.fixture
+def watch(run):
+    watch = Watch(run, every_seconds=0.05)
+    watch.begin()
+    yield watch
+    watch.close()
+
+
+def until(condition, seconds=20.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
+
+
+def grow(run, first):
+    with Archive.open(run) as archive:
+        archive.append_results(played((0, 1), first=first), [])
+
+
+def first_event(watch, seen):
+    """The first that is sent to a page that shows drawing `seen`; comments keep the line alive."""
+
+    async def read():
+        stream = _events(watch, seen, asyncio.Event())
+        async for message in stream:
+            if not message.startswith(":"):
+                break
+        await stream.aclose()
+        return message
+
+    id_, data = asyncio.run(read()).strip().split("\n")
+    return int(id_.removeprefix("id: ")), json.loads(data.removeprefix("data: "))
+
+
+@pytest.mark.slow
+def test_it_draws_again_when_the_run_has_said_more_and_only_then(run, watch):
+    first = watch.drawn
+    grow(run, 1_000_000)
+    until(lambda: watch.drawn.number > first.number)
+    second = watch.drawn
+    changed = {name for name, part in second.parts.items() if part.mark != first.parts[name].mark}
+    assert "overview" in changed
+    assert "lineage" not in changed  # nobody was frozen
+    time.sleep(0.5)
+    assert watch.drawn is second
+
+
+@pytest.mark.slow
+def test_a_page_that_is_behind_gets_everything_and_one_that_is_not_what_has_changed(run, watch):
+    number, everything = first_event(watch, 0)
+    assert [part["id"] for part in everything["sections"]] == everything["order"] == list(watch.drawn.parts)
+    grow(run, 1_000_000)
+    _, changes = first_event(watch, number)
+    sent = {part["id"] for part in changes["sections"]}
+    assert "overview" in sent
+    assert sent < set(everything["order"])
+
+
+@pytest.mark.slow
+def test_a_run_that_is_taken_away_leaves_the_page_and_is_said_until_it_is_back(run, watch, tmp_path):
+    run.rename(tmp_path / "elsewhere")
+    until(lambda: watch.drawn.trouble)
+    assert str(run) in watch.drawn.trouble
+    assert watch.drawn.parts
+    (tmp_path / "elsewhere").rename(run)
+    until(lambda: not watch.drawn.trouble)
+
+
+def test_what_is_no_run_is_refused_at_once(tmp_path):
+    with pytest.raises(NotARun):
+        Watch(tmp_path).begin()
