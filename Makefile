@@ -1,17 +1,24 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup test test-long lint types bench bench-storage faults
+.PHONY: setup browser test test-long lint types bench bench-storage faults
 
 setup:
 	python -m pip install -e '.[dev]'
 
+# The report is looked at in a browser: Debian's, installed where it is missing and that is allowed; elsewhere
+# selenium brings one of its own.
+browser:
+	@command -v chromedriver > /dev/null || ! command -v apt-get > /dev/null || [ "$$(id -u)" != 0 ] || \
+	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
+	   chromium chromium-driver > /dev/null)
+
 # Two tests at a time, a core for each; then one by one those that start several processes or fill the memory.
-test:
+test: browser
 	python -m pytest -n 2 --dist worksteal -m "not alone"
 	python -m pytest -m alone
 
 # Further seeds of what has to learn.
 test-long:
-	LEAGUE_LONG=1 python -m pytest tests/league/test_learning.py -k cartpole
+	LEAGUE_LONG=1 python -m pytest tests/league/test_learning.py -k "cartpole or recall"
 
 lint:
 	ruff check .
@@ -31,6 +38,11 @@ bench:
 	python -m tests.bench.rollout_memory
 	python -m tests.bench.tournaments
 	python -m tests.bench.schedules
+	python -m tests.bench.exploitability
+	python -m tests.bench.exploit
+	python -m tests.bench.solution
+	python -m tests.bench.diagnostics
+	python -m tests.bench.analysis_history
 
 bench-storage:
 	python -m tests.bench.storage_ledger

@@ -16,11 +16,19 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+# Beside processes that train, numpy's threads wait for one another by spinning: hundreds of times slower.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
+
 import typer
 from rich.console import Console
 
-from league.console import JsonOption, RunArgument, print_rows
+from league.console import AsOfOption, JsonOption, RunArgument, print_rows
+from league.diagnose_command import diagnose
+from league.exploit_command import exploit
 from league.match_commands import play, replay
+from league.plot_command import plot
+from league.report_command import report
+from league.serve_command import serve
 from league.snapshot_commands import snapshots
 from league.tournament_commands import compare, tournament
 
@@ -80,30 +88,40 @@ def train(
 
 
 @app.command()
-def ratings(run: RunArgument, as_json: JsonOption = False) -> None:
+def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
     """The leaderboard: mu and sigma are TrueSkill's, ordered by mu - 3 sigma."""
     from storage import query
 
-    table = query(run, "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard")
+    asked = "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard"
+    table = query(run, asked, as_of=as_of)
     print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
 
 
 @app.command()
 def sql(
     run: RunArgument,
-    statement: Annotated[str, typer.Argument(metavar="SQL", help="Such as: SELECT * FROM leaderboard")],
+    statement: Annotated[
+        str, typer.Argument(metavar="SQL", help="Such as: SELECT * FROM leaderboard; or @name")
+    ],
     format_: Annotated[Format, typer.Option("--format", help="How rows are printed")] = Format.TABLE,
     limit: Annotated[int, typer.Option(min=1, help="Rows at most")] = 1_000_000,
     timeout: Annotated[float, typer.Option(min=0.001, help="Seconds that the statement may take")] = 60.0,
+    as_of: AsOfOption = None,
 ) -> None:
-    """Ask the run's history in SQL, also while it trains."""
+    """Ask the run's history in SQL, also while it trains; `@` lists the named questions."""
+    from analysis.named_queries import expand, named_queries, what_it_answers
     from storage import query
     from storage.errors import Mistake
 
+    if statement.strip() == "@":
+        known = [(f"@{name}", what_it_answers(name)) for name in named_queries()]
+        print_rows(("query", "answers"), known, format_ is Format.JSON)
+        return
+    statement = expand(statement)
     if not statement.strip(" \t\r\n;"):
         raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
     with _hard_limits(timeout + GRACE_SECONDS, SQL_BYTES):
-        rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1)
+        rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1, as_of=as_of)
     if len(rows) > limit:
         rows = rows.slice(0, limit)
         print(f"league: only the first {limit:,} rows are shown; --limit shows more", file=sys.stderr)
@@ -154,6 +172,11 @@ app.command()(replay)
 app.command()(play)
 app.command()(tournament)
 app.command()(compare)
+app.command()(exploit)
+app.command()(diagnose)
+app.command()(plot)
+app.command()(report)
+app.command()(serve)
 
 
 @config_app.command()

@@ -1,4 +1,9 @@
+import os
+
 import pytest
+
+# Two tests at a time, a core for each: numpy's threads would wait for one another by spinning.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
 
 
 @pytest.fixture(scope="session", autouse=True)

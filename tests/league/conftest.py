@@ -1,7 +1,9 @@
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ from storage.archive import Archive, open_reader
 from storage.records import Role
 
 torch.set_num_threads(1)
+
+ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "error::UserWarning", "COLUMNS": "200"}
 
 TINY = """
 name: tiny
@@ -41,22 +45,56 @@ def tiny_config(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def league_command():
-    """Runs the installed command `league` and returns what it said; a copied tree runs its own."""
+def forked():
+    """Runs `league` in a process of its own that has imported everything already."""
+    server = subprocess.Popen(
+        [sys.executable, str(Path(__file__).with_name("fork_server.py"))],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+
+    def run(arguments, cwd, timeout):
+        with tempfile.TemporaryDirectory() as folder:
+            out, err = Path(folder) / "out", Path(folder) / "err"
+            request = {"arguments": arguments, "cwd": str(cwd), "timeout": timeout}
+            print(json.dumps(request | {"out": str(out), "err": str(err)}), file=server.stdin, flush=True)
+            code = json.loads(server.stdout.readline())
+            if code is None:
+                raise subprocess.TimeoutExpired(["league", *arguments], timeout)
+            return code, out.read_bytes(), err.read_bytes()
+
+    yield run
+    server.stdin.close()
+    server.wait(30)
+    server.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def league_command(forked):
+    """Runs the installed command `league` and returns what it said; a copied tree runs its own.
+
+    With runners it is a process from scratch: a forked one may not start Ray."""
     script = Path(sys.executable).with_name("league")
     command = [str(script)] if script.exists() else [sys.executable, "-m", "league.cli"]
 
     def run(*arguments, cwd=None, text=True, timeout=120):
-        return subprocess.run(
-            [*command, *map(str, arguments)],
-            cwd=cwd,
-            text=text,
-            capture_output=True,
-            timeout=timeout,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONWARNINGS": "error::UserWarning", "COLUMNS": "200"},
-        )
+        given = [str(argument) for argument in arguments]
+        if any(argument.startswith("runners=") and argument != "runners=0" for argument in given):
+            return subprocess.run(
+                [*command, *given],
+                cwd=cwd,
+                text=text,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                env=ENVIRONMENT,
+            )
+        code, out, err = forked(given, cwd or Path.cwd(), timeout)
+        said = (out.decode(), err.decode()) if text else (out, err)
+        return subprocess.CompletedProcess([*command, *given], code, *said)
 
     run.command = command
     return run

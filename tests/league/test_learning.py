@@ -19,6 +19,8 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 JACK, QUEEN, KING = range(3)
 PASS, BET = 0, 1
 
+LONG = bool(os.environ.get("LEAGUE_LONG"))  # make test-long
+
 
 def kuhn_bet_probabilities(policy):
     """P(bet) at the twelve information sets of Kuhn poker, by (card, history)."""
@@ -114,7 +116,7 @@ def trained(name, folder, env_steps, runners):
 
 @pytest.mark.slow
 def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
-    run = trained("kuhn_poker", tmp_path, 6_000_000, runners=0)
+    run = trained("kuhn_poker", tmp_path, 4_000_000, runners=0)
     snapshots = [s.snapshot_id for s in open_reader(run).snapshots() if s.player == "main-0"]
     first, last = (
         kuhn_nash_conv(kuhn_bet_probabilities(league.load_policy(run, snapshot)))
@@ -212,10 +214,10 @@ CARTPOLE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2] if os.environ.get("LEAGUE_LONG") else [0])  # long: make test-long
-@pytest.mark.parametrize("loss", CARTPOLE)
-def test_cartpole_is_balanced_within_300_000_steps(loss, seed, tmp_path):
-    overrides = [f"seed={seed}", "stop.env_steps=300_000", *CARTPOLE[loss]]
+@pytest.mark.parametrize("seed", [0, 1, 2] if LONG else [0])
+@pytest.mark.parametrize("loss", CARTPOLE if LONG else ["ppo", "impala"])  # appo learns the other games here
+def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
+    overrides = [f"seed={seed}", "stop.env_steps=200_000", *CARTPOLE[loss]]
     run = league.train(CONFIGS / "cartpole.yaml", tmp_path / "run", overrides=overrides)
     mean_of_20 = np.convolve(returns(run), np.full(20, 1 / 20), mode="valid")
     assert mean_of_20.max() >= 4.5  # hundreds of steps
@@ -224,9 +226,11 @@ def test_cartpole_is_balanced_within_300_000_steps(loss, seed, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("memory", "solved"), [("gru", True), ("lstm", True), ("none", False)])
+@pytest.mark.parametrize(
+    ("memory", "solved"), [("gru", True), *([("lstm", True)] if LONG else []), ("none", False)]
+)
 def test_recall_is_solved_by_memory_and_not_without(memory, solved, tmp_path):
-    overrides = [f"policy.memory={memory}", "stop.env_steps=400_000"]
+    overrides = [f"policy.memory={memory}", "stop.env_steps=250_000"]
     run = league.train(CONFIGS / "recall.yaml", tmp_path / "run", overrides=overrides)
     last = returns(run)[-1000:]  # 1 for the right answer, -1 for another
     assert ((last > 0).mean() > 0.95) == solved
