@@ -1,4 +1,4 @@
-"""What can be asked of a run, during and after training. `open_run(path)` gives a `History`, `diagnose(history)`
+"""What can be asked of a run, during and after training: `open_run(path)` gives a `History`, `diagnose` says
 what is wrong in it, `verdict(path)` what a tournament came to."""
 
 from __future__ import annotations

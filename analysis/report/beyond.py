@@ -89,7 +89,10 @@ def solve(payoffs: Payoffs) -> Solved:
 
     whole = with_interval(payoffs, everything, np.random.default_rng(0), samples=SAMPLES)
     parts = zip(
-        *(np.split(ends, [n, 2 * n, 3 * n, 3 * n + 1]) for ends in (whole.value, whole.low, whole.high)),
+        *(
+            np.split(each, [n, 2 * n, 3 * n, 3 * n + 1])
+            for each in (whole.value, whole.low, whole.high, whole.mean)
+        ),
         strict=True,
     )
     nash, ratings, alpha, cyclic, diversity = (Interval(*part) for part in parts)
@@ -163,7 +166,7 @@ def _cyclic(story: Story, found: Solved) -> str:
     if told is not None:
         shown = f"{told.share:.2f} [{told.low:.2f}, {told.high:.2f}]"
         return f"{shown} of what decides these games goes round in circles, luck put aside"
-    return f"{_between(found.cyclic)} of what decides these games goes round in circles, or looks so by luck"
+    return f"{_between(found.cyclic)} of what decides these games goes round in circles, luck put aside"
 
 
 def _rows(found: Solved) -> list[Row]:
@@ -199,7 +202,8 @@ def _signed(interval: Interval, i: int) -> str:
 
 
 def _between(interval: Interval) -> str:
-    return _share(interval, 0)
+    """Of what luck adds to: on average over what the games leave open."""
+    return f"{interval.mean[0]:.2f} [{interval.low[0]:.2f}, {interval.high[0]:.2f}]"
 
 
 def _term(name: str, meaning: str) -> Html:

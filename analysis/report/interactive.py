@@ -151,7 +151,7 @@ def rating_lines(story: Story) -> dict[str, Any] | None:
         "field": "who",
         "type": "nominal",
         "title": "player",
-        "scale": {"range": _COLOURS},
+        "scale": _colours_of(board[board["competitor"].isin(players)]),
         "legend": {"orient": "bottom", "columns": 2, "symbolOpacity": 1},
     }
     rating = {"type": "quantitative", "title": "mu", "scale": {"zero": False}}
@@ -200,6 +200,17 @@ def rating_lines(story: Story) -> dict[str, Any] | None:
             },
         ],
     }
+
+
+def _colours_of(players: pd.DataFrame) -> dict[str, list[str]]:
+    """Each player's colour: that of its role in the plots, as long as no two players share one."""
+    from analysis.plots.style import looks, role_of
+
+    names, roles = players["competitor"].tolist(), [role_of(role) for role in players["role"]]
+    if len(set(roles)) < len(roles):
+        return {"range": _COLOURS}
+    look = looks(roles)
+    return {"domain": names, "range": [look[role].color for role in roles]}
 
 
 def _data(place: str, replaces: str | None, hint: str, spec: dict[str, Any] | None) -> Html | None:

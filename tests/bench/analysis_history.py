@@ -7,19 +7,22 @@ few opponents, their ratings, now and then a snapshot, its decision, what the le
 are compacted; the newest journal is left as it is. Then, in a process of its own: opening, and each view
 through `History`, twice: what was read and decoded for the first answer is there for the second. In another
 process pandas does the same on frames of the facts, which are in memory already and have categories for
-names. Answers are compared. Goals: 2 s a view, 4 GB in all.
+names. Answers are compared. Last, the page of `league report`. Goals: 2 s a view, 30 s the page, 4 GB in all.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import resource
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command `league` has it
 
 import numpy as np
 import pandas as pd
@@ -38,6 +41,7 @@ from tests.bench.storage_results import ENV, Unsynced, random_results
 BATCH = 1_000  # matches of one request
 START = 4.1e9  # seconds since the epoch, behind the making of the run
 GOAL_SECONDS, GOAL_GB = 2.0, 4.0
+GOAL_REPORT_SECONDS = 30.0
 PLAYER = "main-0"
 METRICS = {"policy_loss": 0.1, "value_loss": 0.2, "entropy": 1.0, "gradient_norm": 0.5, "kl": 0.01}
 
@@ -171,6 +175,15 @@ def ask(run: Path) -> dict[str, Any]:
     return told
 
 
+def report(run: Path) -> dict[str, Any]:
+    """One page on all of it, charts included, in a process of its own."""
+    from analysis.report import report_page
+
+    with analysis.open_run(run) as history:
+        page, seconds = timed(lambda: report_page(history))
+    return {"seconds": seconds, "size": len(page.encode()), "peak": peak_gb()}
+
+
 def ask_pandas(run: Path) -> dict[str, Any]:
     history = analysis.open_run(run)
     frames, loading = timed(lambda: (history.matches(), history.seats(), history.ratings()))
@@ -220,6 +233,7 @@ def main() -> None:
         size = sum(path.stat().st_size for path in (run / LEDGER).iterdir())
         print(f"{'ledger':<44}{size / 2**20:>9,.0f} MiB")
         told, pandas = in_a_process(ask, run), in_a_process(ask_pandas, run)
+        page = in_a_process(report, run)
     for name, found in pandas["sums"].items():
         alike = {key: np.isclose(told["sums"][name][key], found[key], rtol=1e-12, atol=0) for key in found}
         assert all(alike.values()), (name, alike)
@@ -234,6 +248,8 @@ def main() -> None:
     line("as_of the middle", told["as of"])
     line("leaderboard then", told["leaderboard then"])
     print(f"{'peak memory':<44}{told['peak']:>9.2f} GB{told['peak'] / GOAL_GB:>9.2f}")
+    line("league report", page["seconds"], GOAL_REPORT_SECONDS, f"{page['size'] / 2**20:>9.2f} MB")
+    print(f"{'league report: peak memory':<44}{page['peak']:>9.2f} GB{page['peak'] / GOAL_GB:>9.2f}")
     line("pandas: frames of matches, seats, ratings", pandas["loading"], None)
     print(f"{'pandas: peak memory':<44}{pandas['peak']:>9.2f} GB")
 

@@ -546,7 +546,7 @@ def test_help_names_every_command_and_loads_no_torch():
 @pytest.mark.slow
 @pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.alone)])
 def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_path, runners):
-    """The same sentence, wherever the learner lives; with runners 8,000 steps may be over before it is said."""
+    """The same sentence, wherever the learner lives; with runners 8,000 steps may be too few."""
     wild = ["learner.lr=1e30", "learner.loss=impala", "learner.gradient_norm=1e30", f"runners={runners}"]
     wild += ["stop.env_steps=1000000"]
     arguments = [part for override in wild for part in ("--set", override)]

@@ -1,15 +1,20 @@
 import html
 import importlib.util
+import json
 import re
 import shutil
 from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
+from matplotlib.colors import to_hex
 
 import analysis
+from analysis import plots
 from analysis.report import report_page, sections
+from analysis.report.interactive import charts_of
 from analysis.report.makers import OF_A_LEAGUE, OF_A_TOURNAMENT
+from analysis.report.story import Story
 from storage.errors import Mistake
 from storage.measurements import Measurement, add
 from tests.analysis.report.conftest import ATTACK, PLAN
@@ -227,3 +232,19 @@ def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
     assert page.tags["script"] == Page(planted_page).tags["script"]
     assert page.said.count(ATTACK) > 20
     assert "league report 'hostile<script>hacked=1<'" in page.said  # as a shell may have it
+
+
+def test_a_player_has_the_same_colour_in_the_chart_as_in_the_plot(planted):
+    with analysis.open_run(planted) as history:
+        charts = charts_of(Story(history), True)
+        spec = next(
+            json.loads(str(data).split(">", 1)[1].rsplit("<", 1)[0])
+            for data in charts.data
+            if "env steps of the league" in data
+        )
+        lines = plots.ratings(history.ratings(), history.leaderboard()).axes[0].get_lines()
+    drawn = {to_hex(line.get_color()) for line in lines}
+    scale = spec["layer"][1]["encoding"]["color"]["scale"]
+    assert set(scale["domain"]) == {"main-0", "main_exploiter-0"}
+    assert set(scale["range"]) <= drawn
+    assert len(set(scale["range"])) == 2
