@@ -205,7 +205,7 @@ class History:
         `run` text, `player` text, `purpose` text, `match_type` text, `matches` int64, `share` float64. With
         `over_time` for each minute by itself, and last `minute` int64 (since the first match).
         """
-        minute = "date_diff('minute', (SELECT min(started_at) FROM {schema}.matches), started_at)"
+        minute = "date_sub('minute', (SELECT min(started_at) FROM {schema}.matches), started_at)"
         return self._frame(
             f"""
             WITH timed AS (

@@ -172,7 +172,7 @@ CREATE VIEW match_mix_over_time AS
 WITH timed AS (
     SELECT
         player, purpose, match_type,
-        date_diff('minute', (SELECT min(started_at) FROM matches), started_at) AS minute
+        date_sub('minute', (SELECT min(started_at) FROM matches), started_at) AS minute
     FROM learned_matches
 )
 SELECT

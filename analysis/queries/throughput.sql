@@ -2,7 +2,7 @@
 -- minute (since the first match); matches; env_steps (decisions of all seats); training (share of the matches that
 -- somebody learned from)
 SELECT
-    date_diff('minute', (SELECT min(started_at) FROM matches), started_at) AS minute,
+    date_sub('minute', (SELECT min(started_at) FROM matches), started_at) AS minute,
     count(*) AS matches,
     CAST(sum(env_steps) AS BIGINT) AS env_steps,
     count(player) / count(*) AS training

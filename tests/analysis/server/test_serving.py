@@ -42,6 +42,11 @@ def browser():
         yield browser
 
 
+def overview(browser):
+    """The section as it is at this instant: an element that was found before may have been replaced."""
+    return browser.run("return document.getElementById('overview').innerHTML")
+
+
 def status_of(address, *, method="GET", **headers):
     request = urllib.request.Request(address, method=method, headers=headers)
     try:
@@ -65,8 +70,8 @@ def test_the_page_follows_the_run_without_reload_and_whoever_reads_keeps_their_p
 
     with Archive.open(run) as archive:
         archive.append_results(played((0, 1), (0, 1), first=1_000_000), [])
-    before = browser.one("#overview").get_attribute("innerHTML")
-    browser.wait(lambda: browser.one("#overview").get_attribute("innerHTML") != before, 20)
+    before = overview(browser)
+    browser.wait(lambda: overview(browser) != before, 20)
 
     assert browser.run("return window.marked")  # it was not loaded anew
     assert browser.run("return document.activeElement.id") == "leaderboard-table-search"
@@ -86,14 +91,14 @@ def test_a_paused_page_stays_as_it_is_until_it_goes_on(run, served, browser):
     browser.run("arguments[0].focus()", pause)
     browser.driver.switch_to.active_element.send_keys("\ue007")  # Enter: it can be worked without a mouse
     assert pause.get_attribute("aria-pressed") == "true"
-    before = browser.one("#overview").get_attribute("innerHTML")
+    before = overview(browser)
     with Archive.open(run) as archive:
         archive.append_results(played((0, 1), first=2_000_000), [])
     browser.run("window.setTimeout(() => { window.waited = true; }, 3000)")
     browser.wait(lambda: browser.run("return window.waited"))
-    assert browser.one("#overview").get_attribute("innerHTML") == before
+    assert overview(browser) == before
     pause.click()
-    browser.wait(lambda: browser.one("#overview").get_attribute("innerHTML") != before)
+    browser.wait(lambda: overview(browser) != before)
 
 
 @pytest.mark.slow
