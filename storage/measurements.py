@@ -73,6 +73,8 @@ def prepare(run: str | Path) -> Path:
     run = Path(run)
     require_run(run)
     folder = _folder(run)
+    if folder.exists() and not folder.is_dir():
+        raise Mistake(f"{folder}: found a file, expected a folder of the run's own; remove it")
     make_folder(folder)
     return folder
 

@@ -54,7 +54,7 @@ plots.save(plots.ratings(history.ratings(), leaderboard), PICTURES / "ratings.sv
 # A rating hides who beats whom. The Nash average weighs everybody by how much an equilibrium of the league
 # needs them, and the cyclic share says how much of the payoff goes in circles. Both rest on games that came
 # out by luck, so both come with an interval, from drawing the games again. Here it is wide: nobody should
-# say yet which of these is best.
+# say yet which of these is best. Luck looks cyclic, too, so of the cyclic share the mean is told.
 
 # %%
 payoff = history.payoff()
@@ -69,7 +69,7 @@ for i in np.argsort(-nash.value)[:5]:
         f"{frozen[i]:<26} Nash {nash.value[i]:.2f} ({nash.low[i]:.2f} to {nash.high[i]:.2f}), "
         f"alpha-rank {evolution[i]:.2f}"
     )
-print(f"cyclic share {share.value[0]:.2f} ({share.low[0]:.2f} to {share.high[0]:.2f})")
+print(f"cyclic share {share.mean[0]:.2f} ({share.low[0]:.2f} to {share.high[0]:.2f})")
 plots.save(plots.payoff_heatmap(payoff, leaderboard, order="nash_cluster"), PICTURES / "payoff.svg")
 plots.save(plots.cyclic_plane(payoff, leaderboard), PICTURES / "cyclic_plane.svg")
 

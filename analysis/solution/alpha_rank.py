@@ -49,8 +49,7 @@ def alpha_rank(
     Multiagent evaluation under incomplete information, NeurIPS 2019). Raises ValueError for other than a
     square, finite payoff.
     """
-    if payoff.ndim != 2 or payoff.shape[0] != payoff.shape[1] or not payoff.size:
-        raise ValueError(f"alpha_rank: payoff of shape {payoff.shape}, expected [n, n]")
+    _check_square(payoff)
     _check(payoff, alpha, population, epsilon)
     if selection == "global" and not math.isinf(alpha):
         rates = _log_fixation_global(payoff, alpha, population)
@@ -92,10 +91,12 @@ def marginals(joint: Floats) -> list[Floats]:
 
 def markov_conley_chains(payoff: Floats) -> list[Indices]:
     """The sinks of the graph of responses that are at least as good, each sorted, in order of their first
-    members: where a population ends for alpha = inf (Omidshafiei et al. 2019). `payoff` [n, n].
+    members: where a population ends for alpha = inf (Omidshafiei et al. 2019). `payoff` [n, n]. Raises
+    ValueError for other than a square, finite payoff.
     """
     from scipy.sparse.csgraph import connected_components
 
+    _check_square(payoff)
     better = payoff.T - payoff >= -_EVEN  # [resident, mutant]
     count, labels = connected_components(better, directed=True, connection="strong")
     leaves = np.zeros((count, count), dtype=bool)
@@ -184,9 +185,19 @@ def _log_fixation_global(payoff: Floats, alpha: float, population: int) -> Float
     return logs
 
 
-def _check(payoff: Floats, alpha: float, population: int, epsilon: float) -> None:
+def _check_square(payoff: Floats) -> None:
+    if payoff.ndim != 2 or payoff.shape[0] != payoff.shape[1] or not payoff.size:
+        raise ValueError(f"alpha_rank: payoff of shape {payoff.shape}, expected [n, n]")
+    _check_finite(payoff)
+
+
+def _check_finite(payoff: Floats) -> None:
     if not np.isfinite(payoff).all():
         raise ValueError("alpha_rank: payoffs that are not finite; expected a number for every pairing")
+
+
+def _check(payoff: Floats, alpha: float, population: int, epsilon: float) -> None:
+    _check_finite(payoff)
     if not (alpha >= 0.0 and population >= 2 and 0.0 < epsilon < 0.5):
         raise ValueError(
             f"alpha_rank: alpha {alpha}, population {population}, epsilon {epsilon}; expected alpha of at "

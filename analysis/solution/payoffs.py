@@ -2,13 +2,15 @@
 
 payoffs = Payoffs.from_frame(history.payoff())
 found = with_interval(payoffs, max_entropy_nash, np.random.default_rng(0))
-found.value, found.low, found.high       arrays of the concept's shape
+found.value, found.low, found.high       arrays of the concept's shape; found.mean: luck put aside
 
 A concept is any function of an antisymmetric matrix [N, N] in [-1, 1] that returns an array. Its interval
 is that of its values on matrices as they may be, in the light of the games (`posterior`): each pairing
 resampled over its units, pairs of a tournament or single games of a league. So a concept that is fooled
-by luck, as the share of cycles is, has an interval that is not: its value may then lie at the rim. So it may
-where few pairings met, since the matrix fills in what strengths foresee, and a resample strays from them.
+by luck, as the share of cycles is, has an interval that is not, and its value may lie at the rim: of a few
+games of each pairing a field without any cycle looks a quarter cyclic. Of such a concept tell the mean.
+Values may also lie at the rim where few pairings met, since the matrix fills in what strengths foresee, and a
+resample strays from them.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class Payoffs:
         missing = [column for column in _COLUMNS if column not in frame]
         if missing:
             raise Mistake(f"payoff: found no column '{missing[0]}', expected those of History.payoff()")
-        if "run" in frame and (frame["run"] != frame["run"].iloc[:1].max()).any():
+        if "run" in frame and frame["run"].nunique() > 1:
             raise Mistake(
                 f"payoff: found {frame['run'].nunique()} runs, expected one; choose by its column 'run'"
             )
@@ -162,11 +164,13 @@ class Payoffs:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A concept's value on the scores as they were, and between what it lies; arrays of its own shape."""
+    """A concept's value on the scores as they were, between what it lies, and what it is on average over
+    what may be; arrays of its own shape."""
 
     value: Floats
     low: Floats
     high: Floats
+    mean: Floats
 
 
 def with_interval(
@@ -177,12 +181,15 @@ def with_interval(
     samples: int = 200,
     level: float = 0.95,
 ) -> Interval:
-    """`concept` of the matrix [N, N], and of `samples` resampled ones the quantiles that hold `level` of its
-    values, widened to hold the first. Takes as much memory as so many of its values. Raises ValueError for
-    a level outside (0, 1)."""
+    """`concept` of the matrix [N, N], and of `samples` resampled ones the mean, and the quantiles that hold
+    `level` of its values, widened to hold the first and the mean: where each game went one way, so may the
+    truth, which no resample quite reaches. Takes as much memory as so many of its values. Raises ValueError
+    for a level outside (0, 1)."""
     if not 0.0 < level < 1.0 or samples < 1:
         raise ValueError(f"level is {level} of {samples} samples, expected one in (0, 1) of at least 1")
     value = np.asarray(concept(payoffs.matrix()), dtype=np.float64)
     values = np.stack([np.asarray(concept(payoffs.resampled(rng).matrix())) for _ in range(samples)])
     low, high = np.quantile(values, [0.5 - level / 2.0, 0.5 + level / 2.0], axis=0, method="weibull")
-    return Interval(value, np.minimum(low, value), np.maximum(high, value))
+    mean = values.mean(axis=0)
+    low, high = np.minimum.reduce([low, value, mean]), np.maximum.reduce([high, value, mean])
+    return Interval(value, low, high, mean)

@@ -89,7 +89,7 @@ def replicator_average(payoff: Floats, *, time: float = 100.0) -> Floats:
     from scipy.integrate import solve_ivp
 
     n = len(payoff)
-    _check([payoff], [np.full(n, 1.0 / n)], square=True)
+    _check([payoff], [np.full(n, 1.0 / max(n, 1))], square=True)
 
     def change(
         _: float, state: Floats
@@ -109,7 +109,7 @@ def rest_points(payoff: Floats) -> Floats:
     each by itself. Raises ValueError for more than 14.
     """
     n = len(payoff)
-    _check([payoff], [np.full(n, 1.0 / n)], square=True)
+    _check([payoff], [np.full(n, 1.0 / max(n, 1))], square=True)
     if n > _MOST_MEMBERS:
         raise ValueError(f"replicator: rest points of {n} members; expected at most {_MOST_MEMBERS}")
     found = []

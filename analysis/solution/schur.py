@@ -91,7 +91,8 @@ def split(payoff: Floats) -> Split:
 
 def cyclic_share(payoff: Floats) -> float:
     """The share of energy, in [0, 1], that strengths leave unexplained of `payoff` [N, N] in [-1, 1]: 1 of
-    rock-paper-scissors, 0 of the scores of Elo's strengths. Takes luck for cycles (`with_interval`)."""
+    rock-paper-scissors, 0 of the scores of Elo's strengths. Takes luck for cycles: of games that were played
+    tell the mean of `with_interval`."""
     return split(payoff).cyclic_share
 
 

@@ -70,6 +70,7 @@ class _Walk:
         self._pays_at_the_end = kind.reward_model.name == "TERMINAL"
         self._known: list[dict[Any, _Known]] = [{} for _ in range(game.num_seats)]  # by information state
         self._num_labels = 0
+        self._seen_once: set[int] = set()  # labels
         self._questions: dict[tuple[bytes, tuple[int, ...]], int] = {}
         self._next_sequence = 1
         self._seat, self._parent, self._label, self._question = (array("q") for _ in range(4))
@@ -164,12 +165,20 @@ class _Walk:
         if known is None:
             question = self._ask(state, seat, legal) if self._says_what_is_known else key
             known = self._known[seat][key] = _Known(self._num_labels, question, legal)
+            self._seen_once.add(self._num_labels)
             self._num_labels += 1
         elif known.legal != legal:
             raise Inexact(
                 f"env '{self._env_id}': what seat {seat} knows does not tell what it may do, so there is no "
                 "best response by it; train one instead (league exploit --train)"
             )
+        elif known.label in self._seen_once:
+            self._seen_once.remove(known.label)
+            if self._ask(state, seat, legal) != known.question:
+                raise Inexact(
+                    f"env '{self._env_id}': what seat {seat} knows does not tell what it is shown, so there "
+                    "is no one answer of a policy; train a best response instead (league exploit --train)"
+                )
         self._seat.append(seat)
         self._parent.append(parent)
         self._label.append(known.label)

@@ -11,7 +11,7 @@ from storage import manifests
 from storage.errors import Mistake, NotARun
 from storage.garbage import collect
 from storage.layout import FORMAT
-from storage.measurements import MEASUREMENTS, Measurement, add, files, read
+from storage.measurements import MEASUREMENTS, Measurement, add, files, prepare, read
 
 FOUND = Measurement(
     snapshot_id="main-0@120000",
@@ -140,6 +140,12 @@ def test_a_link_in_place_of_the_folder_is_refused(run, tmp_path_factory):
     (run / MEASUREMENTS).symlink_to(tmp_path_factory.mktemp("elsewhere"))
     with pytest.raises(Mistake, match="found a link"):
         add(run, FOUND)
+
+
+def test_a_file_in_place_of_the_folder_is_refused_before_anything_is_measured(run):
+    (run / MEASUREMENTS).write_text("mine")
+    with pytest.raises(Mistake, match="found a file"):
+        prepare(run)
 
 
 def test_collecting_garbage_leaves_measurements_alone(tmp_path):

@@ -180,6 +180,22 @@ def test_nonsense_is_refused(payoff, options):
         alpha_rank(payoff, **options)
 
 
+@pytest.mark.parametrize(
+    "payoff", [np.array([[0.0, np.nan], [0.0, 0.0]]), np.zeros((2, 3)), np.zeros((0, 0))]
+)
+def test_there_are_no_chains_of_what_is_no_payoff(payoff):
+    with pytest.raises(ValueError, match="alpha_rank: payoff"):
+        markov_conley_chains(payoff)
+
+
 def test_payoffs_of_other_than_the_players_shapes_are_refused():
     with pytest.raises(ValueError, match="expected K of"):
         alpha_rank_populations([np.zeros((2, 2)), np.zeros((2, 3))])
+
+
+@pytest.mark.parametrize("depth", [1.0, 290.0, 2000.0, 1e6])
+def test_shares_that_no_float_can_hold_are_found_in_logarithms(depth):
+    """A chain that goes to each with a rate of its own, whoever it comes from, has these rates as shares."""
+    rates = -depth * np.random.default_rng(0).random(50)
+    expected = rates - np.logaddexp.reduce(rates)
+    np.testing.assert_allclose(log_stationary(np.tile(rates, (50, 1))), expected, rtol=1e-12, atol=1e-9)

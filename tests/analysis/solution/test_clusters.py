@@ -36,6 +36,14 @@ def test_cycles_on_top_of_one_another_are_layers_in_any_order_of_members():
     np.testing.assert_array_equal(layers, 3 - level[order])
 
 
+def test_a_hundred_who_share_an_equilibrium_are_one_layer_above_who_loses_to_them():
+    ahead = np.subtract.outer(np.arange(101), np.arange(101)) % 101
+    payoff = np.zeros((102, 102))
+    payoff[:101, :101] = np.where(ahead == 0, 0.0, np.where(ahead <= 50, 1.0, -1.0))  # of 101, each beats 50
+    payoff[:101, 101], payoff[101, :101] = 0.01, -0.01
+    assert listed(nash_clusters(payoff)) == [list(range(101)), [101]]
+
+
 def test_a_copy_is_in_the_layer_of_its_original():
     payoff = antisymmetric(8, 1)
     members = [0, 1, 2, 3, 4, 5, 6, 7, 2, 2, 5, 0]

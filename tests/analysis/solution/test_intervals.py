@@ -84,6 +84,49 @@ def test_luck_that_looks_circular_is_not_taken_for_a_cycle():
     assert np.mean(low) < 0.06
 
 
+@pytest.mark.parametrize("pairs", [1, 3, 20])
+def test_a_field_without_cycles_may_have_none_and_the_mean_is_not_fooled_by_luck(pairs):
+    held, value, mean = [], [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        win = chances("transitive", rng)
+        games = played(8, lambda home, away, win=win: (win[home, away], 0.0), pairs, rng)
+        found = with_interval(Payoffs.from_games(games), cyclic_share, rng, samples=60)
+        held.append(found.low == 0.0)
+        value.append(found.value)
+        mean.append(found.mean)
+    assert np.mean(held) >= 0.9
+    assert np.mean(mean) < 0.5 * np.mean(value)
+
+
+def test_of_a_field_with_cycles_the_mean_is_their_share_and_none_is_ruled_out():
+    truth, mean, low = [], [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        win = chances("circular", rng)
+        games = played(8, lambda home, away, win=win: (win[home, away], 0.0), 15, rng)
+        found = with_interval(Payoffs.from_games(games), cyclic_share, rng, samples=40)
+        truth.append(cyclic_share(2 * win - 1))
+        mean.append(found.mean)
+        low.append(found.low)
+    assert np.mean(mean) == pytest.approx(np.mean(truth), abs=0.05)
+    assert np.mean(np.array(low) > 0.05) >= 0.9
+
+
+def test_who_won_all_of_many_games_is_hardly_in_doubt():
+    """Of a ladder in which all went one way, the field says nothing of how far pairings stray from it."""
+    payoffs = Payoffs.from_games(games_of_table([(0, 1, 250, 0, 0), (1, 2, 250, 0, 0), (0, 2, 250, 0, 0)], 3))
+    found = with_interval(payoffs, lambda matrix: matrix, np.random.default_rng(0))
+    assert found.low[0, 1] > 0.8
+    assert found.high[0, 1] == 1.0
+
+
+def test_a_single_draw_does_not_mean_that_all_games_are_drawn():
+    payoffs = Payoffs.from_games(games_of_table([(0, 1, 0, 1, 0)], 2))
+    found = with_interval(payoffs, lambda matrix: matrix[0, 1], np.random.default_rng(0))
+    assert found.high - found.low > 0.8
+
+
 def test_a_single_game_leaves_doubt_and_its_winner_ahead():
     found = with_interval(
         Payoffs.from_games(games_of_table([(0, 1, 1, 0, 0)], 2)),
@@ -133,5 +176,6 @@ def test_an_interval_holds_the_value_itself_and_has_the_concepts_shape():
     assert found.low.shape == found.value.shape == found.high.shape == (5, 5)
     assert (found.low <= found.value).all()
     assert (found.value <= found.high).all()
+    assert ((found.low <= found.mean) & (found.mean <= found.high)).all()
     with pytest.raises(ValueError, match="level is 95"):
         with_interval(payoffs, lambda matrix: matrix, np.random.default_rng(1), level=95)

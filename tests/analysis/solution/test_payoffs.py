@@ -41,6 +41,12 @@ def test_one_side_of_a_frame_says_the_same_as_both(rng):
     np.testing.assert_array_equal(one.matrix(), both.matrix())
 
 
+def test_a_frame_may_hold_categories(rng):
+    frame = frame_of([("b", "a", 3, 2, 1), ("b", "c", 0, 0, 5)])
+    of_categories = frame.astype(dict.fromkeys(("run", "home", "away"), "category"))
+    np.testing.assert_array_equal(Payoffs.from_frame(of_categories).scores, Payoffs.from_frame(frame).scores)
+
+
 def test_a_frame_is_read_in_the_order_asked_for_and_others_are_passed_over():
     frame = frame_of([("a", "b", 3, 0, 1), ("a", "c", 9, 0, 0), ("b", "c", 1, 0, 1)])
     payoffs = Payoffs.from_frame(frame, ["c", "a", "newcomer"])

@@ -187,3 +187,13 @@ def test_without_votes_all_are_alike():
     np.testing.assert_allclose(maximal_lottery(nothing), 1 / 3, atol=1e-6)
     assert not soft_condorcet(nothing).any()
     assert kemeny(np.zeros((0, 0))).order.tolist() == []
+
+
+def test_each_level_of_lotteries_is_one_above_the_next_however_thin_it_is_spread():
+    ahead = np.subtract.outer(np.arange(7), np.arange(7)) % 7
+    margins = np.zeros((9, 9))
+    margins[:7, :7] = np.where(ahead == 0, 0.0, np.where(ahead <= 3, 1.0, -1.0))
+    margins[:7, 7:], margins[7:, :7] = 1.0, -1.0
+    margins[7, 8], margins[8, 7] = 1.0, -1.0
+    expected = [2 + 1 / 7] * 7 + [2.0, 1.0]
+    np.testing.assert_allclose(iterated_maximal_lotteries(margins), expected, atol=1e-6)

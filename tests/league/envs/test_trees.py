@@ -138,6 +138,19 @@ def test_a_uniform_player_has_its_known_nash_conv(env_id, expected):
     assert best_responses(tree, strategy(tree, uniform)).nash_conv == pytest.approx(expected, abs=1e-12)
 
 
+def test_a_seat_is_told_what_it_got_since_its_last_decision_and_no_more():
+    (own,) = tree_of("openspiel:cliff_walking(horizon=4)").seats  # each step costs 1
+    assert set(own.reward[own.stages[1] :]) == {-1.0}
+    for own in tree_of("rock_paper_scissors", {"rounds": 3}).seats:  # of which each pays a third
+        assert set(own.reward[own.stages[2] :].round(6)) == {-0.333333, 0.0, 0.333333}
+
+
+def test_a_game_that_shows_more_than_a_seat_is_said_to_know_has_no_exact_answer():
+    """Of imperfect recall: its tensor tells apart what its information states do not."""
+    with pytest.raises(Inexact, match="does not tell what it is shown"):
+        tree_of("openspiel:dark_hex_ir(board_size=2)")
+
+
 @pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
 def test_a_native_game_has_the_tree_of_its_openspiel_twin(name):
     """One policy in both: it goes by what is seen, as the native game shows it."""
