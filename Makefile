@@ -11,9 +11,9 @@ browser:
 	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
 	   chromium chromium-driver > /dev/null)
 
-# Two tests at a time, a core for each; then one by one those that start several processes or fill the memory.
+# Three tests at a time, which is more than two cores, as many wait for disks and processes; then one by one those that start several processes or fill the memory.
 test: browser
-	python -m pytest -n 2 --dist worksteal -m "not alone"
+	python -m pytest -n 3 --dist worksteal -m "not alone"
 	python -m pytest -m alone
 
 # Further seeds of what has to learn.
@@ -55,3 +55,4 @@ bench-storage:
 # The long forms of the fault tests: their figures, and the seed of whatever fails, go to the screen.
 faults:
 	LEAGUE_FAULTS=long python -m pytest -s tests/storage/faults tests/storage/hostile
+	LEAGUE_FAULTS=long python -m pytest -s tests/league/test_session.py -k killed

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-# Two tests at a time, a core for each: numpy's threads would wait for one another by spinning.
+# Several tests at a time: numpy's threads would wait for one another by spinning.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
 
 

@@ -24,6 +24,7 @@ from storage.archive import Archive, open_reader
 from storage.blobs import map_tensors
 from storage.ledger import read_frames
 from storage.records import Freeze, LivePlayer, Reset, ResultBatch, Snapshot
+from tests.storage.faults.counts import tried
 
 torch.set_num_threads(1)
 UNREPEATABLE = {"seq", "batch", "started_at", "seconds", "created_at", "decided_at", "added_at", "config"}
@@ -289,14 +290,14 @@ def ledger_bytes(run: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_a_run_killed_five_times_at_random_loses_nothing_and_repeats_nothing(tmp_path, tiny):
+def test_a_run_killed_again_and_again_at_random_loses_nothing_and_repeats_nothing(tmp_path, tiny):
     rng = random.Random(7)
     run, config = tmp_path / "run", tmp_path / "tiny.yaml"
     settings = tiny("tic_tac_toe", runners=1, stop={"env_steps": 10**9}, storage={"save_seconds": 1})
     config.write_text(json.dumps(settings))
     command = [sys.executable, "-m", "league.cli", "train", str(config), "--run", str(run)]
     known = (np.zeros(0), np.zeros(0), np.zeros(0))
-    for attempt in range(5):
+    for attempt in range(tried(3, 20)):
         size = ledger_bytes(run)
         with (tmp_path / f"log-{attempt}").open("w") as log:
             started = psutil.Popen(
