@@ -11,7 +11,8 @@ browser:
 	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
 	   chromium chromium-driver > /dev/null)
 
-# Three tests at a time, which is more than two cores, as many wait for disks and processes; then one by one those that start several processes or fill the memory.
+# Three tests at a time, also on two cores, as many wait for disks and other processes; then one by one those
+# that start several processes or fill the memory.
 test: browser
 	python -m pytest -n 3 --dist worksteal -m "not alone"
 	python -m pytest -m alone
