@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import yaml
 
 _MAY_LACK = ("digest", "num_seats", "batch", "trained_env_steps")  # whole numbers
 
@@ -62,3 +65,29 @@ def parsed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
         dtype=object,
     )
     return frame.assign(**{column: dicts})
+
+
+def settings_of(text: str | None) -> dict[str, Any]:
+    """The settings that a run recorded as YAML; {} for none, and for what is no mapping: a run may be a
+    stranger's."""
+    try:
+        found = yaml.safe_load(text or "")
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def setting(config: Mapping[str, Any], *path: str) -> Any:
+    """What stands in `config` at `path`; None: nothing."""
+    found: Any = config
+    for key in path:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def number_setting(config: Mapping[str, Any], *path: str, default: float, above: float = -math.inf) -> float:
+    """The number in `config` at `path`; `default` where there is none, or none beyond `above`."""
+    found = setting(config, *path)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return default
+    return float(found) if above < found < 1e300 else default

@@ -20,11 +20,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import yaml
 
 import storage
 from analysis import clock
-from analysis.frames import Of, parsed, to_frame, to_pandas
+from analysis.frames import Of, parsed, settings_of, to_frame, to_pandas
 from analysis.named_queries import expand
 from storage import measurements
 from storage.errors import Mistake
@@ -320,11 +319,11 @@ class History:
         return to_pandas(pa.table(columns))
 
     def config(self) -> dict[str, Any]:
-        """The settings of the first run's newest session; {} when it had none."""
+        """The settings of the first run's newest session; {} when it had none that can be read."""
         (text,) = self._live.execute(
             f"SELECT (SELECT config FROM {self._live.schemas[0]}.runs ORDER BY seq DESC LIMIT 1)"
         ).fetchone()
-        return yaml.safe_load(text or "") or {}
+        return settings_of(text)
 
     # ------------------------------------------------------------------ asking
 

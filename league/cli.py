@@ -43,6 +43,7 @@ envs_app = typer.Typer(help="The games.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
 
+INTERRUPTED = 130  # the exit code of what Ctrl-C ended
 GRACE_SECONDS = 5.0  # for DuckDB to stop by itself
 SQL_BYTES = 8 * 2**30  # twice what DuckDB is allowed for a question
 
@@ -269,17 +270,30 @@ def _hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
 
 def main() -> None:
     """Entry point: every mistake of a user becomes one message on stderr and exit code 2."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:  # while something is imported; in commands typer sees to it
+        code = INTERRUPTED
+    sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
+
+
+def _run() -> int:
+    """Do what the command line says; returns the exit code."""
     from storage.errors import Failure, Mistake
 
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # so that module:Class finds a user's games, as it does with python -m
-    code = 0
+    with contextlib.suppress(FileNotFoundError):  # a folder that was deleted holds nobody's games
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())  # so that module:Class finds games of theirs, as with python -m
     try:
         app()
     except (Mistake, Failure) as error:
         print(f"league: {_sentence(error)}", file=sys.stderr)
-        code = 2 if isinstance(error, Mistake) else 1
-    sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
+        return 2 if isinstance(error, Mistake) else 1
+    except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
+        if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
+            return INTERRUPTED
+        raise
+    return 0
 
 
 def _sentence(error: Exception) -> str:

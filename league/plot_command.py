@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.console import RunArgument
+from league.console import AsOfOption, RunArgument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,12 +42,7 @@ def plot(
             "-o", "--out", metavar="FILE", help="An .svg or .png file; of all, a folder. Default: NAME.svg"
         ),
     ] = None,
-    as_of: Annotated[
-        str | None,
-        typer.Option(
-            "--as-of", metavar="STEP|TIME", help="The run as it stood then: env steps, or a time (UTC)"
-        ),
-    ] = None,
+    as_of: AsOfOption = None,
 ) -> None:
     """Draw one picture of a run, or all of them, as SVG or PNG."""
     import analysis
@@ -62,7 +57,7 @@ def plot(
     if name is not Plot.ALL and out.is_dir():
         raise Mistake(f"-o {out}: found a folder, expected a file")
     with analysis.open_run(run) as history:
-        then = history if as_of is None else history.as_of(int(as_of) if as_of.isdigit() else as_of)
+        then = history if as_of is None else history.as_of(as_of)
         draw = _figures(then)
         for each in list(draw) if name is Plot.ALL else [name]:
             path = out / f"{each}.svg" if name is Plot.ALL else out

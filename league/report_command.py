@@ -34,7 +34,7 @@ def report(
         found = "a folder" if out.is_dir() else "no such folder"
         raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
     with analysis.open_run(run) as history:
-        then = history if as_of is None else history.as_of(int(as_of) if as_of.isdigit() else as_of)
+        then = history if as_of is None else history.as_of(as_of)
         page = report_page(then, interactive=interactive)
     new = out.with_name(f".{out.name}.{os.getpid()}")
     try:
@@ -43,4 +43,4 @@ def report(
     except OSError as error:
         new.unlink(missing_ok=True)
         raise Mistake(f"-o {out}: cannot be written ({error.strerror}); choose another file") from None
-    print(f"{out}: {len(page.encode()) / 2**20:.2f} MB, one file that needs no network")
+    print(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file that needs no network")

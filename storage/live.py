@@ -22,8 +22,8 @@ from typing import Any
 import duckdb
 
 from storage import migrations
-from storage.errors import Mistake
-from storage.layout import origin, require_run
+from storage.errors import Mistake, NotARun
+from storage.layout import LEDGER, origin, require_run
 from storage.live_tables import LiveRun
 from storage.mirror import run_folder
 from storage.moments import Moment, last_frame_at
@@ -43,6 +43,8 @@ def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True)
     folders = [run_folder(run) for run in runs]
     for folder in folders:
         require_run(folder)
+        if not (folder / LEDGER).is_dir():
+            raise NotARun(f"{folder}: no folder ledger in it, the run's facts are lost")
     return LiveConnection(*folders, as_of=as_of, native=native)
 
 

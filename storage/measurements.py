@@ -12,7 +12,6 @@ is believed no further than its types: a run folder may be a stranger's.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,7 @@ from storage.layout import file_name, require_run
 
 MEASUREMENTS = "measurements"
 MAX_BYTES = 2**20
+LARGEST = 1e12  # of values and times: what lies beyond is nobody's measurement, and no axis takes it
 MAX_NAME = 160  # characters of a snapshot's id in a file's name, which are 255 at most
 
 Kind = Literal["exact", "lower_bound"]
@@ -130,8 +130,8 @@ def _parsed(fields: Mapping[str, Any]) -> Measurement:
         if type(fields[name]) is not int or not 0 <= fields[name] < 2**63:
             raise ValueError(f"no measurement: {name} is no count")
     for name in ("value", "low", "high", "created_at"):
-        if type(fields[name]) not in (int, float) or not math.isfinite(fields[name]):
-            raise ValueError(f"no measurement: {name} is no finite number")
+        if type(fields[name]) not in (int, float) or not abs(fields[name]) <= LARGEST:  # nor NaN
+            raise ValueError(f"no measurement: {name} is no number up to {LARGEST:g}")
     if fields["kind"] not in get_args(Kind):
         raise ValueError(f"no measurement: kind is none of {', '.join(get_args(Kind))}")
     if not fields["low"] <= fields["value"] <= fields["high"]:

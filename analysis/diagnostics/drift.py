@@ -21,6 +21,7 @@ from scipy.special import ndtr, ndtri
 from analysis.diagnostics.finding import Finding, percent
 from analysis.diagnostics.record import WINDOWS, Record, Series
 from analysis.diagnostics.significance import Counts, Floats, above, dispersion, holm
+from analysis.frames import number_setting, setting
 
 MARGIN = 0.08  # of the score against one snapshot: TrueSkill is no exact model of any game
 STRETCH_MARGIN = 0.03  # of the mean score against all, in the direction of the leads
@@ -224,11 +225,9 @@ def _of(counts: Counts, index: int | slice) -> tuple[Floats, Floats, Floats]:
 
 
 def _rated(record: Record) -> Rated:
-    settings = record.config.get("ratings") or {}
-    beta = float(settings.get("beta", 25.0 / 6.0))
-    share = settings.get("draw_probability", 0.1)
-    if not isinstance(share, int | float):  # estimated as the run went on, which is not recorded
-        share = 0.1
+    beta = number_setting(record.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
+    # where it was estimated as the run went on, what came out is not recorded
+    share = min(number_setting(record.config, "ratings", "draw_probability", default=0.1, above=-1e-9), 0.99)
     rows = record.ask(
         f"""SELECT competitor, {record.window("seq")} AS window, avg(mu) AS mu, avg(sigma) AS sigma
         FROM ratings
@@ -253,8 +252,8 @@ def _rated(record: Record) -> Rated:
 
 def _anchor(record: Record, rated: Rated) -> str | None:
     """Who was given a rating: the one set, else the first that has the sigma of an anchor."""
-    settings = record.config.get("ratings") or {}
-    if settings.get("anchor") in rated.fixed:
-        return str(settings["anchor"])
-    sigma = float(settings.get("anchor_sigma", 25.0 / 300.0))
+    anchor = setting(record.config, "ratings", "anchor")
+    if isinstance(anchor, str) and anchor in rated.fixed:
+        return anchor
+    sigma = number_setting(record.config, "ratings", "anchor_sigma", default=25.0 / 300.0)
     return next((c for c in record.kind if c in rated.fixed and rated.fixed[c][1] <= 1.0001 * sigma), None)

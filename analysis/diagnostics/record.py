@@ -16,9 +16,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import yaml
 
 from analysis.diagnostics.significance import Counts, Floats
+from analysis.frames import settings_of
 
 WINDOWS = 16
 
@@ -97,10 +97,9 @@ class Record:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The settings of the newest session; {} when none were recorded."""
+        """The settings of the newest session; {} when there are none that can be read."""
         rows = self.ask("SELECT config FROM runs ORDER BY seq DESC LIMIT 1")
-        found = yaml.safe_load(rows["config"].iloc[0] or "") if len(rows) else None
-        return found or {}
+        return settings_of(rows["config"].iloc[0] if len(rows) else None)
 
     # ------------------------------------------------------------------ when
 

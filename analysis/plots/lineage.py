@@ -104,8 +104,9 @@ def _places(shown: pd.DataFrame, lanes: list[str]) -> _Places:
 def _title(shown: pd.DataFrame, places: _Places, leaderboard: pd.DataFrame) -> str:
     resets = int((places.kind == "reset").sum())
     count = len(shown)
-    said = f"{count:,} snapshot{'s' * (count != 1)}, {resets or 'no'} reset{'s' * (resets != 1)}"
+    said = f"{count:,} snapshot{'s' * (count != 1)}, {resets or 'none'} after a reset"
     rated = leaderboard[leaderboard["competitor"].astype(str).isin(shown["snapshot_id"].astype(str))]
+    rated = rated[rated["games"] > 0]
     if not rated.empty:
         best = rated.iloc[int(rated["skill"].to_numpy(dtype=float).argmax())]
         said += f"; rated best: {best['competitor']}"

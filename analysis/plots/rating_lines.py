@@ -67,7 +67,10 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
 
 
 def _title(board: pd.DataFrame) -> str:
-    best = board.iloc[0]
+    played = board[board["games"] > 0]
+    if played.empty:
+        return "Nobody is rated yet"
+    best = played.iloc[0]
     return f"{best['competitor']} is rated best: μ = {best['mu']:.1f} ± {2 * best['sigma']:.1f}"
 
 

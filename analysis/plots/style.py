@@ -131,9 +131,11 @@ def steps(value: float, _: object = None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people: 62 %, 0.4 %."""
+    """A share for people: 62 %, 0.4 %, under 0.1 %."""
     value = 100 * share
-    return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1g} %"
+    if value >= 1 or value == 0:
+        return f"{value:.0f} %"
+    return f"{value:.1g} %" if value >= 0.1 else "under 0.1 %"
 
 
 def bins(values: Floats, colors: Colormap = STRENGTHS) -> tuple[npt.NDArray[np.int64], Floats]:

@@ -166,6 +166,8 @@ def _cyclic(story: Story, found: Solved) -> str:
     if told is not None:
         shown = f"{told.share:.2f} [{told.low:.2f}, {told.high:.2f}]"
         return f"{shown} of what decides these games goes round in circles, luck put aside"
+    if story.field.share_met < MET_ENOUGH:
+        return "not told, as pairings that were never played are most of it"
     return f"{_between(found.cyclic)} of what decides these games goes round in circles, luck put aside"
 
 
@@ -198,7 +200,10 @@ def _share(interval: Interval, i: int) -> str:
 
 
 def _signed(interval: Interval, i: int) -> str:
-    return f"{interval.value[i]:+.3f} [{interval.low[i]:+.3f}, {interval.high[i]:+.3f}]"
+    value, low, high = (
+        round(float(each[i]), 3) + 0.0 for each in (interval.value, interval.low, interval.high)
+    )
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"  # adding 0 makes a 0 of -0
 
 
 def _between(interval: Interval) -> str:

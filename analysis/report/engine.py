@@ -14,6 +14,7 @@ from analysis.report.story import Story
 from analysis.report.tables import Column, table
 
 BARS = 60  # of the plot of throughput
+LEAST_BARS = 3  # of a second at least: what fewer show is when the run began and ended
 
 
 def match_mix(story: Story) -> Section:
@@ -65,10 +66,11 @@ def _speed(story: Story) -> Html | None:
     mean = totals.env_steps / totals.minutes / 60.0
     sentence = (
         f"{short(mean)} env steps and {short(totals.matches / totals.minutes / 60.0)} matches a second on "
-        f"average, "
-        f"over {span(totals.minutes)}; at most {short(float(speeds.max()))} env steps a second in "
-        f"{span(width / 60.0)}."
+        f"average, over {span(totals.minutes)}"
     )
+    if len(speeds) < LEAST_BARS:
+        return paragraph(f"{sentence}.")
+    sentence += f"; at most {short(float(speeds.max()))} env steps a second in {span(width / 60.0)}."
     return element(
         "figure",
         element("div", _bars(speeds.tolist(), sentence), class_="drawing"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from analysis import wording
+from analysis.frames import number_setting, setting
 from analysis.report.markup import Html, element, join, text
 from analysis.report.phrases import count, listed, number, percent, probability, sentence, short, span, words
 from analysis.report.section import Section, bullets, paragraph, section
@@ -23,7 +24,7 @@ def overview(story: Story) -> Section:
         return section("overview", TITLE, *_tournament(story), _figures(story))
     if not story.totals.matches:
         return section("overview", TITLE, _begun(story), _figures(story))
-    said = [_trained(story), _best(story), _improving(story), _lately(story)]
+    said = [_trained(story), _best(story), _improving(story), _lately(story), _alone(story)]
     return section(
         "overview", TITLE, *(paragraph(part) for part in said if part), _wrong(story), _figures(story)
     )
@@ -41,7 +42,7 @@ def _trained(story: Story) -> Html:
     """What was trained, for how long."""
     roles = Counter(story.players["role"])
     who = listed([count(n, words(role)) for role, n in roles.items()])
-    preset = story.config.get("league", {}).get("preset")
+    preset = setting(story.config, "league", "preset")
     by = join([" by the rules of the preset ", _code(preset)]) if preset else ""
     frozen, totals = len(story.snapshots), story.totals
     resumed = story.session["sessions"] - 1
@@ -59,7 +60,8 @@ def _trained(story: Story) -> Html:
 
 def _best(story: Story) -> Html | None:
     """Who is best, and how sure."""
-    best = best_of(story.leaderboard, float(story.config.get("ratings", {}).get("beta", 25.0 / 6.0)))
+    beta = number_setting(story.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
+    best = best_of(story.leaderboard, beta)
     if best is None:
         return None
     sure = (
@@ -76,8 +78,8 @@ def _best(story: Story) -> Html | None:
         [
             element("strong", best.competitor),
             f" leads the leaderboard, rated {number(best.mu, 1)} ± {number(1.96 * best.sigma, 1)} by "
-            f"TrueSkill. The ",
-            f"probability that it is the best of all is {probability(best.chance)}",
+            "TrueSkill. If ratings tell all, the probability that it is the best is "
+            f"{probability(best.chance)}",
             other,
             f"; {sure}.",
         ]
@@ -132,9 +134,37 @@ def _lately(story: Story) -> Html | None:
     return join([f"In the last fifth of the matches, {'; '.join(said)}."])
 
 
+def _alone(story: Story) -> Html | None:
+    """How good they became at a game for one."""
+    if not story.is_solitary:
+        return None
+    rows = story.sql(
+        "WITH placed AS (SELECT *, seq / (SELECT max(seq) FROM matches) AS place FROM seats WHERE learning)"
+        f" SELECT competitor, avg(score) FILTER (place > {LATELY}) AS late,"
+        f" avg(score) FILTER (place <= {1.0 - LATELY:.3f}) AS early"
+        f" FROM placed GROUP BY competitor ORDER BY competitor LIMIT {MOST_TRENDS}"
+    )
+    said = [
+        join([element("strong", row["competitor"]), f" {number(row['late'])} after {number(row['early'])}"])
+        for row in rows.to_dict("records")
+    ]
+    if not said:
+        return None
+    return join(
+        [
+            "Mean score of a match in the last fifth of the matches, after that in the first fifth: ",
+            *(join([part, "; "]) for part in said[:-1]),
+            said[-1],
+            ".",
+        ]
+    )
+
+
 def _wrong(story: Story) -> Html:
     """What the diagnostics warn of; all of it stands in a section of its own."""
-    odd = story.totals.odd_ends
+    odd = dict(story.totals.odd_ends)
+    if story.is_solitary:  # a game for one: who lasts until its time is up has done well
+        odd.pop("step_limit", None)
     ends = (
         [
             f"{count(sum(odd.values()), 'match', 'matches')} did not come to an ordinary end ("

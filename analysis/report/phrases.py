@@ -48,7 +48,7 @@ def percent(share: float) -> str:
 
 
 def span(minutes: float) -> str:
-    """`35 seconds`, `4.5 minutes`, `3.2 hours`, `2.1 days`."""
+    """`under a second`, `35 seconds`, `4.5 minutes`, `3.2 hours`, `2.1 days`."""
     for size, unit in ((2880.0, "day"), (120.0, "hour"), (2.0, "minute")):
         if minutes >= size:
             divisor = {"day": 1440.0, "hour": 60.0, "minute": 1.0}[unit]
@@ -57,7 +57,7 @@ def span(minutes: float) -> str:
                 if minutes / divisor < 10
                 else f"{minutes / divisor:.0f} {unit}s"
             )
-    return count(minutes * 60.0, "second")
+    return "under a second" if 0.0 < minutes < 1.0 / 60.0 else count(minutes * 60.0, "second")
 
 
 def moment(when: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.frames import setting
 from analysis.report.markup import Html, element
 from analysis.report.phrases import moment
 from analysis.report.section import Section, paragraph, section
@@ -37,7 +38,7 @@ def reproduce(story: Story) -> Section:
             [f"league {kind} again.yaml " + ("--out again" if story.is_tournament else "--run runs/again")]
         ),
         paragraph(_how_exactly(story)),
-        paragraph("To ask this run more:"),
+        paragraph("To ask this run more, in the folder that it lies in:"),
         _commands(_questions(story)),
         element(
             "details",
@@ -50,7 +51,7 @@ def reproduce(story: Story) -> Section:
 def _how_exactly(story: Story) -> str:
     if story.is_tournament:
         return "The same settings and seed give the same games, however many processes play."
-    if story.config.get("runners") == 0 and not story.config.get("stop", {}).get("minutes"):
+    if setting(story.config, "runners") == 0 and not setting(story.config, "stop", "minutes"):
         return "Without runners the same settings and seed give the same run on the same kind of machine."
     return (
         "Runners and clocks take turns as they come: such a run gives another league of the same kind, not "

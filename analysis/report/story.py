@@ -12,6 +12,8 @@ import pandas as pd
 from analysis.history import History
 from analysis.report.fields import Field, field_of
 from storage.errors import Mistake
+from storage.layout import origin
+from storage.live import names_of
 
 RATING_POINTS = 400  # of each competitor: more than a plot is wide
 
@@ -36,8 +38,10 @@ class Story:
             raise Mistake(f"a report is of one run, found {len(history.runs)}: open one of them")
         self.history = history
         self.run = history.runs[0].resolve()
-        self.name = self.run.name
-        self.argument = shlex.quote(self.name)  # of a command that may be copied to a shell
+        (self.name,) = names_of((self.run,))
+        self.argument = shlex.quote(
+            origin(self.run) or self.name
+        )  # of a command that may be copied to a shell
 
     @cached_property
     def session(self) -> dict[str, Any]:
@@ -57,6 +61,11 @@ class Story:
     @cached_property
     def is_tournament(self) -> bool:
         return bool(self._sql("SELECT count(*) AS n FROM entrants")["n"].item())
+
+    @cached_property
+    def is_solitary(self) -> bool:
+        """Whether the game has one seat: nobody plays against anybody."""
+        return bool(self._sql("SELECT coalesce(max(seat) = 0, false) AS alone FROM seats")["alone"].item())
 
     @cached_property
     def totals(self) -> Totals:

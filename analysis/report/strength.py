@@ -92,5 +92,17 @@ def trend_of(ratings: pd.DataFrame, competitor: str) -> Trend | None:
         return None
     first, last = before.iloc[-1], own.iloc[-1]
     change = float(last["mu"] - first["mu"])
-    margin = Z_95 * math.hypot(float(last["sigma"]), float(first["sigma"]))
+    # A learner's rating also wanders to and fro, further than sigma says: neither end may be a turning point.
+    wandering = math.sqrt(2.0) * _spread(own[own["league_env_steps"] > since])
+    margin = Z_95 * max(math.hypot(float(last["sigma"]), float(first["sigma"])), wandering)
     return Trend(competitor, change, change - margin, change + margin)
+
+
+def _spread(ratings: pd.DataFrame) -> float:
+    """Standard deviation of mu around a straight line over the steps; 0 where there are too few to tell."""
+    if len(ratings) < 4:
+        return 0.0
+    x, mu = ratings["league_env_steps"].to_numpy(float), ratings["mu"].to_numpy(float)
+    design = np.column_stack([np.ones_like(x), x - x.mean()])
+    found, *_ = np.linalg.lstsq(design, mu, rcond=None)
+    return float(np.sqrt(((mu - design @ found) ** 2).sum() / (len(mu) - 2)))

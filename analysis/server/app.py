@@ -48,7 +48,8 @@ def make_app(watch: Watch, stopped: asyncio.Event | None = None) -> Starlette:
 
     async def events(request: Request) -> Response:
         seen = request.headers.get("last-event-id") or request.query_params.get("since") or "0"
-        stream = _events(watch, int(seen) if seen.isdecimal() else 0, stopped or asyncio.Event())
+        known = seen.isdecimal() and len(seen) < 20  # of 5,000 digits int makes an error
+        stream = _events(watch, int(seen) if known else 0, stopped or asyncio.Event())
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
     return Starlette(

@@ -400,7 +400,7 @@ def _step_limit(build: Build, seeds: npt.NDArray) -> None:
         for seat in range(game.num_seats) if len(cut) else ():
             seats = np.full(len(cut), seat)
             _expect_seen(game, seats, game.observe(cut, seats))
-        on = game.env_steps[game.active]
+        on = game.env_steps[game.active & ~game.pending]  # what is pending has not been judged yet
         _expect(
             (on < limit).all(), f"a match goes on after {on.max(initial=0)} decisions, step_limit is {limit}"
         )

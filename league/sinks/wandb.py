@@ -36,4 +36,4 @@ class Wandb:
         self._run.log({"env_steps": env_steps, **values})
 
     def close(self) -> None:
-        self._run.finish(quiet=True)
+        self._run.finish()

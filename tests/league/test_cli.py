@@ -13,6 +13,7 @@ import time
 import pyarrow.parquet
 import pytest
 
+from league import cli
 from storage.archive import open_reader
 from storage.exports import read_export
 
@@ -650,6 +651,20 @@ def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command,
     began = time.monotonic()
     refused(league_command("sql", trained, giant, "--timeout", 0.5))
     assert time.monotonic() - began < 60.0  # it would take several minutes, or all memory
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [KeyboardInterrupt(), RuntimeError("Query interrupted"), ValueError("failed: KeyboardInterrupt: ")],
+)
+def test_what_ctrl_c_ends_ends_without_a_traceback(monkeypatch, raised):
+    def app():
+        raise raised
+
+    monkeypatch.setattr(cli, "app", app)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
 
 
 # ---------------------------------------------------------------- rules

@@ -284,6 +284,12 @@ def test_closing_lets_go_of_memory_and_file(filled, make_results):
         live.execute("SELECT 1")
 
 
+def test_a_run_without_its_ledger_is_none(tmp_path):
+    (tmp_path / "FORMAT").write_text('{"version": 1}')
+    with pytest.raises(NotARun, match="no folder ledger in it"):
+        storage.connect(tmp_path)
+
+
 def test_a_corrupt_ledger_is_told_to_readers(filled):
     (journal,) = (filled / "ledger").glob("*.journal")
     data = bytearray(journal.read_bytes())

@@ -76,6 +76,8 @@ def test_many_processes_may_add_at_once(run):
         {"value": float("nan")},
         {"value": 0.4},
         {"low": -float("inf")},
+        {"high": 1e308},
+        {"high": 10**400},
         {"env_steps": -1},
         {"env_steps": True},
         {"league_env_steps": 1.5},

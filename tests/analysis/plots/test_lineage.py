@@ -54,7 +54,7 @@ def test_diamonds_are_the_snapshots_not_trained_on_from_their_players_one_before
         for x in points.get_xdata()
     ]
     assert sorted(diamonds) == sorted(resets["league_env_steps"])
-    assert f"{len(resets)} resets" in words(figure, "title")
+    assert f", {len(resets)} after a reset" in words(figure, "title")
 
 
 def test_colours_follow_ratings():

@@ -1,7 +1,5 @@
 """The cyclic plane: who lies how far around from whom."""
 
-import re
-
 import numpy as np
 import pytest
 
@@ -49,8 +47,7 @@ def test_an_order_has_hardly_any_energy_in_circles():
     score = 1 / (1 + np.exp(-(strength[:, None] - strength)))
     figure = plots.cyclic_plane(payoff_of(names, score, games=10_000), board_of(names))
     said = words(figure, "title") + words(figure, "message")
-    found = re.match(r"([\d.e-]+) %", said)
-    assert "No plane of cycles" in said or float(found[1]) < 0.1
+    assert "No plane of cycles" in said or said.startswith("under 0.1 % of what decides games")
 
 
 def test_two_cannot_go_round_in_a_circle():

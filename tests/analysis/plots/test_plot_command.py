@@ -56,6 +56,11 @@ def test_a_picture_of_the_past_is_the_past(run, tmp_path):
     assert f"<title>{count} snapshots" in (tmp_path / "then.svg").read_text()
 
 
+def test_a_moment_that_only_looks_like_a_number_is_a_mistake(run, tmp_path):
+    with pytest.raises(Mistake, match="neither a number nor a time"):
+        command(run, "lineage", "-o", tmp_path / "then.svg", "--as-of", "²")
+
+
 def test_mistakes_are_told_before_anything_is_read(tmp_path):
     for arguments, told in (
         (("ratings", "-o", tmp_path / "plot.pdf"), r"expected \.svg or \.png"),

@@ -47,6 +47,13 @@ def test_the_title_names_the_best_of_the_leaderboard():
     assert title.startswith(f"{best['competitor']} is rated best: μ = {best['mu']:.1f}")
 
 
+def test_where_nobody_has_played_a_game_nobody_is_called_the_best():
+    of = league(12)
+    board = of["leaderboard"].assign(games=0)
+    assert words(plots.ratings(of["ratings"], board), "title") == "Nobody is rated yet"
+    assert "best" not in words(plots.lineage_tree(of["snapshots"], board), "title")
+
+
 def test_a_newcomers_doubt_does_not_press_everybody_elses_ratings_together():
     of = league(12)
     heights = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,17 @@ import torch
 import analysis
 from analysis.report import report_page
 from storage.archive import Archive
-from storage.records import MAIN, Bot, LivePlayer, MatchBatch, Purpose, RatingChange, Reset, ResultBatch
+from storage.records import (
+    MAIN,
+    Bot,
+    EndReason,
+    LivePlayer,
+    MatchBatch,
+    Purpose,
+    RatingChange,
+    Reset,
+    ResultBatch,
+)
 from tests.analysis.browser import Browser
 from tests.analysis.planted_runs import Plan, plant
 from tests.analysis.tournaments import bot, round_robin, snapshots, store
@@ -88,6 +99,27 @@ def _played(names: tuple[str, ...], seat: np.ndarray) -> ResultBatch:
         started_at=1.7e9 + np.arange(count),
         seconds=np.full(count, 0.25, np.float32),
     )
+
+
+@pytest.fixture(scope="session")
+def solitary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A game for one, that main-0 learns: it scores 0, 1, ... 59, and lasts to the step limit at the end."""
+    folder = tmp_path_factory.mktemp("report") / "solitary"
+    two = _played(("main-0",), np.zeros((60, 2), np.int32))
+    results = dataclasses.replace(
+        two,
+        matches=dataclasses.replace(
+            two.matches, seat=two.matches.seat[:, :1], learning=np.ones((60, 1), bool)
+        ),
+        outcome=two.outcome[:, :1],
+        score=np.arange(60, dtype=np.float32)[:, None],
+        rank=two.rank[:, :1],
+        reason=np.where(np.arange(60) < 50, EndReason.FINISHED, EndReason.STEP_LIMIT).astype(np.int8),
+    )
+    with Archive.create(folder, "name: x\n", {"name": "x", "env": "pole", "seed": 0}) as archive:
+        archive.add_player(LivePlayer("main-0", MAIN))
+        archive.append_results(results, [RatingChange("main-0", 25.0, 8.0, 0)])
+    return folder
 
 
 @pytest.fixture(scope="session")

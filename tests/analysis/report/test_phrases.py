@@ -5,8 +5,9 @@ from analysis.report.phrases import count, listed, moment, number, percent, shor
 
 @pytest.mark.parametrize(
     ("minutes", "said"),
-    [(0.5, "30 seconds"), (1 / 60, "1 second"), (4.51, "4.5 minutes"), (95, "95 minutes"), (150, "2.5 hours"),
-     (47 * 60, "47 hours"), (5 * 1440, "5 days")],
+    [(0.0, "0 seconds"), (0.002, "under a second"), (0.5, "30 seconds"), (1 / 60, "1 second"),
+     (4.51, "4.5 minutes"), (95, "95 minutes"), (150, "2.5 hours"), (47 * 60, "47 hours"),
+     (5 * 1440, "5 days")],
 )  # fmt: skip
 def test_spans_of_time_have_a_fitting_unit(minutes, said):
     assert span(minutes) == said

@@ -186,6 +186,14 @@ def test_a_run_that_has_just_begun_says_so(begun):
     assert set(OF_A_LEAGUE) <= set(page.ids)
 
 
+def test_of_a_game_for_one_the_scores_are_told_and_lasting_to_the_end_is_no_fault(solitary):
+    with analysis.open_run(solitary) as history:
+        (part,) = sections(history, only=["overview"])
+    said = Page(part.html).said
+    assert "first fifth: main-0 53.50 after 5.50." in said  # of 48 to 59, and of 0 to 11
+    assert "ordinary end" not in said
+
+
 def test_a_tournament_is_reported_with_its_verdict(tournament):
     with analysis.open_run(tournament) as history:
         page = Page(report_page(history, interactive=False))

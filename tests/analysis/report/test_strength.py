@@ -66,6 +66,15 @@ def test_a_trend_is_told_where_both_ratings_allow_it(last, says):
     assert trend.high - trend.change == pytest.approx(1.96 * np.hypot(0.5, 0.5), rel=1e-3)
 
 
+@pytest.mark.parametrize(("rise", "says"), [(0.0, "unclear"), (0.4, "improving")])
+def test_a_rating_that_wanders_has_no_trend_though_its_ends_differ(rise, says):
+    mu = [25.0, 27.0, 23.0, 26.5, 24.0, 27.0, 22.5, 26.0, 25.5, 24.5, 22.0]
+    rows = [("a", 75 + 2.5 * i, mu[i] + 2.5 * i * rise, 0.5) for i in range(11)]
+    trend = trend_of(history(*rows), "a")
+    assert trend is not None
+    assert trend.says == says
+
+
 def test_who_was_not_rated_before_and_after_has_no_trend():
     assert trend_of(history(("a", 0, 25.0, 1.0), ("b", 100, 25.0, 1.0)), "a") is None
     assert trend_of(history(("a", 90, 25.0, 1.0), ("a", 100, 26.0, 1.0)), "a") is None

@@ -24,6 +24,7 @@ def train(league_here, tiny_config, tmp_path):
             arguments.append("--resume")
         done = league_here(*arguments)
         assert done.returncode == 0, done.stderr
+        assert "told no more" not in done.stdout + done.stderr  # each was closed as its library wants it
         return tmp_path / "run"
 
     return trained
