@@ -33,12 +33,12 @@ from analysis.meetings import meetings_of
 from analysis.ratings import Ratings, bradley_terry
 from analysis.ratings import bootstrap as resampled
 from analysis.tables import Uncertainty, pairings_table, places_table, standings_table, trueskill_table
-from storage.archive import open_reader
 from storage.columns import results_of
 from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger import read_frames
 from storage.mirror import run_folder
+from storage.reader import open_reader
 from storage.records import EndReason, Entrant, Purpose, ResultBatch
 
 SAMPLES = 20_000  # of what the strengths may be: p_best is right to 0.004

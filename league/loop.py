@@ -21,7 +21,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -112,6 +112,11 @@ class LogSettings(BaseModel):
     sinks: tuple[SinkSettings, ...] = Field(
         default=(), description="Who else is told how it goes: tensorboard, wandb, mlflow"
     )
+
+    @field_validator("sinks", mode="before")
+    @classmethod
+    def _one_or_several(cls, sinks: Any) -> Any:
+        return [sinks] if isinstance(sinks, (str, dict)) else sinks
 
     @field_validator("sinks")
     @classmethod

@@ -57,7 +57,7 @@ def cyclic_plane(
                 name, "No plane of cycles", "Strengths explain all scores: nothing goes round in circles."
             )
         places, share = found.points[:, 0], float(found.shares[0])
-        sheet = Sheet(name, _title(parts.cyclic_share), _said(len(places)), 0)
+        sheet = Sheet(name, "Who beats whom beyond strength", _said(len(places), parts.cyclic_share), 0)
         keys = _keys(table.roles)
         below = legend_height(sheet, keys) + 2
         sheet.resize(below + 62 + _SIDE + 6)
@@ -72,14 +72,10 @@ def cyclic_plane(
         return sheet.figure
 
 
-def _title(cyclic: float) -> str:
-    return f"{percent(cyclic)} of what decides games goes in circles, as it looks"
-
-
-def _said(count: int) -> str:
+def _said(count: int, cyclic: float) -> str:
     said = f"{count} competitors. Each does better than its strength against those counterclockwise of it (up"
     said += " to half a turn), the more the further both are from the cross."
-    return said + " Luck in few games looks cyclic, too."
+    return said + f" {percent(cyclic)} of all energy looks cyclic; luck in few games does, too."
 
 
 def _keys(roles: list[str | None]) -> list[Line2D]:

@@ -168,7 +168,7 @@ def _cyclic(story: Story, found: Solved) -> str:
         return f"{shown} of what decides these games goes round in circles, luck put aside"
     if story.field.share_met < MET_ENOUGH:
         return "not told, as pairings that were never played are most of it"
-    return f"{_between(found.cyclic)} of what decides these games goes round in circles, luck put aside"
+    return f"{_between(found.cyclic)} of what decides these games goes round in circles, as far as they tell"
 
 
 def _rows(found: Solved) -> list[Row]:

@@ -139,6 +139,11 @@ def test_a_run_without_sinks_needs_none_of_their_libraries(train, monkeypatch):
     assert not (train([], 500) / "sinks").exists()
 
 
+def test_a_single_sink_needs_no_list(tiny_config):
+    (sink,) = load(tiny_config, ["log.sinks=tensorboard"]).log.sinks
+    assert sink.kind == "tensorboard"
+
+
 def test_settings_become_lines():
     given = {"learner": {"lr": 0.1, "own": {}}, "stop": {"minutes": None}}
     assert list(flat(given)) == [("learner.lr", "0.1"), ("learner.own", "{}"), ("stop.minutes", "None")]
