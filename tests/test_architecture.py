@@ -97,6 +97,12 @@ def test_analysis_imports_storage_only():
             assert not uses(path, package, lazy=False), f"{path.name} imports {package}"
 
 
+def test_analysis_works_where_there_is_neither_torch_nor_ray():
+    modules = [module_name(path) for path in files_of("analysis") if "examples" not in path.parts]
+    missing = "import sys; sys.modules['torch'] = sys.modules['ray'] = sys.modules['league'] = None; "
+    subprocess.run([sys.executable, "-c", f"{missing}import {', '.join(modules)}"], check=True)
+
+
 @pytest.mark.parametrize("pillar", ["rules", "rollout", "learning"])
 def test_the_three_pillars_never_import_one_another(pillar):
     others = {"rules", "rollout", "learning"} - {pillar}
