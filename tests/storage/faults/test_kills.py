@@ -101,7 +101,7 @@ class Victims:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(tried(2, 50)))
+@pytest.mark.parametrize("seed", range(tried(1, 50)))
 def test_kill_9_loses_nothing_doubles_nothing_and_hinders_no_opening(processes, scratch, tally, seed):
     victims = Victims(processes, scratch, seed)
     try:
