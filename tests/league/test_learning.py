@@ -215,7 +215,7 @@ CARTPOLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2] if LONG else [0])
-@pytest.mark.parametrize("loss", CARTPOLE if LONG else ["ppo", "impala"])  # appo learns the other games here
+@pytest.mark.parametrize("loss", CARTPOLE if LONG else ["ppo"])  # the others learn other games here
 def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
     overrides = [f"seed={seed}", "stop.env_steps=200_000", *CARTPOLE[loss]]
     run = league.train(CONFIGS / "cartpole.yaml", tmp_path / "run", overrides=overrides)
