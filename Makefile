@@ -17,9 +17,10 @@ test: browser
 	python -m pytest -n 3 --dist worksteal -m "not alone"
 	python -m pytest -m alone
 
-# Further seeds of what has to learn.
+# Further seeds and variants of what takes long.
 test-long:
 	LEAGUE_LONG=1 python -m pytest tests/league/test_learning.py -k "cartpole or recall"
+	LEAGUE_LONG=1 python -m pytest tests/league/test_cli.py tests/league/rules/test_simulated_leagues.py
 
 lint:
 	ruff check .

@@ -17,6 +17,8 @@ from league import cli
 from storage.archive import open_reader
 from storage.exports import read_export
 
+# make test-long: what is said wherever players learn is said by runners, too
+RUNNERS = [0, *([pytest.param(1, marks=pytest.mark.alone)] if os.environ.get("LEAGUE_LONG") else [])]
 GAME = """
 from league.envs.tic_tac_toe import TicTacToe
 
@@ -545,7 +547,7 @@ def test_help_names_every_command_and_loads_no_torch():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.alone)])
+@pytest.mark.parametrize("runners", RUNNERS)
 def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_path, runners):
     """The same sentence, wherever the learner lives; with runners 8,000 steps may be too few."""
     wild = ["learner.lr=1e30", "learner.loss=impala", "learner.gradient_norm=1e30", f"runners={runners}"]
@@ -562,7 +564,7 @@ def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("runners", [0, pytest.param(1, marks=pytest.mark.alone)])
+@pytest.mark.parametrize("runners", RUNNERS)
 def test_a_network_of_ones_own_trains_and_is_built_from_a_snapshot_only_on_trust(
     league_command, tmp_path, runners
 ):
