@@ -19,8 +19,8 @@ test: browser
 
 # Further seeds and variants of what takes long.
 test-long:
-	LEAGUE_LONG=1 python -m pytest tests/league/test_learning.py -k "cartpole or recall"
-	LEAGUE_LONG=1 python -m pytest tests/league/test_cli.py tests/league/rules/test_simulated_leagues.py
+	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
+	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules/building/test_simulated_leagues.py
 
 lint:
 	ruff check .
@@ -57,4 +57,4 @@ bench-storage:
 # The long forms of the fault tests: their figures, and the seed of whatever fails, go to the screen.
 faults:
 	LEAGUE_FAULTS=long python -m pytest -s tests/storage/faults tests/storage/hostile
-	LEAGUE_FAULTS=long python -m pytest -s tests/league/test_session.py -k killed
+	LEAGUE_FAULTS=long python -m pytest -s tests/league/training/test_session.py -k killed

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.diagnostics import Finding, diagnose
-    from analysis.exports import export, match_records
-    from analysis.history import History, open_run
-    from analysis.tournament import Verdict, verdict
+    from analysis.history.history import History, open_run
+    from analysis.tournaments.exports import export, match_records
+    from analysis.tournaments.tournament import Verdict, verdict
 
 __all__ = ["Finding", "History", "Verdict", "diagnose", "export", "match_records", "open_run", "verdict"]
 
 _HOMES = {
-    "History": "history",
-    "open_run": "history",
+    "History": "history.history",
+    "open_run": "history.history",
     "Finding": "diagnostics",
     "diagnose": "diagnostics",
-    "Verdict": "tournament",
-    "verdict": "tournament",
-    "export": "exports",
-    "match_records": "exports",
+    "Verdict": "tournaments.tournament",
+    "verdict": "tournaments.tournament",
+    "export": "tournaments.exports",
+    "match_records": "tournaments.exports",
 }
 
 

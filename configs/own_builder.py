@@ -3,7 +3,7 @@
 league train configs/rock_paper_scissors.yaml --set league.builder=configs.own_builder:ByProgress
 """
 
-from league.rules.builder import LeagueBuilder
+from league.rules.building.builder import LeagueBuilder
 from storage.records import Freeze
 
 RISE = 3.0  # of mu, above the player's newest snapshot

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from league.models.policy import Actor
+    from league.models.policies.policy import Actor
 
 __all__ = ["load_policy", "play_tournament", "train"]
 
@@ -28,8 +28,8 @@ def train(
 
     `run` defaults to runs/<name>. Raises league.config.ConfigError and storage.errors.StorageError.
     """
-    from league.config import load
-    from league.loop import train as train_settings
+    from league.config.loading import load
+    from league.training.loop import train as train_settings
 
     settings = load(config, overrides)
     return train_settings(settings, Path(run or Path("runs") / settings.name), resume=resume)
@@ -45,7 +45,7 @@ def play_tournament(
     """Play the tournament of `config` (a YAML file or a mapping) and return its run folder, for
     `analysis.verdict`.
 
-    `out` defaults to runs/<name>. Raises league.config_file.ConfigError, storage.errors.Mistake for what
+    `out` defaults to runs/<name>. Raises league.config.file.ConfigError, storage.errors.Mistake for what
     cannot be played, and league.tournament.loop.Interrupted.
     """
     from league.tournament.play import play
@@ -62,7 +62,7 @@ def load_policy(run: str | Path, competitor: str) -> Actor:
     Its `act(observation, mask, rng, greedy=False)` takes [n, *shape] and [n, num_actions], and a
     `temperature` by that name.
     """
-    from league.tournament.names import load_actor
-    from storage.mirror import run_folder
+    from league.competitors.names import load_actor
+    from storage.remote.mirror import run_folder
 
     return load_actor(run_folder(run), competitor)

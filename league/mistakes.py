@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,8 @@ from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from storage.suggestions import nearest
+
 
 def explain(error: ValidationError, settings: type[BaseModel]) -> str:
     """All mistakes against `settings`, on one line: where, found, expected."""
@@ -18,7 +19,7 @@ def explain(error: ValidationError, settings: type[BaseModel]) -> str:
     for item, place in _of_the_member_meant(error, settings):
         path, keys = place.path, place.keys
         if item["type"] == "extra_forbidden":
-            near = difflib.get_close_matches(str(item["loc"][-1]), keys, n=1)
+            near = nearest(str(item["loc"][-1]), keys)
             remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
             problems.append(f"unknown key '{path}'; {remedy}")
         elif item["type"] == "value_error":

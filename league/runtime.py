@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import psutil
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from league.section import Section
 from storage.errors import Mistake
 
 Amounts = Mapping[str, float]  # "CPU" and "GPU" to how many
@@ -28,10 +29,9 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 HEAP_ARRAY_BYTES, HEAP_SPARE_BYTES = 32 * 2**20, 256 * 2**20
 
 
-class ResourceSettings(BaseModel):
+class ResourceSettings(Section):
     """What the run may use."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     gpus: int = Field(default=0, ge=0, description="GPUs for learners")
     threads: int = Field(
         default=1, ge=1, description="Torch threads of each process; more than 1 spins on busy cores"

@@ -4,7 +4,7 @@ storage.connect(run)          a DuckDB connection with the run's tables, always 
 storage.query(run, sql)       one question, one Arrow table; reaches no file and no setting
 """
 
-from storage.live import LiveConnection, connect
-from storage.questions import query
+from storage.tables.live import LiveConnection, connect
+from storage.tables.questions import query
 
 __all__ = ["LiveConnection", "connect", "query"]

@@ -19,11 +19,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage import blobs, columns, learner_states, manifests
-from storage.blobs import Tensors
-from storage.compaction import Compaction
-from storage.competitors import competitor_tables, competitors_of, entrant_tables
-from storage.database import Database
 from storage.disk import make_folder, whole_folder, write_json, write_whole
 from storage.errors import NotARun, StorageError
 from storage.layout import (
@@ -38,7 +33,8 @@ from storage.layout import (
     require_new,
     require_run,
 )
-from storage.ledger import Frame, Ledger
+from storage.ledger.compaction import Compaction
+from storage.ledger.ledger import Frame, Ledger
 from storage.progress import Progress
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
@@ -55,6 +51,11 @@ from storage.records import (
     Snapshot,
     UpdateRecord,
 )
+from storage.snapshots import blobs, learner_states, manifests
+from storage.snapshots.blobs import Tensors
+from storage.tables import columns
+from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
+from storage.tables.database import Database
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from storage import manifests
-from storage.competitors import competitors_of
 from storage.errors import NotARun, UnknownSnapshot
 from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
-from storage.ledger import read_tables
-from storage.mirror import bring_manifest
+from storage.ledger.ledger import read_tables
 from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
+from storage.remote.mirror import bring_manifest
+from storage.snapshots import manifests
+from storage.suggestions import nearest
+from storage.tables.competitors import competitors_of
 
 SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""
@@ -92,7 +92,7 @@ class ArchiveReader:
         if fitting:
             some = ", ".join(fitting[:8]) + (", ..." if len(fitting) > 8 else "")
             raise UnknownSnapshot(f"{self.run}: '{prefix}' fits {len(fitting)} snapshots: {some}")
-        near = ", ".join(difflib.get_close_matches(prefix, by_id, n=3, cutoff=0.3)) or "none"
+        near = ", ".join(nearest(prefix, by_id, n=3, cutoff=0.3)) or "none"
         raise UnknownSnapshot(f"{self.run}: no snapshot '{prefix}'; nearest: {near}")
 
     def blob_path(self, snapshot: Snapshot) -> Path:

@@ -141,7 +141,7 @@ def test_the_loop_and_the_tournament_do_not_import_the_config_or_the_command_lin
     for name in ("loop", "resume", "session", "tournament"):
         for path in files_of(f"league.{name}"):
             assert not uses(path, "league.config")
-            assert not uses(path, "league.cli")
+            assert not uses(path, "league.commands.app")
 
 
 def test_learning_needs_no_game():
@@ -151,7 +151,7 @@ def test_learning_needs_no_game():
 
 def test_ray_is_imported_in_three_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}
-    assert users == {"league.runtime", "league.rollout.runner_group", "league.learning.learner_group"}
+    assert users == {"league.runtime", "league.rollout.runner_group", "league.learning.groups.learner_group"}
     assert not any(uses(path, "ray", lazy=False) for path in FILES)
 
 

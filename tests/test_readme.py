@@ -5,7 +5,7 @@ from pathlib import Path
 
 import yaml
 
-from league.config import load
+from league.config.loading import load
 from league.tournament.settings import load as load_tournament
 from storage.records import MAIN
 

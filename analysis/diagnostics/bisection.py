@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betaln, ndtri
 
-from analysis.diagnostics.significance import Floats
+from storage.arrays import Floats
 
 Play = Callable[[str, str, int], tuple[int, int, int]]
 """play(a, b, pairs): wins, draws, losses of a against b in so many pairs of games, new ones at each call."""

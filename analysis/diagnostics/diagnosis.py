@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from analysis.diagnostics.cycles import find_cycles
-from analysis.diagnostics.drift import find_drift
+from analysis.diagnostics.checks.cycles import find_cycles
+from analysis.diagnostics.checks.drift import find_drift
+from analysis.diagnostics.checks.forgetting import find_forgetting
+from analysis.diagnostics.checks.learners import find_lag, find_starvation
+from analysis.diagnostics.checks.regressions import find_regressions
+from analysis.diagnostics.checks.stagnation import find_stagnation
 from analysis.diagnostics.finding import Finding, by_importance
-from analysis.diagnostics.forgetting import find_forgetting
-from analysis.diagnostics.learners import find_lag, find_starvation
 from analysis.diagnostics.record import Record
-from analysis.diagnostics.regressions import find_regressions
-from analysis.diagnostics.stagnation import find_stagnation
 
 if TYPE_CHECKING:
-    from analysis.history import History
+    from analysis.history.history import History
 
 
 def diagnose(history: History) -> list[Finding]:

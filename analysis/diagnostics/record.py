@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.diagnostics.significance import Counts, Floats
-from analysis.frames import settings_of
+from analysis.diagnostics.significance import Counts
+from analysis.history.frames import settings_of
+from storage.arrays import Floats
 
 WINDOWS = 16
 

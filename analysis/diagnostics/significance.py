@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-Floats = npt.NDArray[np.float64]
+from storage.arrays import Floats
 
 Z_95 = 1.959963984540054
 _MEDIAN_SQUARE = 0.454936423119572  # median of the square of a standard normal number

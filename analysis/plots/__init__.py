@@ -15,13 +15,13 @@ bytes.
 
 from __future__ import annotations
 
-from analysis.plots.exploitability_curves import exploitability
-from analysis.plots.heatmap import payoff_heatmap
-from analysis.plots.lineage import lineage_tree
-from analysis.plots.mix import match_mix
-from analysis.plots.plane import cyclic_plane
-from analysis.plots.rating_lines import ratings
-from analysis.plots.response import response_graph
+from analysis.plots.pictures.exploitability_curves import exploitability
+from analysis.plots.pictures.heatmap import payoff_heatmap
+from analysis.plots.pictures.lineage import lineage_tree
+from analysis.plots.pictures.mix import match_mix
+from analysis.plots.pictures.plane import cyclic_plane
+from analysis.plots.pictures.rating_lines import ratings
+from analysis.plots.pictures.response import response_graph
 from analysis.plots.saving import save, svg
 
 __all__ = [

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.plots.style import Floats, role_of
+from analysis.plots.style import role_of
+from storage.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.colors import Colormap, LinearSegmentedColormap, ListedColormap
 
-Floats = npt.NDArray[np.float64]
+from storage.arrays import Floats
 
 INK = "#1b1f24"
 PAPER = "#fdfefe"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 if TYPE_CHECKING:
-    from analysis.games import Games
     from analysis.solution.payoffs import Payoffs
+    from analysis.statistics.games import Games
 
 MOST = 100  # competitors, the best rated: alpha-rank takes time that grows with the cube of their number
 

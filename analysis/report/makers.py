@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from analysis.history import History
-from analysis.report.beyond import beyond
-from analysis.report.engine import match_mix, throughput
-from analysis.report.evidence import decisions, findings
-from analysis.report.leaderboard import leaderboard
-from analysis.report.overview import overview
-from analysis.report.pictures import exploitability, lineage, payoff, ratings
-from analysis.report.reproduce import reproduce
+from analysis.history.history import History
 from analysis.report.section import Section
+from analysis.report.sections.beyond import beyond
+from analysis.report.sections.engine import match_mix, throughput
+from analysis.report.sections.evidence import decisions, findings
+from analysis.report.sections.leaderboard import leaderboard
+from analysis.report.sections.overview import overview
+from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings
+from analysis.report.sections.reproduce import reproduce
 from analysis.report.story import Story
 
 Maker = Callable[[Story], Section]

@@ -20,7 +20,7 @@ from analysis.report.section import Section
 from analysis.report.story import Story
 
 if TYPE_CHECKING:
-    from analysis.history import History
+    from analysis.history.history import History
 
 
 def report_page(history: History, *, interactive: bool | None = None) -> str:

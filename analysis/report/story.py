@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.history import History
+from analysis.history.history import History
 from analysis.report.fields import Field, field_of
 from storage.errors import Mistake
 from storage.layout import origin
-from storage.live import names_of
+from storage.tables.live import names_of
 
 RATING_POINTS = 400  # of each competitor: more than a plot is wide
 
@@ -158,7 +158,7 @@ class Story:
     @cached_property
     def verdict(self) -> Any:
         """A tournament's, always of all that its folder holds. Raises Mistake for an earlier moment."""
-        from analysis.tournament import verdict
+        from analysis.tournaments.tournament import verdict
 
         if self.history._as_of is not None:
             raise Mistake(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 
-from analysis.history import History
+from analysis.history.history import History
 from analysis.report.makers import sections_of
 from analysis.report.markup import element
 from analysis.report.page import as_of, page

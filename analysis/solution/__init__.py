@@ -8,33 +8,24 @@ rules import from here: scipy is loaded by what needs it, when it does.
 
 from __future__ import annotations
 
-from analysis.solution.alpha_rank import (
+from analysis.solution.cycles.melo import Melo, melo, melo_started, melo_updated
+from analysis.solution.cycles.schur import (
+    Planes,
+    Split,
+    cyclic_planes,
+    cyclic_share,
+    hodge,
+    plane,
+    schur,
+    split,
+)
+from analysis.solution.dynamics.alpha_rank import (
     alpha_rank,
     alpha_rank_populations,
     marginals,
     markov_conley_chains,
 )
-from analysis.solution.clusters import nash_clusters, nash_layers
-from analysis.solution.melo import Melo, melo, melo_started, melo_updated
-from analysis.solution.nash import (
-    NashAverage,
-    ZeroSum,
-    exploitability,
-    max_entropy_nash,
-    nash,
-    nash_averaging,
-    nash_averaging_on_tasks,
-    nash_ratings,
-    zero_sum_nash,
-)
-from analysis.solution.payoffs import Interval, Payoffs, with_interval
-from analysis.solution.populations import (
-    effective_diversity,
-    effective_rank,
-    expected_cardinality,
-    relative_population_performance,
-)
-from analysis.solution.replicator import (
+from analysis.solution.dynamics.replicator import (
     discrete_path,
     growth_rates,
     path,
@@ -45,7 +36,25 @@ from analysis.solution.replicator import (
     velocities,
     velocity,
 )
-from analysis.solution.schur import Planes, Split, cyclic_planes, cyclic_share, hodge, plane, schur, split
+from analysis.solution.equilibria.clusters import nash_clusters, nash_layers
+from analysis.solution.equilibria.nash import (
+    NashAverage,
+    ZeroSum,
+    exploitability,
+    max_entropy_nash,
+    nash,
+    nash_averaging,
+    nash_averaging_on_tasks,
+    nash_ratings,
+    zero_sum_nash,
+)
+from analysis.solution.equilibria.populations import (
+    effective_diversity,
+    effective_rank,
+    expected_cardinality,
+    relative_population_performance,
+)
+from analysis.solution.payoffs import Interval, Payoffs, with_interval
 from analysis.solution.social_choice import (
     Kemeny,
     iterated_maximal_lotteries,

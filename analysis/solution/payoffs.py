@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from analysis.davidson import sums
-from analysis.games import Games
-from analysis.solution.posterior import Floats, Indices, Posterior, Units, posterior
+from analysis.solution.posterior import Posterior, Units, posterior
+from analysis.statistics.davidson import sums
+from analysis.statistics.games import Games
+from storage.arrays import Floats, Indices
 from storage.errors import Mistake
 
 if TYPE_CHECKING:

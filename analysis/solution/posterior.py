@@ -33,11 +33,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.davidson import Cells, Fit, fit
-from analysis.ratings import PRIOR_GAMES
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from analysis.statistics.davidson import Cells, Fit, fit
+from analysis.statistics.ratings import PRIOR_GAMES
+from storage.arrays import Floats, Indices
 
 _GUESS = 0.2  # rho, and by how much that may well be wrong
 _GUESS_PRECISION = 1.0 / 0.2**2

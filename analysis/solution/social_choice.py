@@ -19,13 +19,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from analysis.solution.nash import max_entropy_nash
-from analysis.solution.schur import checked
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
+from analysis.solution.cycles.schur import checked
+from analysis.solution.equilibria.nash import max_entropy_nash
+from storage.arrays import Floats, Indices
 
 EXACT_UP_TO = 20
 """Competitors in one circle of majorities whose Kemeny ranking is found exactly: a circle of so many, its

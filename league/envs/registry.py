@@ -7,7 +7,6 @@ The single place that knows all native games and adapters; each is imported only
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -15,22 +14,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from league.envs.base import BatchedGame
+from league.import_paths import import_path
 from storage.errors import Mistake
+from storage.suggestions import nearest
 
 _NATIVE = {
-    "connect_four": "league.envs.connect_four:ConnectFour",
-    "kuhn_poker": "league.envs.kuhn_poker:KuhnPoker",
-    "leduc_poker": "league.envs.leduc_poker:LeducPoker",
-    "recall": "league.envs.recall:Recall",
-    "rock_paper_scissors": "league.envs.rock_paper_scissors:RockPaperScissors",
-    "tic_tac_toe": "league.envs.tic_tac_toe:TicTacToe",
-    "tron": "league.envs.tron:Tron",
-    "whist": "league.envs.whist:Whist",
+    "connect_four": "league.envs.games.connect_four:ConnectFour",
+    "kuhn_poker": "league.envs.games.kuhn_poker:KuhnPoker",
+    "leduc_poker": "league.envs.games.leduc_poker:LeducPoker",
+    "recall": "league.envs.games.recall:Recall",
+    "rock_paper_scissors": "league.envs.games.rock_paper_scissors:RockPaperScissors",
+    "tic_tac_toe": "league.envs.games.tic_tac_toe:TicTacToe",
+    "tron": "league.envs.games.tron:Tron",
+    "whist": "league.envs.games.whist:Whist",
 }
 _ADAPTERS = {
-    "gymnasium": "league.envs.gymnasium_game:game_of",
-    "openspiel": "league.envs.openspiel_game:game_of",
-    "pettingzoo": "league.envs.pettingzoo_game:game_of",
+    "gymnasium": "league.envs.adapters.gymnasium.game:game_of",
+    "openspiel": "league.envs.adapters.openspiel.game:game_of",
+    "pettingzoo": "league.envs.adapters.pettingzoo.game:game_of",
 }
 
 
@@ -81,7 +82,7 @@ def game_class(env_id: str) -> type[BatchedGame]:
         except LookupError as error:
             raise UnknownEnv(f"env '{env_id}': {error.args[0]}") from error
     if env_id not in _NATIVE and ":" not in env_id:
-        near = difflib.get_close_matches(env_id, _NATIVE, n=3, cutoff=0.5)
+        near = nearest(env_id, _NATIVE, n=3, cutoff=0.5)
         remedy = f"did you mean {' or '.join(near)}?" if near else f"expected {', '.join(ids())}"
         raise UnknownEnv(
             f"no env '{env_id}': {remedy} (or 'module:Class' for your own; 'gymnasium:', 'openspiel:' or "
@@ -94,26 +95,10 @@ def game_class(env_id: str) -> type[BatchedGame]:
     if isinstance(game, type) and issubclass(game, BatchedGame):
         return game
     if "pettingzoo" in sys.modules:  # else it is no env of its kind
-        pettingzoo_game = importlib.import_module("league.envs.pettingzoo_game")
+        pettingzoo_game = importlib.import_module("league.envs.adapters.pettingzoo.game")
         if pettingzoo_game.is_pettingzoo(game):
             return pettingzoo_game.game_from(game, env_id)
     raise UnknownEnv(
         f"env '{env_id}' is {game!r}, expected a subclass of league.envs.base.BatchedGame, or an AEC or "
         "Parallel env of PettingZoo's kind"
     )
-
-
-def import_path(path: str) -> Any:
-    """What "module:Name" names. Raises ValueError, naming the part that was not found."""
-    module_name, _, name = path.partition(":")
-    if not module_name or not name:
-        raise ValueError(f"'{path}': expected 'module:Name'")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {error}") from error
-    if not hasattr(module, name):
-        near = difflib.get_close_matches(name, dir(module), n=1)
-        remedy = f"; did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{remedy}")
-    return getattr(module, name)

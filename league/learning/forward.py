@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from league.episode import Episodes
-from league.learning.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
-from league.learning.peers import ALONE, Peers, shard_episodes
-from league.models.networks import Network
+from league.learning.data.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
+from league.learning.groups.peers import ALONE, Peers, shard_episodes
+from league.models.networks.networks import Network
 
 log = logging.getLogger(__name__)
 

@@ -18,18 +18,18 @@ import torch
 from torch import Tensor, nn
 
 from league.episode import Episodes
-from league.learning.batching import Batch, Sequences, cut, minibatches, tensor_of
+from league.learning.data.batching import Batch, Sequences, cut, minibatches, tensor_of
+from league.learning.data.preload import preload
+from league.learning.data.replay import Replay, Ring, mix
 from league.learning.forward import Forward, survey
-from league.learning.gae import GAE, advantages
-from league.learning.losses import find_loss
-from league.learning.objective import Objective, Trainee
-from league.learning.optimizers import Optimizers
-from league.learning.peers import ALONE, Peers
-from league.learning.preload import preload
-from league.learning.replay import Replay, Ring, mix
+from league.learning.groups.peers import ALONE, Peers
+from league.learning.maths.gae import GAE, advantages
+from league.learning.maths.losses import find_loss
+from league.learning.maths.objective import Objective, Trainee
+from league.learning.maths.optimizers import Optimizers
 from league.learning.settings import LearnerSettings, ReplaySettings, RingSettings
-from league.models.networks import build_network
-from league.models.policy import check_tensors, initial_weights
+from league.models.networks.networks import build_network
+from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from storage.errors import Failure, Mistake
 

@@ -5,35 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from league.learning.losses import find_loss
-from league.learning.schedules import Points, Ramp, Schedule, extremes
+from league.learning.maths.losses import find_loss
+from league.learning.maths.schedules import Points, Ramp, Schedule, extremes
+from league.section import Section
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
-class ReplaySettings(BaseModel):
+class ReplaySettings(Section):
     """Old experience, learned from again. One store for all players that share a shard."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     proportion: float = Field(default=0.0, ge=0, lt=1, description="Replayed part of each update's steps")
     capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of all players together")
 
 
-class RingSettings(BaseModel):
+class RingSettings(Section):
     """Several passes over the newest minibatches, mixed (IMPALA on a small buffer)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     batches: int = Field(default=1, ge=1, description="Minibatches kept")
     passes: int = Field(default=1, ge=1, description="Updates from each of them")
 
 
-class LearnerSettings(BaseModel):
+class LearnerSettings(Section):
     """How players learn."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     loss: str = Field(
         default="appo",
         description="impala: V-trace policy gradient; appo: PPO's clipped surrogate on V-trace errors; "

@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.connectors import Connector, seen_through
+from league.section import Section
 from storage.errors import WeightsMismatch
 
 ARCHITECTURES = ("mlp", "cnn", "resnet")
@@ -26,10 +27,9 @@ IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 Width = Annotated[int, Field(ge=1, le=2**16)]
 
 
-class PolicySettings(BaseModel):
+class PolicySettings(Section):
     """The network of every player."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     architecture: str = Field(
         default="mlp",
         description="mlp, cnn or resnet (boards of shape [planes, rows, columns]), or module:Class",
@@ -106,7 +106,7 @@ class PolicySpec:
                 raise ValueError(
                     f"env '{game.id}': seats {first} and {seat} differ in what is seen or done there, but "
                     "one policy must fit them; say which seats each takes: league.roles.<role>.seats, or "
-                    "league.members.<player>.seats"
+                    "league.training.state.members.<player>.seats"
                 )
         return PolicySpec(settings, observation, action)
 

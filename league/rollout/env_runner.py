@@ -18,36 +18,36 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from league.envs import registry
 from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
 from league.models.bots.settings import BotSettings
-from league.models.networks import trust_network
-from league.models.policy import Policy
+from league.models.networks.networks import trust_network
+from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.rollout.fingerprints import Fingerprints
 from league.rollout.openings import OpeningMoves, Openings
-from league.rollout.order_of_play import OrderOfPlay
-from league.rollout.recorder import Recorder
-from league.rollout.results import Results
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
-from league.rollout.transcript import Transcript, chosen
+from league.rollout.traces.fingerprints import Fingerprints
+from league.rollout.traces.order_of_play import OrderOfPlay
+from league.rollout.traces.recorder import Recorder
+from league.rollout.traces.results import Results
+from league.rollout.traces.transcript import Transcript, chosen
 from league.runtime import prepare_process
-from storage.node_cache import CacheSettings, NodeCache
-from storage.policy_map import TierInfo
+from league.section import Section
+from storage.cache.node_cache import CacheSettings, NodeCache
+from storage.cache.policy_map import TierInfo
 from storage.records import MatchBatch, ResultBatch
 
 MOST_AT_ONCE = 2**20  # matches: beyond, the arrays of the smallest game take gigabytes
 
 
-class RolloutSettings(BaseModel):
+class RolloutSettings(Section):
     """How matches are played."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     slots: int = Field(
         default=1024, ge=1, le=MOST_AT_ONCE, description="Matches that one runner plays at the same time"
     )

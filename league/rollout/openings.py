@@ -17,7 +17,7 @@ import numpy.typing as npt
 from league.envs import chance
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.envs.spaces import MOST_CHOICES, ActionSpec
-from league.prompter import Prompter
+from league.rollout.prompter import Prompter
 from storage.errors import Mistake
 from storage.records import Recordings
 

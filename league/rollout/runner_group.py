@@ -16,7 +16,7 @@ import numpy as np
 
 from league.models.bots.settings import BotSettings
 from league.rollout.env_runner import EnvRunner, PlayRequest, RolloutInfo, RolloutSettings
-from storage.node_cache import CacheSettings
+from storage.cache.node_cache import CacheSettings
 from storage.records import ResultBatch
 
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen
-from league.models.policy import Policy
-from league.models.policy_group import PolicyGroup
+from league.models.policies.policy import Policy
+from league.models.policies.policy_group import PolicyGroup
 
 
 class Taken(NamedTuple):

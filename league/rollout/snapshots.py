@@ -2,7 +2,7 @@
 
 device    their weights on the GPU, if that is where matches are played
 mapped    their weights where they lie in files: page cache, which a node has once
-disk      the files: those of the run, and copies of what was fetched (`storage.node_cache`)
+disk      the files: those of the run, and copies of what was fetched (`storage.cache.node_cache`)
 remote    the object store that the run is copied to
 """
 
@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import torch
 
-from league.models.policy import Policy
-from league.models.resident import ResidentPolicies
+from league.models.policies.policy import Policy
+from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySpec
-from storage.node_cache import BlobLease, NodeCache
-from storage.policy_map import PolicyMap, TierInfo
+from storage.cache.node_cache import BlobLease, NodeCache
+from storage.cache.policy_map import PolicyMap, TierInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def load_tensors(source: SnapshotSource) -> dict[str, torch.Tensor]:
 def _lease(node: NodeCache, source: SnapshotSource) -> BlobLease:
     fetch = None
     if source.remote is not None:
-        from storage.remote import fetch_blob  # needs what a run without a remote does not
+        from storage.remote.remote import fetch_blob  # needs what a run without a remote does not
 
         fetch = functools.partial(fetch_blob, source.remote, source.blob_hash)
     return node.lease(source.blob_hash, Path(source.path), fetch)

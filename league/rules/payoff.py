@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from league.rules.roster import Indices
+from storage.arrays import Floats, Indices
 from storage.records import Outcome, ResultBatch
-
-Floats = npt.NDArray[np.float64]
 
 _VOID = -1  # both seats lost (each forfeited): says nothing of either
 

@@ -21,18 +21,19 @@ none                  mains that play themselves only, without snapshots; all th
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, ValidationError, model_validator
+from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
-from league.rules.branches import Branch, OpponentSettings
-from league.rules.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
-from league.rules.uneven import SeatsOf
+from league.rules.building.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
+from league.rules.matchmaking.branches import Branch, OpponentSettings
+from league.rules.matchmaking.uneven import SeatsOf
+from league.section import Section
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer, Role, Snapshot
+from storage.suggestions import nearest
 
 SeatNumbers = Annotated[
     tuple[NonNegativeInt, ...] | None,
@@ -40,10 +41,9 @@ SeatNumbers = Annotated[
 ]
 
 
-class RoleSettings(BaseModel):
+class RoleSettings(Section):
     """The rules that players of one role share."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     share: float = Field(
         default=1.0,
         gt=0,
@@ -69,10 +69,9 @@ class RoleSettings(BaseModel):
     seats: SeatNumbers = None
 
 
-class MemberSettings(BaseModel):
+class MemberSettings(Section):
     """What holds for one player, and not for all of its role."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     policy: dict[str, Any] = Field(
         default_factory=dict, description="Its policy, where that differs from its role's"
     )
@@ -207,10 +206,9 @@ _PLAYERS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 )
 
 
-class LeagueSettings(BaseModel):
+class LeagueSettings(Section):
     """The league: a preset, how many players of each role, and what differs from the preset."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     preset: str = Field(default="alphastar_paper", description="Named set of rules to start from")
     freeze_every: int = Field(
         default=1_000_000, gt=0, description="N: env steps from which the preset derives its own"
@@ -331,7 +329,7 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = nearest(name, list(known))
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

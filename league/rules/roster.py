@@ -3,15 +3,13 @@ payoffs and ratings are arrays, and what is asked for often is an array kept rea
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
+from storage.arrays import Indices
 from storage.records import MAIN, Bot, Competitor, LivePlayer, Role, Snapshot
-
-Indices = npt.NDArray[np.int64]
+from storage.suggestions import nearest
 
 _NOBODY: Indices = np.zeros(0, dtype=np.int64)
 
@@ -62,7 +60,7 @@ class Roster:
         try:
             return self._index[competitor]
         except KeyError:
-            near = difflib.get_close_matches(competitor, self._index, n=1)
+            near = nearest(competitor, self._index)
             hint = f"; did you mean '{near[0]}'?" if near else "; admit it first"
             raise KeyError(f"roster: no competitor '{competitor}' among {len(self)}{hint}") from None
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from league.rules.payoff import Floats, Payoff, pairs_of
-from league.rules.rating import RatingBook, RatingSettings
-from league.rules.roster import Indices, Roster
+from league.rules.payoff import Payoff, pairs_of
+from league.rules.rating.rating import RatingBook, RatingSettings
+from league.rules.roster import Roster
+from storage.arrays import Floats, Indices
 from storage.records import Bot, Competitor, LivePlayer, Outcome, RatingChange, ResultBatch, Role, Snapshot
 
 

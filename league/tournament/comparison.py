@@ -15,26 +15,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from analysis.elo import (
-    EloEstimate,
-    elo_from_pairs,
-    normalized_elo,
-    score_counts,
-)
-from analysis.games import Tally, pair_scores, tally
-from analysis.sprt import Answer, Sprt
+from analysis.statistics.elo import EloEstimate, elo_from_pairs, normalized_elo, score_counts
+from analysis.statistics.games import Tally, pair_scores, tally
+from analysis.statistics.sprt import Answer, Sprt
+from league.competitors.modes import in_mode
+from league.competitors.names import bot_settings, resolve
 from league.envs import registry
 from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
 from league.rollout.openings import Openings
 from league.rollout.snapshots import SnapshotSource
-from league.rules.seating import match_seeds
-from league.tournament.agreement import Agreed, require_bot, require_fit
-from league.tournament.modes import in_mode
-from league.tournament.names import bot_settings, resolve
+from league.rules.matchmaking.seating import match_seeds
+from league.tournament.entry.agreement import Agreed, require_bot, require_fit
 from league.tournament.pairs import Pairs
 from storage.archive import open_reader
+from storage.cache.node_cache import CacheSettings
 from storage.errors import Failure, Mistake, NotARun
-from storage.node_cache import CacheSettings
 from storage.records import ResultBatch
 
 FIRST_BATCH, LAST_BATCH = 16, 256  # pairs; part of what a seed stands for: other numbers play other games

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from league.resume import ResumeRefused
 from league.tournament.settings import TournamentSettings, load
+from league.training.resume import ResumeRefused
 from storage.archive import open_reader
 from storage.errors import NotARun
 from storage.layout import CONFIG, require_run

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.field import SHOWN
-from analysis.games import games_of
+from analysis.gates.field import SHOWN
+from analysis.statistics.games import games_of
 from league.rollout.env_runner import PlayRequest, Source
 from league.rollout.openings import Openings
 from league.rollout.runner_group import RunnerGroup
+from league.rules.matchmaking.seating import match_seeds
 from league.rules.roster import Roster
-from league.rules.seating import match_seeds
 from league.rules.standings import Standings
 from league.tournament.pairs import Pairs
 from league.tournament.schedules.base import Pairings, Schedule

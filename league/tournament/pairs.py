@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from analysis.games import games_per_pair
-from league.rules.roster import Indices
-from league.rules.seating import match_seeds
+from analysis.statistics.games import games_per_pair
+from league.rules.matchmaking.seating import match_seeds
 from league.tournament.schedules.base import Pairings
+from storage.arrays import Indices
 from storage.records import MatchBatch, Purpose
 
 

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.field import find
-from analysis.gates import parse_gate
+from analysis.gates.field import find
+from analysis.gates.gates import parse_gate
 from league.envs import registry
 from league.interrupts import interrupts
-from league.models.networks import trust_network
-from league.models.resident import check_device
+from league.models.networks.networks import trust_network
+from league.models.policies.resident import check_device
 from league.rollout.openings import Openings
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import available_cpus, check_resources, ray_session
-from league.tournament.entrants import Entries, gather, sources_of
+from league.tournament.entry.entrants import Entries, gather, sources_of
 from league.tournament.folder import going_on, settings_of
 from league.tournament.loop import Observer, Table, Tournament
 from league.tournament.pairs import Pairs
@@ -26,9 +26,9 @@ from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Schedule
 from league.tournament.settings import MANY_GAMES, GameSettings, TournamentSettings
 from storage.archive import Archive, open_reader
+from storage.cache.node_cache import CacheSettings
 from storage.errors import Mistake
 from storage.layout import require_new
-from storage.node_cache import CacheSettings
 from storage.progress import Progress
 from storage.records import Entrant
 

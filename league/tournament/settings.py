@@ -12,34 +12,32 @@ import yaml
 from blake3 import blake3
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     field_validator,
     model_validator,
 )
 
-from analysis.games import Rule
-from analysis.gates import parse_gate
-from league.config_file import ConfigError, apply, read
+from analysis.gates.gates import parse_gate
+from analysis.statistics.games import Rule
+from league.config.file import ConfigError, apply, read
 from league.mistakes import explain
-from league.models.scripted import Bots
+from league.models.bots.scripted import Bots
 from league.rollout.env_runner import MOST_AT_ONCE, RolloutSettings
 from league.rollout.openings import Openings
-from league.rules.rating import RatingSettings
+from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings
-from league.tournament.entrants import EntrantSource
+from league.section import Section
+from league.tournament.entry.entrants import EntrantSource
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
 
 MANY_GAMES = 20_000  # from here on it pays to start a process for each core
 
 
-class GameSettings(BaseModel):
+class GameSettings(Section):
     """The game, where it is not to be that of the runs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     id: str = Field(description="A game of `league envs list`, or module:Class")
     options: dict[str, Any] = Field(default_factory=dict, description="Passed to the game")
 
@@ -49,10 +47,9 @@ def _whole_path(text: str) -> str:
     return str(Path(text).expanduser().resolve())
 
 
-class OpeningSettings(BaseModel):
+class OpeningSettings(Section):
     """How the games of a pair begin: alike, and differently from those of other pairs."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     plies: int = Field(default=0, ge=0, le=2**32, description="Random legal actions at the beginning")
     book: Annotated[str, AfterValidator(_whole_path)] | None = Field(
         default=None,
@@ -76,10 +73,9 @@ class OpeningSettings(BaseModel):
         return self.model_copy(update={"book_hash": _hash(_read_bytes(Path(self.book)))})
 
 
-class RuleSettings(BaseModel):
+class RuleSettings(Section):
     """What counts for what, where a match did not come to its ordinary end."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     forfeit: Literal["loss", "left_out"] = Field(
         default="loss", description="Of an illegal action: it is lost, or its whole pair does not count"
     )
@@ -116,10 +112,9 @@ class TournamentRatings(RatingSettings):
     )
 
 
-class TournamentSettings(BaseModel):
+class TournamentSettings(Section):
     """Everything a tournament is made from. Its run folder's config.yaml holds all of it, resolved."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     name: str = Field(
         default="tournament",
         pattern=r"^[A-Za-z0-9._-]+$",

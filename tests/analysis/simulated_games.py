@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from analysis.games import Games
+from analysis.statistics.games import Games
 
 ELO = 400.0 / np.log(10.0)  # of one unit of log-odds
 

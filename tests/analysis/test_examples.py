@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from league.config import load
+from league.config.loading import load
 from storage.archive import open_reader
 
 EXAMPLES = Path(__file__).parents[2] / "analysis" / "examples"

@@ -30,12 +30,12 @@ import yaml
 
 import analysis
 from storage.archive import Archive
-from storage.columns import decision_table, rating_table, result_tables, update_table
-from storage.competitors import competitor_tables
 from storage.disk import using
 from storage.layout import LEDGER
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 from storage.records import MAIN, Freeze, LivePlayer, RatingChange, Snapshot, UpdateRecord
+from storage.tables.columns import decision_table, rating_table, result_tables, update_table
+from storage.tables.competitors import competitor_tables
 from tests.bench.storage_results import ENV, Unsynced, random_results
 
 BATCH = 1_000  # matches of one request

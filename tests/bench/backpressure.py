@@ -16,9 +16,9 @@ from pathlib import Path
 
 import psutil
 
-from league.config import load
-from league.loop import train
-from league.session import Session
+from league.config.loading import load
+from league.training.loop import train
+from league.training.session import Session
 
 EVERY_SECONDS = 10.0
 

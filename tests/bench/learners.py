@@ -20,9 +20,9 @@ from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
+from league.learning.groups.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
+from league.learning.groups.shards import Shard
 from league.learning.learner import LearnerSettings
-from league.learning.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
-from league.learning.shards import Shard
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from league.rules.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models import policy_group
-from league.models.policy import Policy, initial_weights
-from league.models.policy_group import PolicyGroup
+from league.models.policies import policy_group
+from league.models.policies.policy import Policy, initial_weights
+from league.models.policies.policy_group import PolicyGroup
 from league.models.spec import PolicySettings, PolicySpec
 
 INPUTS, ACTIONS = 84, 7  # of Connect Four

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import trueskill
 
-from league.rules.rating import RatingBook, RatingSettings
+from league.rules.rating.rating import RatingBook, RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import MatchBatch, Outcome, Purpose, ResultBatch, Role, Snapshot

@@ -18,13 +18,13 @@ import numpy as np
 import psutil
 
 from league.envs import registry
-from league.models.policy import initial_weights
+from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner, LiveSource, PlayRequest, RolloutSettings
 from league.rollout.snapshots import SnapshotSource
-from storage.blobs import publish
-from storage.node_cache import CacheSettings
+from storage.cache.node_cache import CacheSettings
 from storage.records import MatchBatch, Purpose
+from storage.snapshots.blobs import publish
 
 GAME, PER_REQUEST, SEATED = "tic_tac_toe", 1024, 32
 

@@ -17,9 +17,9 @@ from collections.abc import Callable
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.batching import Batch, minibatches
+from league.learning.data.batching import Batch, minibatches
 from league.learning.learner import Learner, LearnerSettings
-from league.learning.stacked import OnePass
+from league.learning.shared_pass.stacked import OnePass
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, BATCH_STEPS, INPUTS, LENGTH, experience
 

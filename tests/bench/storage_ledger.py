@@ -20,9 +20,9 @@ import duckdb
 import numpy as np
 
 from storage.archive import Archive
-from storage.columns import result_tables
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 from storage.records import RatingChange, ResultBatch
+from storage.tables.columns import result_tables
 from tests.bench.storage_results import ENV, random_results
 
 GOAL = 100_000  # rows per second

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import torch
 
-from league.models.policy import Policy
+from league.models.policies.policy import Policy
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
-from storage.blobs import map_tensors
-from storage.node_cache import NodeCache
+from storage.cache.node_cache import NodeCache
+from storage.snapshots.blobs import map_tensors
 from tests.bench.storage_policies import SPEC, act, make_snapshots
 
 GOAL = 1.3  # copies

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from league.models.networks import build_network
+from league.models.networks.networks import build_network
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
-from storage.blobs import map_tensors
-from storage.node_cache import NodeCache
+from storage.cache.node_cache import NodeCache
+from storage.snapshots.blobs import map_tensors
 from tests.bench.storage_policies import INPUTS, SPEC, act, make_snapshots
 
 Load = Callable[[SnapshotSource], object]

@@ -22,12 +22,12 @@ import pandas as pd
 
 import storage
 from storage.archive import Archive
-from storage.columns import result_tables
-from storage.database import Database
 from storage.disk import using
 from storage.layout import INDEX, LEDGER
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 from storage.records import RatingChange
+from storage.tables.columns import result_tables
+from storage.tables.database import Database
 from tests.bench.storage_results import ENV, Unsynced, random_results
 
 PAYOFF = "SELECT home, away, games, wins, draws, losses FROM payoff ORDER BY home, away"

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.policy import Policy, initial_weights
+from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.snapshots import SnapshotSource
-from storage.blobs import publish
 from storage.layout import blob_path
+from storage.snapshots.blobs import publish
 
 INPUTS, ACTIONS = 84, 7
 SPEC = PolicySpec(

@@ -21,12 +21,12 @@ import torch
 
 import storage
 from storage.archive import Archive, open_reader
-from storage.blobs import map_tensors
-from storage.columns import competitor_tables
 from storage.disk import using
 from storage.layout import LEDGER, MANIFESTS, OBJECTS
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 from storage.records import MAIN, LivePlayer, Snapshot
+from storage.snapshots.blobs import map_tensors
+from storage.tables.columns import competitor_tables
 from tests.bench.storage_results import ENV, Unsynced
 
 PLAYERS = 10

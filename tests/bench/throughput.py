@@ -26,11 +26,12 @@ import psutil
 import torch
 from torch import nn
 
-from league.config import Settings, load
+from league.config.loading import load
+from league.config.settings import Settings
 from league.envs import registry
-from league.loop import train
-from league.models.policy import initial_weights
-from league.session import Session
+from league.models.policies.policy import initial_weights
+from league.training.loop import train
+from league.training.session import Session
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer
 

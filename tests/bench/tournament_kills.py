@@ -20,15 +20,15 @@ from pathlib import Path
 
 import psutil
 
-from analysis.exports import match_records
-from analysis.tournament import verdict
+from analysis.tournaments.exports import match_records
+from analysis.tournaments.tournament import verdict
 
 
 def command(run: str, field: int, pairs: int, out: Path) -> list[str]:
     newest = f"snapshot_id IN (SELECT snapshot_id FROM snapshots ORDER BY created_at DESC LIMIT {field})"
     arguments = [run, "--select", newest, "--pairs", str(pairs), "--out", str(out), "--json"]
     resumed = ["--resume"] if out.exists() else []
-    return [sys.executable, "-m", "league.cli", "tournament", *arguments, *resumed]
+    return [sys.executable, "-m", "league.commands.app", "tournament", *arguments, *resumed]
 
 
 def recorded(out: Path) -> int:

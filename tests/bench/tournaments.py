@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from analysis.tournament import verdict
+from analysis.tournaments.tournament import verdict
 from league.envs import registry
-from league.models.networks import build_network
-from league.models.policy import initial_weights
+from league.models.networks.networks import build_network
+from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import available_cpus
 from league.tournament.loop import Standing

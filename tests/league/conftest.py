@@ -10,9 +10,9 @@ import pytest
 import torch
 import yaml
 
-from league.cli import main
+from league.commands.app import main
 from league.envs import registry
-from league.models.policy import initial_weights
+from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.archive import Archive, open_reader
 from storage.records import Role
@@ -77,7 +77,7 @@ def league_command(forked):
 
     With runners it is a process from scratch: a forked one may not start Ray."""
     script = Path(sys.executable).with_name("league")
-    command = [str(script)] if script.exists() else [sys.executable, "-m", "league.cli"]
+    command = [str(script)] if script.exists() else [sys.executable, "-m", "league.commands.app"]
 
     def run(*arguments, cwd=None, text=True, timeout=120):
         given = [str(argument) for argument in arguments]

@@ -34,7 +34,7 @@ def become(request: dict) -> None:
     os.chdir(request["cwd"])
     sys.argv = ["league", *request["arguments"]]
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the server's has read ahead
-    from league.cli import main
+    from league.commands.app import main
 
     main()
 
@@ -53,10 +53,5 @@ def ended(child: int, timeout_seconds: float) -> int | None:
 
 if __name__ == "__main__":
     del sys.path[0]  # this folder, which no user has there
-    import league.config
-    import league.loop
-    import league.match_commands
-    import league.snapshot_commands
-    import league.tournament.play  # noqa: F401
 
     serve()

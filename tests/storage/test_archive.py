@@ -13,7 +13,6 @@ import torch
 
 import storage
 from storage.archive import Archive, open_reader
-from storage.blobs import map_tensors, verify
 from storage.disk import Disk, using
 from storage.errors import (
     CorruptBlob,
@@ -24,7 +23,7 @@ from storage.errors import (
     RunLocked,
     StorageError,
 )
-from storage.ledger import read_frames
+from storage.ledger.ledger import read_frames
 from storage.records import (
     MAIN,
     MAIN_EXPLOITER,
@@ -40,6 +39,7 @@ from storage.records import (
     Retire,
     UpdateRecord,
 )
+from storage.snapshots.blobs import map_tensors, verify
 
 torch.set_num_threads(1)
 

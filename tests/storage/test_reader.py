@@ -7,9 +7,9 @@ import pytest
 
 from storage.archive import Archive
 from storage.errors import CorruptLedger, NotARun, UnknownSnapshot
-from storage.manifests import CorruptManifest
 from storage.reader import open_reader
 from storage.records import MAIN, Bot, LivePlayer
+from storage.snapshots.manifests import CorruptManifest
 
 SPEC = {"architecture": "mlp", "hidden": [4]}
 

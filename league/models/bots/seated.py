@@ -11,8 +11,8 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen
 from league.models.bots.base import UnknownBot
+from league.models.bots.scripted import make_bot
 from league.models.bots.settings import BotSettings
-from league.models.scripted import make_bot
 
 
 class Seated(NamedTuple):

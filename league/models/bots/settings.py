@@ -14,7 +14,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
+
+from league.section import Section
 
 Mode = Literal["sample", "greedy"]
 MODE = "Whether it draws its actions, or always takes the likeliest"
@@ -24,10 +26,9 @@ WholePath = Annotated[
 ]
 
 
-class MctsSettings(BaseModel):
+class MctsSettings(Section):
     """Monte Carlo tree search of OpenSpiel's, in games of perfect information and turns."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["mcts"]
     simulations: int = Field(description="Of each decision: what it may spend", ge=1, le=1_000_000)
     rollouts: int = Field(default=1, description="Random games from each new position", ge=1, le=10_000)
@@ -39,10 +40,9 @@ class MctsSettings(BaseModel):
     )
 
 
-class OpenSpielSettings(BaseModel):
+class OpenSpielSettings(Section):
     """A bot that is registered with OpenSpiel, if it can say how likely each of its actions is."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["openspiel"]
     bot: str = Field(description="Its name there, such as fixed_action_preference")
     parameters: dict[str, str | int | float | bool] = Field(
@@ -50,32 +50,29 @@ class OpenSpielSettings(BaseModel):
     )
 
 
-class ExportSettings(BaseModel):
+class ExportSettings(Section):
     """An exported snapshot: weights and JSON, no code."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["export"]
     folder: WholePath = Field(description="Made by: league snapshots RUN export ID DIR")
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class OnnxSettings(BaseModel):
+class OnnxSettings(Section):
     """A network of any origin. Inputs: the observation [n, *shape], and `mask` [n, mask_width] if the graph
     has one; first output: logits [n, mask_width], or of continuous actions the actions [n, d]."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["onnx"]
     file: WholePath = Field(description="An ONNX file")
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class FunctionSettings(BaseModel):
+class FunctionSettings(Section):
     """A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape].
 
     What it draws, it draws from `rng`: then seeds repeat its games, and games it repeats count once.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["function"]
     function: str = Field(description="module:function", pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from league.tournament.schedules.adaptive import Adaptive
@@ -13,6 +12,7 @@ from league.tournament.schedules.settings import ScheduleSettings
 from league.tournament.schedules.swiss import Swiss
 from league.tournament.schedules.top_k import TopK
 from storage.errors import Mistake
+from storage.suggestions import nearest
 
 
 def make_schedule(settings: ScheduleSettings, competitors: Sequence[str], num_teams: int) -> Schedule:
@@ -43,7 +43,7 @@ def _check(settings: ScheduleSettings, competitors: Sequence[str], num_teams: in
         )
     for seed in settings.seeds:
         if seed not in competitors:
-            near = difflib.get_close_matches(seed, competitors, n=3, cutoff=0.3)
+            near = nearest(seed, competitors, n=3, cutoff=0.3)
             raise Mistake(
                 f"schedule.seeds: '{seed}' takes no part; nearest: {', '.join(near) or 'none'} "
                 f"(of {len(competitors)} entrants; a mode is part of the name)"

@@ -7,10 +7,10 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from analysis.ratings import Ratings
+from analysis.statistics.ratings import Ratings
 from league.tournament.schedules.base import pairs_until_all_met
-from league.tournament.schedules.order import misorder_stakes
-from league.tournament.schedules.rated import Rated
+from league.tournament.schedules.pairing.order import misorder_stakes
+from league.tournament.schedules.pairing.rated import Rated
 from league.tournament.schedules.settings import ScheduleSettings
 
 

@@ -10,9 +10,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from analysis.games import Games
+from analysis.statistics.games import Games
 
-Indices = npt.NDArray[np.int64]
 Pairings = npt.NDArray[np.int64]
 """[n, T]: who meets in each of n pairs of a round; a row may be there several times."""
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.games import Games
-from league.tournament.schedules.base import MOST_PAIRS, Indices, Pairings, Schedule, in_tiles
+from analysis.statistics.games import Games
+from league.tournament.schedules.base import MOST_PAIRS, Pairings, Schedule, in_tiles
+from storage.arrays import Indices
 
 
 class Gauntlet(Schedule):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.games import Games
+from analysis.statistics.games import Games
 from league.tournament.schedules.base import MOST_PAIRS, Pairings, Schedule, in_tiles
-from league.tournament.schedules.designs import cyclic_design, developed
+from league.tournament.schedules.pairing.designs import cyclic_design, developed
 
 
 class RoundRobin(Schedule):

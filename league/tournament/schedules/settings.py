@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from league.section import Section
 
 LEAST_UNIFORM = 0.3
 
@@ -20,10 +22,9 @@ _TAKEN_BY = {
 }
 
 
-class ScheduleSettings(BaseModel):
+class ScheduleSettings(Section):
     """Who meets whom. A pair is one seed, played with all seatings: two games, where two meet."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
     kind: Literal["round_robin", "gauntlet", "swiss", "adaptive", "top_k"] = Field(
         default="round_robin",
         description="round_robin: all meet all; gauntlet: the seeds meet all; swiss: in each round those "

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from analysis.games import Games
-from league.tournament.schedules.base import Indices, Pairings, Schedule, in_tiles
-from league.tournament.schedules.designs import meetings
-from league.tournament.schedules.matching import largest_matching
+from analysis.statistics.games import Games
+from league.tournament.schedules.base import Pairings, Schedule, in_tiles
+from league.tournament.schedules.pairing.designs import meetings
+from league.tournament.schedules.pairing.matching import largest_matching
+from storage.arrays import Indices
 
 _WINDOW = 4  # tables ahead in which somebody is looked for whom one has not met yet
 

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from analysis.games import Games
-from analysis.ratings import Ratings, bradley_terry
+from analysis.statistics.games import Games
+from analysis.statistics.ratings import Ratings, bradley_terry
 from league.tournament.schedules.base import pairs_until_all_met
-from league.tournament.schedules.order import boundary_stakes, distances
-from league.tournament.schedules.rated import Rated
+from league.tournament.schedules.pairing.order import boundary_stakes, distances
+from league.tournament.schedules.pairing.rated import Rated
 from league.tournament.schedules.settings import ScheduleSettings
 
 _SCALE = 100.0  # Elo by which two at the boundary may well differ; others are settled too, a little later

@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from storage import migrations
 from storage.archive import Archive
-from storage.database import utc
+from storage.tables import migrations
+from storage.tables.database import utc
 from tests.analysis.planted_runs import Plan, Planter
 
 

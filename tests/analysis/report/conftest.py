@@ -26,7 +26,7 @@ from storage.records import (
 )
 from tests.analysis.browser import Browser
 from tests.analysis.planted_runs import Plan, plant
-from tests.analysis.tournaments import bot, round_robin, snapshots, store
+from tests.analysis.played_tournaments import bot, round_robin, snapshots, store
 
 ATTACK = "</script></title></pre>\"'><img src=x onerror=hacked=1><script>hacked=1</script>${hacked=1}$x_"
 PLAN = Plan(snapshots=5, batches=2, matches=120, exploiter_every=2)

@@ -16,7 +16,7 @@ from analysis.report.interactive import charts_of
 from analysis.report.makers import OF_A_LEAGUE, OF_A_TOURNAMENT
 from analysis.report.story import Story
 from storage.errors import Mistake
-from storage.measurements import Measurement, add
+from storage.snapshots.measurements import Measurement, add
 from tests.analysis.report.conftest import ATTACK, PLAN
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from storage.archive import Archive
 from tests.analysis.browser import Browser
+from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
-from tests.analysis.test_history import played
 
 SMALL = Plan(snapshots=3, batches=1, matches=60)
 
@@ -27,7 +27,7 @@ def run(tmp_path_factory):
 @pytest.fixture(scope="module")
 def served(run):
     """The address of `league serve`, which ends by Ctrl-C as it should."""
-    command = [sys.executable, "-m", "league.cli", "serve", str(run), "--port", "0"]
+    command = [sys.executable, "-m", "league.commands.app", "serve", str(run), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
         (address,) = re.findall(r"http://\S+", server.stdout.readline())
         yield address

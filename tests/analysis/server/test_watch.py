@@ -12,8 +12,8 @@ from analysis.server.app import _events
 from analysis.server.watch import Watch
 from storage.archive import Archive
 from storage.errors import NotARun
+from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
-from tests.analysis.test_history import played
 
 
 @pytest.fixture(scope="module")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from analysis.solution.nash import max_entropy_nash
+from analysis.solution.cycles.schur import cyclic_share
+from analysis.solution.equilibria.nash import max_entropy_nash
 from analysis.solution.payoffs import Payoffs, with_interval
-from analysis.solution.schur import cyclic_share
 from tests.analysis.simulated_games import games_from, games_of_table, played, transitive
 
 ABOVE = np.triu_indices(8, 1)

@@ -5,8 +5,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.ratings import bradley_terry
 from analysis.solution.payoffs import Payoffs
+from analysis.statistics.ratings import bradley_terry
 from storage.errors import Mistake
 from tests.analysis.simulated_games import ELO, games_from, games_of_table, played, transitive
 

@@ -7,7 +7,7 @@ import pyspiel
 import pytest
 from open_spiel.python.voting import base, kemeny_young
 
-from analysis.solution.nash import exploitability
+from analysis.solution.equilibria.nash import exploitability
 from analysis.solution.social_choice import (
     iterated_maximal_lotteries,
     kemeny,
@@ -175,7 +175,7 @@ def test_cold_soft_condorcet_ratings_order_nearly_as_kemeny(rng):
 def test_a_condorcet_winner_is_rated_best_where_elo_rates_another(rng):
     """Lanctot et al. 2024: C beats A and B three to two, yet Bradley and Terry prefer A, who beats B four
     to one."""
-    from analysis.solution.schur import split
+    from analysis.solution.cycles.schur import split
 
     assert np.argmax(split(PENTATHLON / 5).strengths) == 0
     assert np.argmax(soft_condorcet(PENTATHLON)) == 2

@@ -6,11 +6,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
 
 from league.envs.base import BatchedGame, is_legal
 from league.envs.conformance import check_game
-from league.envs.connect_four import ConnectFour
-from league.envs.kuhn_poker import KuhnPoker
-from league.envs.rock_paper_scissors import PAPER, ROCK, RockPaperScissors
+from league.envs.games.connect_four import ConnectFour
+from league.envs.games.kuhn_poker import KuhnPoker
+from league.envs.games.rock_paper_scissors import PAPER, ROCK, RockPaperScissors
+from league.envs.games.tic_tac_toe import TicTacToe
 from league.envs.spaces import ActionSpec
-from league.envs.tic_tac_toe import TicTacToe
 from storage.records import EndReason
 
 

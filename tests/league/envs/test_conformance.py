@@ -6,11 +6,11 @@ from gymnasium.spaces import Box, Dict, MultiDiscrete
 
 from league.envs import registry
 from league.envs.conformance import check, check_game
-from league.envs.kuhn_poker import KuhnPoker
-from league.envs.leduc_poker import LeducPoker
+from league.envs.games.kuhn_poker import KuhnPoker
+from league.envs.games.leduc_poker import LeducPoker
+from league.envs.games.rock_paper_scissors import RockPaperScissors
+from league.envs.games.tic_tac_toe import TicTacToe
 from league.envs.registry import BadOption, UnknownEnv
-from league.envs.rock_paper_scissors import RockPaperScissors
-from league.envs.tic_tac_toe import TicTacToe
 from storage.records import EndReason
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from league.envs import registry
 from league.envs.base import BatchedGame
+from league.envs.games.rock_paper_scissors import RockPaperScissors
 from league.envs.registry import BadOption, UnknownEnv
-from league.envs.rock_paper_scissors import RockPaperScissors
 from storage.errors import Mistake
 
 
@@ -28,7 +28,7 @@ def test_options_reach_the_game():
 
 
 def test_a_class_is_found_by_its_import_path():
-    game = registry.make("league.envs.rock_paper_scissors:RockPaperScissors", 2, rounds=2)
+    game = registry.make("league.envs.games.rock_paper_scissors:RockPaperScissors", 2, rounds=2)
     assert type(game) is RockPaperScissors
 
 
@@ -46,10 +46,10 @@ def test_an_id_like_no_other_is_answered_with_all_of_them():
     ("path", "message"),
     [
         ("no_such_module:Game", "module 'no_such_module' cannot be imported"),
-        ("league.envs.connect_four:ConnectFive", "did you mean 'ConnectFour'"),
-        ("league.envs.connect_four:has_four", "expected a subclass of"),
+        ("league.envs.games.connect_four:ConnectFive", "did you mean 'ConnectFour'"),
+        ("league.envs.games.connect_four:has_four", "expected a subclass of"),
         (":Game", "expected 'module:Name'"),
-        ("league.envs.connect_four:", "expected 'module:Name'"),
+        ("league.envs.games.connect_four:", "expected 'module:Name'"),
     ],
 )
 def test_a_wrong_import_path_says_which_part_is_wrong(path, message):

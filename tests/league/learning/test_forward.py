@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from league.learning.batching import cut, minibatches
+from league.learning.data.batching import cut, minibatches
 from league.learning.forward import Forward, survey
-from league.models.networks import build_network
+from league.models.networks.networks import build_network
 
 CPU = torch.device("cpu")
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from league.episode import Episodes
-from league.learning.batching import minibatches
+from league.learning.data.batching import minibatches
+from league.learning.data.replay import Replay
 from league.learning.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
-from league.learning.replay import Replay
-from league.models.policy import Policy
+from league.models.policies.policy import Policy
 from storage.errors import Mistake, WeightsMismatch
 
 

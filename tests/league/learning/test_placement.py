@@ -7,10 +7,10 @@ import time
 import pytest
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.learning.groups.learner_group import RayLearnerGroup
+from league.learning.groups.shards import plan_shards
 from league.learning.learner import LearnerSettings
-from league.learning.learner_group import RayLearnerGroup
 from league.learning.settings import ReplaySettings
-from league.learning.shards import plan_shards
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake

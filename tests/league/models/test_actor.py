@@ -67,7 +67,7 @@ def test_who_does_not_search_decides_in_a_match_as_anywhere():
 
 def test_bots_need_neither_torch_nor_what_is_optional():
     code = (
-        "import sys, league.models.scripted; "
+        "import sys, league.models.bots.scripted; "
         "assert not {'torch', 'pyspiel', 'open_spiel', 'onnxruntime'} & set(sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -10,7 +10,7 @@ import torch
 
 from league.envs.spaces import ActionSpec
 from league.models.bots.base import MixedPolicy, RandomBot, ScriptedPolicy
-from league.models.distributions import distribution
+from league.models.networks.distributions import distribution
 
 torch.set_num_threads(1)
 

@@ -8,11 +8,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from league.envs import chance, registry
 from league.envs.base import BatchedGame
-from league.models.policy import initial_weights
+from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, SnapshotSource
-from storage.blobs import publish
 from storage.records import MatchBatch, Purpose
+from storage.snapshots.blobs import publish
 
 torch.set_num_threads(1)
 

@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from league.envs import registry
-from league.models.distributions import distribution
-from league.models.networks import build_network
-from league.models.policy import Policy
+from league.models.networks.distributions import distribution
+from league.models.networks.networks import build_network
+from league.models.policies.policy import Policy
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner, LiveSource, RolloutSettings
-from storage.blobs import map_tensors
 from storage.records import EndReason, Outcome
+from storage.snapshots.blobs import map_tensors
 
 GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)
 LSTM = PolicySettings(hidden=(16,), memory="lstm", memory_size=12)

@@ -11,9 +11,9 @@ from gymnasium.spaces import Box, Discrete
 from league.envs import registry
 from league.envs.base import BatchedGame, is_legal
 from league.envs.spaces import ActionSpec
-from league.replay import Recorded, play_again
 from league.rollout.env_runner import EnvRunner, RolloutSettings
 from league.rollout.openings import OpeningMoves, Openings, random_legal
+from league.watching.replay import Recorded, play_again
 from storage.errors import Mistake
 from storage.records import EndReason
 

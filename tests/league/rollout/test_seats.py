@@ -6,8 +6,8 @@ import torch
 
 from league.envs import registry
 from league.models.actor import Actor, Chosen
-from league.models.policy import Policy, initial_weights
-from league.models.scripted import make_bot
+from league.models.bots.scripted import make_bot
+from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.seats import Seats
 

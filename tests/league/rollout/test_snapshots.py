@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.policy import initial_weights
+from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
-from storage.blobs import encode, hash_of, publish
+from storage.cache.node_cache import NodeCache
 from storage.errors import CorruptBlob, WeightsMismatch
 from storage.layout import blob_path
-from storage.node_cache import NodeCache
+from storage.snapshots.blobs import encode, hash_of, publish
 
 SPEC = PolicySpec(
     PolicySettings(hidden=(16,)), ObservationSpec((6,), "float32"), ActionSpec("discrete", (3,))

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from league.rules.builder import Clock, LeagueBuilder
-from league.rules.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.building.builder import Clock, LeagueBuilder
+from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.presets import LeagueSettings
-from league.rules.rating import RatingSettings
+from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import (
@@ -144,7 +144,9 @@ class SimulatedLeague:
 
     def fresh_state(self):
         """Nobody yet, under the same rules."""
-        from league.state import State  # brings torch along, which the other tests of rules do without
+        from league.training.state.state import (
+            State,  # brings torch along, which the other tests of rules do without
+        )
 
         return State(self.roles, self.ratings, self.settings.decay, self.team_of_seat)
 

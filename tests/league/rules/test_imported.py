@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from league.rules.branches import OpponentSettings
-from league.rules.builder import Clock, LeagueBuilder
-from league.rules.keep import KeepSettings, retirements
-from league.rules.matchmaker import Matchmaker
-from league.rules.pools import Pools, everybody, rarest_pairs
+from league.rules.building.builder import Clock, LeagueBuilder
+from league.rules.building.keep import KeepSettings, retirements
+from league.rules.building.resets import ResetSettings, reset_of
+from league.rules.matchmaking.branches import OpponentSettings
+from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.pools import Pools, everybody, rarest_pairs
 from league.rules.presets import LeagueSettings
-from league.rules.resets import ResetSettings, reset_of
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import IMPORTED, MAIN, LivePlayer, Outcome, Snapshot

@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from league.rules.rating import RatingSettings
+from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import MAIN, MAIN_EXPLOITER, Bot, Entrant, LivePlayer, Outcome, RatingChange

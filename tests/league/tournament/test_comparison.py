@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import league
-from analysis.elo import elo_of_score
-from analysis.sprt import Sprt
-from league.envs.tic_tac_toe import TicTacToe
-from league.models.bots.own import FunctionBot
+from analysis.statistics.elo import elo_of_score
+from analysis.statistics.sprt import Sprt
+from league.competitors.names import UnknownCompetitor
+from league.envs.games.tic_tac_toe import TicTacToe
+from league.models.bots.kinds.own import FunctionBot
 from league.tournament.comparison import FIRST_BATCH, LAST_BATCH, batches, compare
-from league.tournament.names import UnknownCompetitor
 from storage.errors import CorruptBlob, Failure, Mistake, NotARun
 from storage.records import EndReason, Outcome, Purpose
 

@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from analysis.games import games_per_pair
+from analysis.statistics.games import games_per_pair
 from league.tournament.pairs import Pairs, seatings
 from storage.records import Purpose
 

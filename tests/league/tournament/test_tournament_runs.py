@@ -16,20 +16,20 @@ import pytest
 
 import analysis
 import league
-from analysis.games import games_of
-from analysis.tournament import verdict
-from analysis.wording import warnings
-from league.replay import replay
+from analysis.statistics.games import games_of
+from analysis.tournaments.tournament import verdict
+from analysis.tournaments.wording import warnings
 from league.rollout.runner_group import LocalRunnerGroup
 from league.tournament.loop import Interrupted, Standing
 from league.tournament.play import play
 from league.tournament.schedules import make_schedule
 from league.tournament.settings import load
+from league.watching.replay import replay
 from storage import query
 from storage.archive import open_reader
-from storage.columns import results_of
 from storage.errors import Failure, Mistake, RunExists
-from storage.ledger import read_frames, read_tables
+from storage.ledger.ledger import read_frames, read_tables
+from storage.tables.columns import results_of
 
 FACTS = ("entrants", "competitors", "matches", "seats", "meetings", "ratings", "recordings")
 # what no two sessions share: clocks, and the frame of the ledger, as each session begins with one
@@ -446,7 +446,7 @@ def test_one_that_was_killed_at_random_on_ray_ends_like_one_that_never_was(snaps
     whole = play(load(fields), tmp_path / "whole")
     config, out = tmp_path / "tournament.yaml", tmp_path / "out"
     config.write_text(json.dumps(fields | {"runners": 2, "log_seconds": 0.1}))
-    command = [sys.executable, "-m", "league.cli", "tournament", str(config), "--out", str(out)]
+    command = [sys.executable, "-m", "league.commands.app", "tournament", str(config), "--out", str(out)]
     kills = 0
     for attempt in range(3):
         with (tmp_path / f"log-{attempt}").open("w") as log:

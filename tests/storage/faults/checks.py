@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 import storage
-from storage import blobs, columns, learner_states
 from storage.archive import Archive, open_reader
 from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, file_name
-from storage.ledger import read_frames
-from storage.lock import LOCK
+from storage.ledger.ledger import read_frames
+from storage.ledger.lock import LOCK
 from storage.records import MatchBatch, ResultBatch
+from storage.snapshots import blobs, learner_states
+from storage.tables import columns
 from tests.storage.faults.faulty_disk import Killed
 from tests.storage.faults.workload import PLAYER, SPEC, Item, blob_hash, results
 

@@ -11,13 +11,13 @@ import duckdb
 import pytest
 
 import storage.archive
-from storage import blobs
 from storage.disk import Growing, disk, using
 from storage.errors import Mistake, StorageError
-from storage.exports import export_snapshot, read_export
-from storage.garbage import collect
-from storage.imports import import_snapshot
 from storage.layout import LEDGER
+from storage.snapshots import blobs
+from storage.upkeep.exports import export_snapshot, read_export
+from storage.upkeep.garbage import collect
+from storage.upkeep.imports import import_snapshot
 from tests.storage.faults.checks import Promises, assert_one_sentence, check, check_opening, listing
 from tests.storage.faults.counts import LONG, figure
 from tests.storage.faults.faulty_disk import DEATHS, FAILURES, Effect, Fault, FaultyDisk, FullDisk, Killed

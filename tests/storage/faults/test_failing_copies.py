@@ -6,12 +6,12 @@ import shutil
 import pytest
 
 import storage.archive
-from storage import blobs
+from storage.cache.node_cache import NodeCache
 from storage.disk import using
 from storage.errors import Mistake, StorageError
-from storage.node_cache import NodeCache
-from storage.restore import restore
-from storage.uploader import Uploader
+from storage.remote.restore import restore
+from storage.remote.uploader import Uploader
+from storage.snapshots import blobs
 from tests.storage.faults.checks import Promises, assert_one_sentence, check, check_opening
 from tests.storage.faults.faulty_disk import DEATHS, FAILURES, Fault, FaultyDisk, FullDisk, Killed
 from tests.storage.faults.workload import KINDS, CompactionInStep, create, small_ledger, weights, write

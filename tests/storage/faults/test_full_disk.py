@@ -8,10 +8,10 @@ import sys
 import pytest
 
 import storage
-from storage.blobs import verify
 from storage.layout import LEDGER
-from storage.ledger import last_frame
+from storage.ledger.ledger import last_frame
 from storage.reader import open_reader
+from storage.snapshots.blobs import verify
 from tests.storage.faults.counts import LONG, tried
 
 ENV_STEPS = tried(6000, 20_000)
@@ -37,7 +37,7 @@ def train(folder, *, hidden=16, env_steps=ENV_STEPS, limit=None, resume=False):
     """A training process that can write no file beyond `limit` bytes, as if the disk were full there."""
     config = folder / "config.yaml"
     config.write_text(CONFIG.format(hidden=hidden, env_steps=env_steps))
-    command = [sys.executable, "-m", "league.cli", "train", config, "--run", folder / "run"]
+    command = [sys.executable, "-m", "league.commands.app", "train", config, "--run", folder / "run"]
     return subprocess.run(
         [*command, *(["--resume"] if resume else [])],
         preexec_fn=None

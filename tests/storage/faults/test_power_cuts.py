@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 import storage.archive
-from storage import blobs
 from storage.disk import make_folder, using
 from storage.errors import StorageError
 from storage.layout import INDEX, LEDGER, OBJECTS, blob_path
-from storage.ledger import Ledger, read_frames
+from storage.ledger.ledger import Ledger, read_frames
+from storage.snapshots import blobs
 from tests.storage.faults.checks import Promises, check, check_opening, listing
 from tests.storage.faults.counts import figure, tried
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from storage import blobs
 from storage.archive import Archive
 from storage.errors import StorageError
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 from storage.records import (
     MAIN,
     Bot,
@@ -29,6 +28,7 @@ from storage.records import (
     ResultBatch,
     UpdateRecord,
 )
+from storage.snapshots import blobs
 
 PLAYER = "main-0"
 CONFIG = "env: {id: connect_four}\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 import storage.archive
-import storage.database
+import storage.tables.database
 from storage.archive import Archive
 from tests.storage.faults.checks import Promises, check, check_index, items_of
 from tests.storage.faults.workload import any_kind, create, small_ledger, write
@@ -35,7 +35,7 @@ def live(run: Path, log: Path, seed: int, only_look: bool = False) -> None:
     """One life."""
     torch.set_num_threads(1)
     storage.archive.Ledger = small_ledger
-    storage.database.FLUSH_SECONDS = 0.02
+    storage.tables.database.FLUSH_SECONDS = 0.02
     handle = os.open(log, os.O_WRONLY | os.O_APPEND)
 
     def say(*words: object) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 import torch
 
-from storage import blobs, manifests
 from storage.disk import using
 from storage.errors import CorruptBlob, CorruptLedger
-from storage.ledger import Follower, Frame, Ledger, read_frames, read_tables
+from storage.ledger.ledger import Follower, Frame, Ledger, read_frames, read_tables
+from storage.snapshots import blobs, manifests
 from tests.bench.storage_results import Unsynced
 from tests.storage.hostile.mutations import mutant
 

@@ -15,11 +15,11 @@ import numpy as np
 
 import storage
 from storage.archive import Archive
-from storage.columns import result_tables
-from storage.database import Database
 from storage.layout import INDEX, LEDGER
-from storage.ledger import Frame, Ledger
+from storage.ledger.ledger import Frame, Ledger
 from storage.records import MAIN, Bot, LivePlayer, RatingChange
+from storage.tables.columns import result_tables
+from storage.tables.database import Database
 from tests.bench.storage_results import random_results
 from tests.storage.hostile.mutations import mutant
 

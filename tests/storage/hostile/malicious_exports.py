@@ -19,9 +19,9 @@ from typing import Any
 
 import torch
 
-from storage.blobs import MAX_HEADER_BYTES, hash_of
-from storage.exports import MANIFEST, WEIGHTS
-from storage.manifests import seal
+from storage.snapshots.blobs import MAX_HEADER_BYTES, hash_of
+from storage.snapshots.manifests import seal
+from storage.upkeep.exports import MANIFEST, WEIGHTS
 
 Attack = Callable[[Path, Path], object]  # of a folder, with a canary
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from league.models.policy import Policy
+from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from storage.archive import Archive
-from storage.blobs import map_tensors
 from storage.disk import using
 from storage.errors import StorageError
-from storage.exports import MANIFEST, WEIGHTS, read_export
-from storage.imports import import_snapshot
-from storage.manifests import seal
 from storage.records import Snapshot
+from storage.snapshots.blobs import map_tensors
+from storage.snapshots.manifests import seal
+from storage.upkeep.exports import MANIFEST, WEIGHTS, read_export
+from storage.upkeep.imports import import_snapshot
 from tests.bench.storage_results import Unsynced
 from tests.storage.hostile.malicious_exports import fields, replace, weigh
 from tests.storage.hostile.mutations import mutant

@@ -10,12 +10,12 @@ import pytest
 import league
 import storage
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.policy import initial_weights
+from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.archive import Archive, open_reader
 from storage.errors import StorageError
-from storage.exports import export_snapshot
 from storage.records import MAIN, LivePlayer
+from storage.upkeep.exports import export_snapshot
 from tests.storage.faults.counts import figure, tried
 from tests.storage.hostile.limited import limited
 from tests.storage.hostile.malicious_exports import REFUSED, TAKEN
@@ -158,7 +158,10 @@ def test_who_plays_what_was_taken_runs_nothing_either(outcomes, place):
 def test_the_command_line_says_so_in_one_line(outcomes, place, attack, exit_code):
     run = ["snapshots", place / "home" / "run", "import", letter(place, attack)]
     done = subprocess.run(
-        [sys.executable, "-m", "league.cli", *map(str, run)], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "league", *map(str, run)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == exit_code
     assert len(done.stderr.splitlines()) == 1

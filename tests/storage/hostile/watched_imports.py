@@ -13,8 +13,8 @@ from typing import Any
 
 from storage.archive import Archive
 from storage.errors import StorageError
-from storage.exports import read_export
-from storage.imports import import_snapshot
+from storage.upkeep.exports import read_export
+from storage.upkeep.imports import import_snapshot
 from tests.storage.hostile.malicious_exports import Bomb
 
 FORBIDDEN = (

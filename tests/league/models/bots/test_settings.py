@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from league.models.scripted import Bots
+from league.models.bots.scripted import Bots
 
 GIVEN = {
     "mcts_100": {"kind": "mcts", "simulations": 100},

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from analysis.games import Games, games_of
+from analysis.statistics.games import Games, games_of
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from tests.bench.schedules import Truth, names, rounds

@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from analysis.games import join
+from analysis.statistics.games import join
 from tests.bench.schedules import Evenly, adaptive, curve, needed, spread
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from analysis.games import join
+from analysis.statistics.games import join
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from analysis.games import join
-from analysis.ratings import bradley_terry
+from analysis.statistics.games import join
+from analysis.statistics.ratings import bradley_terry
 
 
 def strengths(make, field, width=1000.0, seed=0):

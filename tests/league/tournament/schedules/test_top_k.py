@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from analysis.ratings import Ratings
+from analysis.statistics.ratings import Ratings
 from league.tournament.schedules.top_k import best, doubt
 from tests.bench.schedules import Evenly, normal, rounds, search, top_k
 

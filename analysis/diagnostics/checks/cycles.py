@@ -1,0 +1,142 @@
+"""Cycles: three of whom each beats the next, and the last the first, so that no ranking tells the truth.
+
+A cycle is false only if one of its three results is a fluke. So each result is tested alone, with Holm's
+correction over all pairings that were played; among those that are sure, every cycle is real, however many
+triples there are to choose from. The strongest is the one whose weakest result has the highest lower bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.diagnostics.finding import Finding, percent, percent_between
+from analysis.diagnostics.record import Forms, Record
+from analysis.diagnostics.significance import above, holm
+from storage.arrays import Floats
+
+LEVEL = 0.01  # probability of any cycle where there is none
+LEAST_GAMES = 30.0
+LEAST_SCORE = 0.55  # of each against the next: less would mislead nobody
+GRAVE = 0.65  # every one of the three at least so: a warning
+MOST = 3
+MOST_FORMS = 1_500  # competitors that are looked at, those with the most games
+
+
+def find_cycles(record: Record) -> list[Finding]:
+    """The strongest three-cycles, no two of them through the same result."""
+    forms = _busiest(record.forms)
+    sure, bound = sure_results(forms)
+    told = "; a snapshot stands for its player on the way to it" if record.live else ""
+    return [
+        _finding(forms, bound, cycle, told) for cycle in strongest_cycles(np.where(sure, bound, 0.0), MOST)
+    ]
+
+
+def sure_results(forms: Forms) -> tuple[npt.NDArray[np.bool_], Floats]:
+    """Whether row beats column [N, N] beyond doubt and by enough, and the lower bound of its score, at the
+    level that the correction left."""
+    counts = forms.counts
+    played = counts.games >= LEAST_GAMES
+    z = (counts.estimate - 0.5) / np.sqrt(counts.variance)
+    p_value = np.ones(played.shape)
+    p_value[played] = holm(above(z[played]))
+    sure = (p_value < LEVEL) & (counts.score >= LEAST_SCORE)
+    passed = z[p_value < LEVEL]
+    critical = float(passed.min()) if len(passed) else np.inf  # what the least of the sure results came to
+    bound = counts.estimate - min(critical, 40.0) * np.sqrt(counts.variance)
+    return sure, np.clip(bound, 0.0, 1.0)
+
+
+def strongest_cycles(weight: Floats, most: int) -> list[tuple[int, int, int]]:
+    """Up to `most` cycles i > j > k > i of positive weights [N, N], the largest least weight first. Cycles
+    share no edge: each next one is found without the results of those before."""
+    weight = np.where(np.eye(len(weight), dtype=bool), 0.0, weight)
+    found: list[tuple[int, int, int]] = []
+    while len(found) < most:
+        level = _highest_level(weight)
+        if level is None:
+            break
+        i, j, k = _cycle(weight >= level)
+        found.append((i, j, k))
+        weight[[i, j, k], [j, k, i]] = 0.0
+    return found
+
+
+def _highest_level(weight: Floats) -> float | None:
+    """The largest weight such that edges of at least it have a cycle of three; by bisection, as each step is
+    one product of matrices."""
+    levels = np.unique(weight[weight > 0.0])
+    if not len(levels) or not _has_cycle(weight >= levels[0]):
+        return None
+    low, high = 0, len(levels)  # levels[low] has one, levels[high] has none
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _has_cycle(weight >= levels[middle]) else (low, middle)
+    return float(levels[low])
+
+
+def _has_cycle(beats: npt.NDArray[np.bool_]) -> bool:
+    within = _in_play(beats)
+    edges = beats[np.ix_(within, within)].astype(np.float32)
+    return bool(((edges @ edges) * edges.T).any())
+
+
+def _in_play(beats: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """Who beats somebody and is beaten: nobody else can be in a cycle."""
+    return np.flatnonzero(beats.any(axis=0) & beats.any(axis=1))
+
+
+def _cycle(beats: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
+    """The first cycle there is; there must be one."""
+    edges = beats.astype(np.float32)
+    k, i = np.argwhere(((edges @ edges) > 0).T & beats)[0]
+    j = np.flatnonzero(beats[i] & beats[:, k])[0]
+    return int(i), int(j), int(k)
+
+
+def _busiest(forms: Forms) -> Forms:
+    if len(forms.names) <= MOST_FORMS:
+        return forms
+    kept = np.sort(np.argsort(-forms.counts.games.sum(axis=1), kind="stable")[:MOST_FORMS])
+    return Forms(tuple(forms.names[i] for i in kept), forms.counts[np.ix_(kept, kept)])
+
+
+def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], of_what: str) -> Finding:
+    order = list(cycle)
+    first = min(range(3), key=lambda position: forms.names[order[position]])
+    order = order[first:] + order[:first]
+    edges = list(zip(order, order[1:] + order[:1], strict=True))
+    results: list[dict[str, Any]] = []
+    for row, column in edges:
+        counts = forms.counts[row, column]
+        low, high = (float(x) for x in counts.interval())
+        results.append(
+            {
+                "winner": forms.names[row],
+                "loser": forms.names[column],
+                "score": float(counts.score),
+                "low": low,
+                "high": high,
+                "games": int(counts.games),
+            }
+        )
+    told = ", ".join(
+        f"{r['winner']} beats {r['loser']} with {percent_between(r['score'], r['low'], r['high'])}"
+        for r in results
+    )
+    least = float(min(bound[edge] for edge in edges))
+    grave = min(r["score"] for r in results) >= GRAVE
+    return Finding(
+        kind="cycle",
+        severity="warning" if grave else "note",
+        subject=forms.names[order[0]],
+        sentence=f"{told}; corrected for all pairings, each wins more than {percent(least)}{of_what}",
+        evidence={
+            "competitors": [forms.names[i] for i in order],
+            "results": results,
+            "least_score_bound": least,
+        },
+    )

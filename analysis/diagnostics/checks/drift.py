@@ -1,0 +1,260 @@
+"""Rating drift: what ratings say, against what happened.
+
+TrueSkill adds evidence game by game. What is immutable keeps the rating that it was placed with, and players
+are rated against one another, so that an error can be handed on from generation to generation. Only the
+anchor's rating is given, and a grown player hardly ever meets it. So two things are held against results:
+whether leads over all that does not change are worth what ratings say, for the lead over the anchor is the
+sum of them; and, where they are, each snapshot's rating, fixed after its first games, against the games that
+came later. Expected scores are TrueSkill's own (Herbrich, Minka, Graepel, NIPS 2006): of a lead d, with
+c^2 = 2 beta^2 + both variances and draw margin e,
+    E = (Phi((d - e) / c) + Phi((d + e) / c)) / 2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from analysis.diagnostics.finding import Finding, percent
+from analysis.diagnostics.record import WINDOWS, Record, Series
+from analysis.diagnostics.significance import Counts, above, dispersion, holm
+from analysis.history.frames import number_setting, setting
+from storage.arrays import Floats
+
+MARGIN = 0.08  # of the score against one snapshot: TrueSkill is no exact model of any game
+STRETCH_MARGIN = 0.03  # of the mean score against all, in the direction of the leads
+LEVEL = 0.01
+LEAST_GAMES = 100.0
+MOST = 3  # snapshots
+LARGEST = 60.0  # mu that a drift can be
+
+
+@dataclass(frozen=True, slots=True)
+class Rated:
+    """TrueSkill's beliefs: of players by window, of others as they stand."""
+
+    mu: dict[str, Floats]  # [WINDOWS] of a player, NaN where it was not rated
+    sigma: dict[str, Floats]
+    fixed: dict[str, tuple[float, float]]  # mu, sigma
+    beta: float
+    draw_margin: float
+
+    def lead(self, player: str, opponents: tuple[str, ...]) -> Floats:
+        """[P, WINDOWS] mu of `player` above that of each; NaN where one is not rated."""
+        return self.mu[player][None, :] - self._fixed(opponents)[:, :1]
+
+    def expected(
+        self, player: str, opponents: tuple[str, ...], worth: float = 1.0, shift: Floats | float = 0.0
+    ) -> Floats:
+        """[P, WINDOWS] scores of `player` if its lead were `worth` times what it is, less `shift` [P]."""
+        lead = worth * self.lead(player, opponents) - np.broadcast_to(shift, len(opponents))[:, None]
+        variance = self.sigma[player][None, :] ** 2 + self._fixed(opponents)[:, 1:] ** 2
+        return self._of_lead(lead, variance)
+
+    def of_lead(self, lead: float) -> float:
+        """Score of who is known to be ahead by `lead`."""
+        return float(self._of_lead(np.array(lead), np.array(0.0)))
+
+    def _of_lead(self, lead: Floats, variance: Floats) -> Floats:
+        c = np.sqrt(2 * self.beta**2 + variance)
+        return (ndtr((lead - self.draw_margin) / c) + ndtr((lead + self.draw_margin) / c)) / 2
+
+    def _fixed(self, opponents: tuple[str, ...]) -> Floats:
+        return np.array([self.fixed.get(opponent, (math.nan, math.nan)) for opponent in opponents])
+
+
+def find_drift(record: Record, known: set[tuple[str, str]]) -> list[Finding]:
+    """Players that drifted from the anchor, then the snapshots placed worst. `known` (player, opponent) are
+    explained otherwise."""
+    series = [one for one in record.series if record.live and one.player not in record.last_reset]
+    rated = _rated(record)
+    series = [one for one in series if one.player in rated.mu]
+    if not series or not rated.fixed:
+        return []
+    anchor = _anchor(record, rated)
+    stretched = [] if anchor is None else [_stretched(rated, one, anchor, known) for one in series]
+    return [finding for finding in stretched if finding] or _misplaced(rated, series, anchor, known)
+
+
+def _stretched(rated: Rated, one: Series, anchor: str, known: set[tuple[str, str]]) -> Finding | None:
+    """Whether all of a player's leads are worth less, or more, than ratings say: its own over the anchor is
+    the sum of many such steps, most of which nobody ever played."""
+    expected = rated.expected(one.player, one.opponents)
+    lead = rated.lead(one.player, one.opponents)
+    told = np.array([(one.player, opponent) not in known for opponent in one.opponents])
+    counted = told[:, None] & (one.counts.games > 0) & ~np.isnan(expected)
+    counts = Counts(*(np.where(counted, a, 0.0) for a in _of(one.counts, slice(None))))
+    if counts.games.sum() < LEAST_GAMES:
+        return None
+    weight = np.where(counted, np.nan_to_num(lead), 0.0)
+    if not _beyond_margin(weight, counts, expected, dispersion(one.counts)):
+        return None
+    # One snapshot with a wrong rating is no drift: without the one that says most the rest must say the same.
+    loudest = int(np.abs(_gained(weight, counts, expected)).argmax())
+    rest = np.arange(len(one.opponents)) != loudest
+    if not _beyond_margin(weight[rest], counts[rest], expected[rest], dispersion(one.counts)):
+        return None
+    low, high = 0.0, 4.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        expected = rated.expected(one.player, one.opponents, middle)
+        short = _gained(weight, counts, expected).sum() > 0
+        low, high = (middle, high) if short else (low, middle)
+    mu = float(rated.mu[one.player][~np.isnan(rated.mu[one.player])][-1])
+    ahead = mu - rated.fixed[anchor][0]
+    worth = low * ahead
+    games = int(counts.games.sum())
+    return Finding(
+        kind="drift",
+        severity="note",
+        subject=one.player,
+        sentence=(
+            f"{one.player}'s rating has drifted from the anchor {anchor}: by its {games:,} games against "
+            f"snapshots and bots, its lead of {ahead:.1f} mu is worth {worth:.1f}, as 10 mu promise "
+            f"{percent(rated.of_lead(10.0))} and bring {percent(rated.of_lead(10.0 * low))}"
+        ),
+        evidence={
+            "anchor": anchor,
+            "mu": mu,
+            "lead": ahead,
+            "lead_by_results": worth,
+            "worth_of_1_mu": low,
+            "games": games,
+        },
+    )
+
+
+def _gained(weight: Floats, counts: Counts, expected: Floats) -> Floats:
+    """[P] points above expectation, each game weighed by the lead that there was."""
+    return (weight * (counts.points - counts.games * np.nan_to_num(expected))).sum(axis=1)
+
+
+def _beyond_margin(weight: Floats, counts: Counts, expected: Floats, spread: float) -> bool:
+    """Whether points differ from expectation, in the direction of the leads, by more than STRETCH_MARGIN."""
+    variance = (
+        np.where(weight != 0.0, expected * (1 - expected), 0.0) * counts.games
+    )  # of points, by the model
+    error = math.sqrt(spread * float((weight**2 * variance).sum()))
+    margin = STRETCH_MARGIN * float((np.abs(weight) * counts.games).sum())
+    beyond = abs(float(_gained(weight, counts, expected).sum())) - margin
+    return error > 0.0 and float(above(beyond / error)) < LEVEL
+
+
+def _misplaced(
+    rated: Rated, series: list[Series], anchor: str | None, known: set[tuple[str, str]]
+) -> list[Finding]:
+    tests = []
+    for one in series:
+        counts = one.counts
+        explained = [(one.player, opponent) in known or opponent == anchor for opponent in one.opponents]
+        counts = Counts(*(np.where(np.array(explained)[:, None], 0.0, a) for a in _of(counts, slice(None))))
+        test = _held_against(rated, one.player, one.opponents, counts, dispersion(one.counts))
+        if test is not None:
+            tests.append((one, counts.sum(), test))
+    if not tests:
+        return []
+    p_value = holm(np.concatenate([above(test.z) for _, _, test in tests]))
+    rows = [(one, seen, test, i) for one, seen, test in tests for i in range(len(one.opponents))]
+    wrong = [row for row, p in zip(rows, p_value, strict=True) if p < LEVEL]
+    wrong.sort(key=lambda row: -abs(float(row[2].shift[row[3]])))
+    found = []
+    for one, seen, test, i in wrong[:MOST]:
+        name, shift = one.opponents[i], float(test.shift[i])
+        mu = rated.fixed[name][0]
+        found.append(
+            Finding(
+                kind="drift",
+                severity="note",
+                subject=name,
+                sentence=(
+                    f"{name} was placed at mu {mu:.1f}; the {seen.games[i]:,.0f} games of {one.player} "
+                    f"against it say {mu + shift:.1f}: {one.player} scored {percent(float(seen.score[i]))}, "
+                    f"where ratings promised {percent(float(test.expected[i]))}"
+                ),
+                evidence={
+                    "player": one.player,
+                    "mu": mu,
+                    "mu_by_results": mu + shift,
+                    "score": float(seen.score[i]),
+                    "expected": float(test.expected[i]),
+                    "games": int(seen.games[i]),
+                    "misplaced_snapshots": len(wrong),
+                },
+            )
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    expected: Floats  # [P] scores, over all games counted
+    shift: Floats  # [P] mu that the lead over each is too large
+    z: Floats  # [P] standard errors beyond MARGIN
+
+
+def _held_against(
+    rated: Rated, player: str, opponents: tuple[str, ...], counts: Counts, spread: float
+) -> _Test | None:
+    """Results [P, WINDOWS] against what ratings say; -inf where there are too few."""
+    weight = np.where(np.isnan(rated.expected(player, opponents)), 0.0, counts.games)
+    games = weight.sum(axis=1)
+    enough = games >= LEAST_GAMES
+    if not enough.any():
+        return None
+
+    def mean(shift: Floats | float) -> Floats:
+        expected = np.nan_to_num(rated.expected(player, opponents, shift=shift))
+        return (weight * expected).sum(axis=1) / np.maximum(games, 1.0)
+
+    kept = Counts(*(np.where(weight > 0, a, 0.0) for a in _of(counts, slice(None)))).sum()
+    expected = mean(0.0)
+    beyond = np.abs(expected - kept.estimate) - MARGIN
+    z = np.where(enough, beyond / np.sqrt(spread * kept.variance), -np.inf)
+    low, high = np.full(len(opponents), -LARGEST), np.full(len(opponents), LARGEST)
+    for _ in range(40):
+        middle = (low + high) / 2
+        too_much = mean(middle) > kept.estimate
+        low, high = np.where(too_much, middle, low), np.where(too_much, high, middle)
+    return _Test(expected, (low + high) / 2, z)
+
+
+def _of(counts: Counts, index: int | slice) -> tuple[Floats, Floats, Floats]:
+    return counts.games[index], counts.wins[index], counts.draws[index]
+
+
+def _rated(record: Record) -> Rated:
+    beta = number_setting(record.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
+    # where it was estimated as the run went on, what came out is not recorded
+    share = min(number_setting(record.config, "ratings", "draw_probability", default=0.1, above=-1e-9), 0.99)
+    rows = record.ask(
+        f"""SELECT competitor, {record.window("seq")} AS window, avg(mu) AS mu, avg(sigma) AS sigma
+        FROM ratings
+        WHERE games > 0 AND competitor IN (SELECT competitor FROM competitors WHERE kind = 'player')
+        GROUP BY ALL ORDER BY ALL"""
+    )
+    mu, sigma = {}, {}
+    for player, part in rows.groupby("competitor"):
+        at = part["window"].to_numpy()
+        mu[str(player)], sigma[str(player)] = np.full(WINDOWS, np.nan), np.full(WINDOWS, np.nan)
+        mu[str(player)][at], sigma[str(player)][at] = part["mu"], part["sigma"]
+    rows = record.ask(
+        """SELECT competitor, max_by(mu, (seq, coalesce(batch, 0))) AS mu,
+            max_by(sigma, (seq, coalesce(batch, 0))) AS sigma
+        FROM ratings WHERE competitor IN (SELECT competitor FROM competitors WHERE kind <> 'player')
+        GROUP BY competitor ORDER BY competitor"""
+    )
+    fixed = {c: (float(m), float(s)) for c, m, s in rows.itertuples(index=False)}
+    margin = math.sqrt(2.0) * beta * float(ndtri((share + 1.0) / 2.0))
+    return Rated(mu, sigma, fixed, beta, margin)
+
+
+def _anchor(record: Record, rated: Rated) -> str | None:
+    """Who was given a rating: the one set, else the first that has the sigma of an anchor."""
+    anchor = setting(record.config, "ratings", "anchor")
+    if isinstance(anchor, str) and anchor in rated.fixed:
+        return anchor
+    sigma = number_setting(record.config, "ratings", "anchor_sigma", default=25.0 / 300.0)
+    return next((c for c in record.kind if c in rated.fixed and rated.fixed[c][1] <= 1.0001 * sigma), None)

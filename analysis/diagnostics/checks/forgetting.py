@@ -1,0 +1,148 @@
+"""Forgetting: a player beat something once, and no longer does.
+
+Against each opponent that does not change, every stretch of moments is held against every later stretch that
+lasts until now. What is tested is that the score fell by more than MARGIN, so that natural wobble is no
+finding however many games measured it; p-values are Bonferroni's over the stretches and Holm's over all
+players and opponents. What was lost and found again is not reported: the latest games must still be below,
+however many there were in the bad times, when matchmaking sought that opponent out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.diagnostics.finding import Finding, percent_between
+from analysis.diagnostics.record import Record, Series
+from analysis.diagnostics.significance import Counts, above, dispersion, holm
+from storage.arrays import Floats
+
+MARGIN = 0.05  # of the score: a smaller loss is nothing to act upon
+LEVEL = 0.01  # probability of any finding in a run in which nothing was forgotten
+LEAST_GAMES = 50.0  # on each side of the drop
+GRAVE = 0.15  # a drop from which on it is a warning
+MOST = 3  # findings for one player: who forgot all has forgotten no opponent in particular
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The surest drop against each of P opponents: before is moments first to last, after is from `since`."""
+
+    p_value: Floats  # [P], over all stretches
+    first: Floats  # [P]
+    last: Floats  # [P]
+    since: Floats  # [P]
+
+
+def find_forgetting(record: Record) -> list[Finding]:
+    """The worst of each player, players in order of their names."""
+    drops = [surest_drop(series.counts, dispersion(series.counts)) for series in record.series]
+    if not drops:
+        return []
+    adjusted = np.split(holm(np.concatenate([drop.p_value for drop in drops])), _ends(record.series))
+    found: list[Finding] = []
+    for series, drop, p_value in zip(record.series, drops, adjusted, strict=False):
+        of_player = [
+            _finding(record, series, drop, int(i), float(p_value[i])) for i in np.flatnonzero(p_value < LEVEL)
+        ]
+        of_player.sort(key=lambda finding: -finding.evidence["drop"])
+        for finding in of_player:
+            finding.evidence["forgotten_opponents"] = [one.evidence["opponent"] for one in of_player]
+        found += of_player[:MOST]
+    return found
+
+
+def surest_drop(counts: Counts, dispersion: float = 1.0) -> Drop:
+    """Of scores against P opponents at K moments [P, K]; `dispersion` times the variance of chance."""
+    opponents, moments = counts.games.shape
+    best = np.full(opponents, -np.inf)
+    where = np.zeros((3, opponents), dtype=np.int64)
+    first, last = np.triu_indices(max(0, moments - 1))
+    stretches = 0
+    latest = _latest(counts)
+    total = Counts(*(np.pad(np.cumsum(a, axis=1), ((0, 0), (1, 0))) for a in _arrays(counts)))
+    for since in range(1, moments):
+        until = last < since
+        i, j = first[until], last[until]
+        before = _between(total, i, j + 1)
+        after = _between(total, np.array([since]), np.array([moments]))
+        fell = before.estimate - after.estimate - MARGIN
+        z = fell / np.sqrt(dispersion * (before.variance + after.variance))
+        lasts = before.estimate - latest.estimate[:, None] > MARGIN
+        z[(before.games < LEAST_GAMES) | (after.games < LEAST_GAMES) | ~lasts] = -np.inf
+        stretches += len(i)
+        here = z.argmax(axis=1)
+        value = z[np.arange(opponents), here]
+        better = value > best
+        best[better] = value[better]
+        where[:, better] = np.stack([i[here], j[here], np.full(opponents, since)])[:, better]
+    return Drop(np.minimum(1.0, above(best) * max(1, stretches)), *where)
+
+
+def _latest(counts: Counts) -> Counts:
+    """[P] of the shortest stretch until now with enough games; all, where there is none."""
+    backwards = Counts(*(np.cumsum(a[:, ::-1], axis=1) for a in _arrays(counts)))
+    enough = backwards.games >= LEAST_GAMES
+    column = np.where(enough.any(axis=1), enough.argmax(axis=1), enough.shape[1] - 1)
+    return backwards[np.arange(len(column)), column]
+
+
+def _arrays(counts: Counts) -> tuple[Floats, Floats, Floats]:
+    return counts.games, counts.wins, counts.draws
+
+
+def _between(total: Counts, first: np.ndarray, end: np.ndarray) -> Counts:
+    """Counts of moments first to end - 1, from running totals [P, K + 1]."""
+    return Counts(*(array[:, end] - array[:, first] for array in _arrays(total)))
+
+
+def _ends(series: list[Series]) -> np.ndarray:
+    return np.cumsum([len(one.opponents) for one in series])[:-1]
+
+
+def _best(record: Record, series: Series, first: int, last: int) -> str:
+    """The first snapshot from the moments `first` to `last`; the newest before, where there was none."""
+    begin, end = int(series.edges[first]), int(series.edges[last + 1])
+    within = [name for at, name in record.frozen.get(series.player, ()) if begin <= at <= end]
+    return within[0] if within else record.snapshot_before(series.player, end)
+
+
+def _finding(record: Record, series: Series, drop: Drop, i: int, p_value: float) -> Finding:
+    opponent, k = series.opponents[i], len(series.edges) - 1
+    first, last, since = int(drop.first[i]), int(drop.last[i]), int(drop.since[i])
+    before, after = series.counts[i, first : last + 1].sum(), series.counts[i, since:k].sum()
+    spread = dispersion(series.counts)
+    was, now = ((float(c.score), *(float(x) for x in c.interval(spread))) for c in (before, after))
+    if record.live:
+        # Within the last moment before and the first one after, it may have happened anywhere.
+        begins, ends = int(series.edges[last]), int(series.edges[since + 1])
+        earlier = record.snapshot_before(series.player, begins)
+        later = record.snapshot_after(series.player, ends)
+        best = _best(record, series, first, last)
+        when = {"after_seq": begins, "before_seq": ends, "env_steps": float(record.env_steps[since])}
+    else:
+        snapshots = record.entered[series.player]
+        earlier, later = snapshots[series.edges[last + 1] - 1], snapshots[series.edges[since]]
+        best, when = snapshots[series.edges[first]], {}
+    fell = was[0] - now[0]
+    return Finding(
+        kind="forgetting",
+        severity="warning" if fell >= GRAVE else "note",
+        subject=series.player,
+        sentence=(
+            f"{series.player} lost strength against {opponent}: it scored {percent_between(*was)} in "
+            f"{before.games:,.0f} games, and {percent_between(*now)} in the last {after.games:,.0f}; "
+            f"this happened between {earlier} and {later}"
+        ),
+        evidence={
+            "opponent": opponent,
+            "before": {"score": was[0], "low": was[1], "high": was[2], "games": int(before.games)},
+            "after": {"score": now[0], "low": now[1], "high": now[2], "games": int(after.games)},
+            "drop": fell,
+            "between": [earlier, later],
+            "best_from": best,  # the first snapshot of when the score was at its best
+            "p_value": p_value,
+            **when,
+        },
+    )

@@ -1,0 +1,216 @@
+"""Learners that get too little or too late: data lag, starvation, experience that nobody learned from.
+
+Each player is its own measure: what is normal differs from game to game and from machine to machine. So what
+is reported is a change for the worse within the run, or experience lost, both beyond chance.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+from scipy.special import pdtr
+
+from analysis.diagnostics.finding import Finding, percent
+from analysis.diagnostics.record import WINDOWS, Record
+from analysis.diagnostics.significance import above
+from storage.arrays import Floats
+
+LEVEL = 0.001  # of each test
+LEAST_ROWS = 12  # of `updates`, for a trend
+GROWN = 2.0  # times its own earlier median: a lag that has grown
+LEAST_GROWTH = 2.0  # and by so many updates
+STARVED = 0.25  # of its own earlier share of matches, or of updates for as many matches
+LEAST_BATCHES = 8.0  # of results, that a player's earlier share would have brought it
+LOST = 0.05  # of a player's steps, dropped before its learner saw them
+RECENT = WINDOWS // 4
+_SILENCE = (
+    3.0  # times the usual distance of two reports: no report for so long means that nothing was learned
+)
+
+
+def find_lag(record: Record) -> list[Finding]:
+    """Players whose experience gets older and older."""
+    found = []
+    for player, rows in record.updates.groupby("player"):
+        lag = rows["lag"].to_numpy(dtype=np.float64)
+        lag = lag[np.isfinite(lag)]
+        if len(lag) < LEAST_ROWS:
+            continue
+        before, recent = lag[: len(lag) // 2], lag[-max(3, len(lag) // 4) :]
+        usual, now = float(np.median(before)), float(np.median(recent))
+        p_value = float(above(rank_sum(before, recent)))
+        if now < max(GROWN * usual, usual + LEAST_GROWTH) or p_value > LEVEL * 10:
+            continue
+        found.append(
+            Finding(
+                kind="lag",
+                severity="warning",
+                subject=str(player),
+                sentence=(
+                    f"{player} learns from ever older experience: weights lag by {now:.1f} updates lately, "
+                    f"where {usual:.1f} were usual in the first half (the most was {lag.max():.1f})"
+                ),
+                evidence={
+                    "lag": now,
+                    "usual": usual,
+                    "most": float(lag.max()),
+                    "rows": len(lag),
+                    "p_value": p_value,
+                },
+            )
+        )
+    return found
+
+
+def rank_sum(before: Floats, after: Floats) -> float:
+    """By how many standard errors `after` ranks above `before` (Mann and Whitney, Ann. Math. Stat. 18,
+    1947; ties take their mean rank)."""
+    _, position, count = np.unique(np.concatenate([before, after]), return_inverse=True, return_counts=True)
+    rank = (np.cumsum(count) - (count - 1) / 2)[position]
+    m, n = len(before), len(after)
+    above_mean = rank[m:].sum() - n * (m + n + 1) / 2
+    return float(above_mean / math.sqrt(m * n * (m + n + 1) / 12))
+
+
+def find_starvation(record: Record) -> list[Finding]:
+    """Players that get few matches, few updates, or whose experience is lost; and learners that stopped."""
+    found = _stopped(record)
+    told = {finding.subject for finding in found}
+    for find in (_few_matches, _few_updates, _lost_steps):
+        found += [finding for finding in find(record) if finding.subject not in told]
+        told = {finding.subject for finding in found}
+    return found
+
+
+def _stopped(record: Record) -> list[Finding]:
+    """Players whose learner refused an update and that got no other weights since."""
+    rows = record.decisions[record.decisions["kind"].isin(["stop", "reset"])]
+    last = rows.groupby("player").tail(1)
+    return [
+        Finding(
+            kind="starvation",
+            severity="warning",
+            subject=str(row.player),
+            sentence=f"{row.player} learns no more: {row.reason}",
+            evidence={"reason": row.reason},
+        )
+        for row in last[last["kind"] == "stop"].itertuples()
+    ]
+
+
+def _few_matches(record: Record) -> list[Finding]:
+    """Whose share of training has collapsed, against its own share before."""
+    batches = _by_window(record.played, "batches", record)
+    if batches.empty:
+        return []
+    total = batches.sum(axis=0).to_numpy()
+    found = []
+    for player in _training(record, batches.index):
+        own = batches.loc[player].to_numpy()
+        since = int(np.argmax(own > 0)) + 1  # the window in which it came is not whole
+        until = WINDOWS - RECENT
+        if until - since < RECENT:
+            continue
+        busy = since + np.flatnonzero(total[since:until] > 0)
+        if not len(busy):
+            continue
+        usual = float(np.median(own[busy] / total[busy]))
+        expected, got = usual * float(total[-RECENT:].sum()), float(own[-RECENT:].sum())
+        if expected < LEAST_BATCHES or got > STARVED * expected or pdtr(got, expected / 2) > LEVEL:
+            continue
+        share = got / float(total[-RECENT:].sum())
+        found.append(
+            Finding(
+                kind="starvation",
+                severity="warning",
+                subject=player,
+                sentence=(
+                    f"{player} starves: it got {percent(share)} of the batches of training matches in the "
+                    f"last quarter of the run, where {percent(usual)} were usual before"
+                ),
+                evidence={"share": share, "usual": usual, "batches": int(got), "expected_batches": expected},
+            )
+        )
+    return found
+
+
+def _few_updates(record: Record) -> list[Finding]:
+    """Who is made few updates for the matches it plays, against its own measure before."""
+    batches = _by_window(record.played, "batches", record)
+    rows = record.updates
+    found = []
+    for player in _training(record, batches.index):
+        own = rows[rows["player"] == player]
+        if len(own) < LEAST_ROWS:
+            continue
+        at, count = own["seq"].to_numpy(), own["updates"].to_numpy(dtype=np.float64)
+        made = np.diff(np.maximum.accumulate(np.interp(record.edges, at, count, left=0.0)))
+        played = batches.loc[player].to_numpy()
+        if record.last_seq - at[-1] <= _SILENCE * np.median(np.diff(at)):
+            # What was learned since the last report will be in the next one: not looked at.
+            whole = int(np.searchsorted(record.edges, at[-1], side="right")) - 1
+            made, played = made[:whole], played[:whole]
+        before = np.flatnonzero(played[:-RECENT] > 0)[1:]  # the window in which it came is not whole
+        recent = float(played[-RECENT:].sum())
+        if len(before) < RECENT or recent < LEAST_BATCHES:
+            continue
+        usual = float(np.median(made[before] / played[before]))
+        now = float(made[-RECENT:].sum() / recent)
+        if usual > 0.0 and now < STARVED * usual:
+            found.append(
+                Finding(
+                    kind="starvation",
+                    severity="warning",
+                    subject=player,
+                    sentence=(
+                        f"{player} is taught too little: {now:.2g} updates for each batch of its matches in "
+                        f"the last quarter of the run, where {usual:.2g} were usual before"
+                    ),
+                    evidence={"updates_per_batch": now, "usual": usual, "batches": int(recent)},
+                )
+            )
+    return found
+
+
+def _lost_steps(record: Record) -> list[Finding]:
+    """Whose experience was dropped on its way to the learner."""
+    found = []
+    for player, rows in record.updates.groupby("player"):
+        lost = added_up(rows["dropped_steps"].to_numpy(dtype=np.float64))
+        trained = float(rows["env_steps"].max())
+        share = lost / (lost + trained) if lost else 0.0
+        if share > LOST:
+            found.append(
+                Finding(
+                    kind="starvation",
+                    severity="warning",
+                    subject=str(player),
+                    sentence=(
+                        f"{player} lost {percent(share)} of its experience: {lost:,.0f} steps were dropped "
+                        f"before its learner saw them, {trained:,.0f} were learned from"
+                    ),
+                    evidence={"share": share, "dropped_steps": int(lost), "trained_steps": int(trained)},
+                )
+            )
+    return found
+
+
+def added_up(counter: Floats) -> float:
+    """What a counter [n] counted in all, that starts over whenever a run is resumed."""
+    step = np.diff(np.append(0.0, np.nan_to_num(counter)))
+    return float(np.where(step < 0, np.nan_to_num(counter), step).sum())
+
+
+def _training(record: Record, players: pd.Index) -> list[str]:
+    """Of `players`, those that were not taken out of training."""
+    removed = set(record.decisions.loc[record.decisions["kind"] == "remove", "player"])
+    return [str(player) for player in players if player not in removed]
+
+
+def _by_window(rows: pd.DataFrame, column: str, record: Record) -> pd.DataFrame:
+    """[players, WINDOWS] of `column`, 0 where there is nothing."""
+    rows = rows[rows["player"].isin(record.live)]
+    table = rows.pivot_table(index="player", columns="window", values=column, aggfunc="sum")
+    return table.reindex(columns=range(WINDOWS)).astype(np.float64).fillna(0.0)

@@ -1,0 +1,63 @@
+"""The field of a tournament: who is meant by the name that a person gives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from storage.errors import Mistake
+from storage.records import Entrant
+from storage.suggestions import nearest
+
+SHOWN = 5  # names that a message lists
+
+
+def find(name: str, entrants: Sequence[Entrant]) -> Entrant:
+    """Who of the field goes by `name`: a competitor's id, a snapshot's id or that of a player (its newest
+    snapshot), a unique prefix; `:greedy` or another mode behind it. Without one, who plays in several
+    modes is meant as it samples. Raises Mistake."""
+    for entrant in entrants:
+        if entrant.competitor == name:
+            return entrant
+    base, _, mode = name.partition(":")
+    in_mode = [entrant for entrant in entrants if _plays(entrant, mode)]
+    fitting = (
+        [entrant for entrant in in_mode if entrant.snapshot_id == base]
+        or newest([entrant for entrant in in_mode if entrant.player == base])
+        or [entrant for entrant in in_mode if entrant.competitor.startswith(base)]
+        or [entrant for entrant in in_mode if (entrant.snapshot_id or "").startswith(base)]
+    )
+    chosen = as_it_samples(fitting)
+    if len(chosen) == 1:
+        return chosen[0]
+    known = [entrant.competitor for entrant in entrants]
+    if chosen:
+        some = ", ".join(entrant.competitor for entrant in chosen[:SHOWN])
+        raise Mistake(f"'{name}' fits {len(chosen)} competitors: {some}; give more of its id")
+    near = ", ".join(nearest(name, known, n=3, cutoff=0.3)) or ", ".join(known[:SHOWN])
+    raise Mistake(f"'{name}' takes no part in this tournament; nearest: {near or 'none'}")
+
+
+def newest(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """The snapshot that was frozen last, in each mode that it plays in; bots have no age."""
+    dated = [entrant for entrant in entrants if entrant.created_at is not None]
+    last = max((_frozen(entrant) for entrant in dated), default=None)
+    return [entrant for entrant in dated if _frozen(entrant) == last]
+
+
+def as_it_samples(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """Of one snapshot in several modes, the one that samples, if there is one; else all that is given."""
+    if len({(entrant.run, entrant.snapshot_id) for entrant in entrants}) == 1:
+        return [entrant for entrant in entrants if entrant.temperature == 1.0] or list(entrants)
+    return list(entrants)
+
+
+def _frozen(entrant: Entrant) -> tuple[float, int, str, str]:
+    """Sorts by age: two of one instant by their steps, then by where they come from."""
+    run, snapshot_id = entrant.run or "", entrant.snapshot_id or ""
+    return entrant.created_at or 0.0, entrant.env_steps or 0, run, snapshot_id
+
+
+def _plays(entrant: Entrant, mode: str) -> bool:
+    if mode == "sample":
+        return entrant.temperature == 1.0
+    return not mode or entrant.competitor.endswith(f":{mode}")

@@ -1,0 +1,245 @@
+"""Promotion gates: one line that a tournament's verdict keeps or breaks, for a user's CI.
+
+    [SUBJECT] MEASURE > NUMBER [against NAME]
+
+    elo > 20 against main-0@120000       direct games of the two, by pairs
+    main-0 score >= 55% against one_ply
+    los > 0.95 against main-0@120000     likelihood of superiority in those games
+    rating > 100                         Bradley-Terry, over the anchor; `against NAME`: over NAME
+    main-0@12 rank <= 3                  1 is best; p_best > 0.5; games >= 500
+
+SUBJECT is a competitor, snapshot or player (its newest snapshot); without one it is the newest snapshot
+of the field. What has an interval (elo, score, rating) passes only if all of its 95 % interval does: a
+gate that is not sure yet is not passed.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from analysis.gates.field import as_it_samples, find, newest
+from analysis.statistics.elo import score_of_elo
+from storage.errors import Mistake
+from storage.records import Entrant
+
+if TYPE_CHECKING:
+    from analysis.tournaments.tournament import Verdict
+
+DIRECT = ("elo", "score", "los")  # of two competitors' games against each other
+ALONE = ("rank", "p_best")  # of one competitor in the field
+MEASURES = (*DIRECT, "rating", *ALONE, "games")
+SHARES = ("score", "los", "p_best")  # between 0 and 1
+OPERATORS: dict[str, Callable[[float, float], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+EXAMPLE = "elo > 20 against main-0@120000"
+_TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """Whether a gate let its subject through, and the sentence that says why."""
+
+    gate: str  # as it was written
+    passed: bool
+    unsure: bool  # neither: the interval holds the bound; more games would tell
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A measure and the interval that it is known to; one point where it is exact."""
+
+    value: float
+    low: float
+    high: float
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What is asked of a tournament. Names are as they were written until `resolve`."""
+
+    text: str
+    subject: str | None  # None: the newest snapshot of the field
+    measure: str  # of MEASURES
+    operator: str  # of OPERATORS
+    bound: float
+    against: str | None
+
+    def resolve(self, field: Sequence[Entrant]) -> Gate:
+        """The same gate with the ids of who is meant. Raises Mistake for a name that fits nobody in `field`
+        or several, and for one competitor against itself."""
+        try:
+            against = None if self.against is None else find(self.against, field).competitor
+            subject = _newest_but(against, field) if self.subject is None else find(self.subject, field)
+        except Mistake as error:
+            raise Mistake(f"gate '{self.text}': {error}") from None
+        if subject.competitor == against:
+            raise Mistake(f"gate '{self.text}': '{against}' against itself, expected two competitors")
+        return replace(self, subject=subject.competitor, against=against)
+
+    def check(self, verdict: Verdict) -> GateResult:
+        """What `verdict` says of it. Raises Mistake as `resolve` does."""
+        gate = self.resolve(verdict.entrants)
+        assert gate.subject is not None
+        measured = gate._measure(verdict, gate.subject)
+        if isinstance(measured, str):
+            return GateResult(self.text, False, False, f"gate '{self.text}' failed: {measured}")
+        holds = OPERATORS[self.operator]
+        kept = [holds(end, self.bound) for end in (measured.low, measured.high)]
+        told = "passed" if all(kept) else "is not sure yet" if any(kept) else "failed"
+        more = "; play more pairs" if told == "is not sure yet" else ""
+        sentence = f"gate '{self.text}' {told}: {measured.words}{more}"
+        return GateResult(self.text, all(kept), any(kept) and not all(kept), sentence)
+
+    def _measure(self, verdict: Verdict, subject: str) -> _Measured | str:
+        """What `subject` reached; or the sentence that says why nothing can be said."""
+        if not verdict.value(subject, "games"):
+            return f"{subject} has played no game"
+        if self.measure in DIRECT or (self.measure == "games" and self.against is not None):
+            return self._measure_direct(verdict, subject)
+        if self.measure == "rating":
+            return self._measure_rating(verdict, subject)
+        value = verdict.value(subject, self.measure)
+        words = {
+            "rank": f"{subject} is number {value:.0f} of {len(verdict.entrants)}",
+            "p_best": f"{subject} is the best of the field with probability {value:.3f}",
+            "games": f"{subject} played {value:,.0f} games",
+        }
+        return _Measured(value, value, value, words[self.measure])
+
+    def _measure_direct(self, verdict: Verdict, subject: str) -> _Measured | str:
+        assert self.against is not None
+        direct = verdict.direct(subject, self.against)
+        if self.measure == "games":
+            value = float(direct.games if direct else 0)
+            return _Measured(
+                value, value, value, f"{subject} played {value:,.0f} games against {self.against}"
+            )
+        if direct is None:
+            return f"{subject} and {self.against} have not met"
+        who = f"{subject} against {self.against}:"
+        over = "over 1 pair" if direct.pairs == 1 else f"over {direct.pairs:,} pairs"
+        estimate = direct.elo
+        if self.measure == "los":
+            words = f"{who} likelihood of superiority {estimate.los:.4f} {over}"
+            return _Measured(estimate.los, estimate.los, estimate.los, words)
+        if self.measure == "elo":
+            told = f"Elo {estimate.elo:+.0f} [{estimate.low:+.0f}, {estimate.high:+.0f}]"
+            return _Measured(estimate.elo, estimate.low, estimate.high, f"{who} {told} (95 %) {over}")
+        low, high = score_of_elo(estimate.low), score_of_elo(estimate.high)
+        words = f"{who} score {direct.score:.3f} [{low:.3f}, {high:.3f}] (95 %) {over}"
+        return _Measured(direct.score, low, high, words)
+
+    def _measure_rating(self, verdict: Verdict, subject: str) -> _Measured | str:
+        over = self.against or verdict.anchor
+        if over is not None and not verdict.value(over, "games"):
+            return f"{over} has played no game"
+        if self.against is None:
+            ratings, at = verdict.ratings, verdict.ratings.competitors.index(subject)
+            value, low, high = (float(column[at]) for column in (ratings.elo, *ratings.interval()))
+        else:
+            estimate = verdict.difference(subject, self.against)
+            value, low, high = estimate.elo, estimate.low, estimate.high
+        told = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
+        words = f"{subject} is rated {told} over {over or 'the mean of the field'}"
+        return _Measured(value, low, high, words)
+
+
+def parse_gate(text: str) -> Gate:
+    """The gate that `text` writes down. Raises Mistake with the place of the first thing that is wrong."""
+    return _Parser(text).gate()
+
+
+class _Parser:
+    """Reads a gate from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [(match[0], match.start()) for match in _TOKEN.finditer(text)]
+        self._next = 0
+
+    def gate(self) -> Gate:
+        second = self._tokens[1][0] if len(self._tokens) > 1 else ""
+        named = bool(self._peek()) and self._peek() not in OPERATORS and second not in OPERATORS
+        if named and (second in MEASURES or self._peek() not in MEASURES) and second:
+            subject: str | None = self._take()
+        else:
+            subject = None
+        measure = self._one_of(MEASURES)
+        sign = self._one_of(tuple(OPERATORS))
+        bound = self._number(measure)
+        against = None
+        if self._peek():
+            if measure in ALONE:
+                raise self._wrong("the end: it is a measure of one competitor")
+            self._one_of(("against",))
+            against = self._name()
+        elif measure in DIRECT:
+            over = ", or rating for that over the whole field" if measure == "elo" else ""
+            raise self._wrong(f"'against NAME': {measure} is of two competitors{over}")
+        if self._peek():
+            raise self._wrong("the end")
+        return Gate(self._text, subject, measure, sign, bound, against)
+
+    def _number(self, measure: str) -> float:
+        try:
+            value = float(self._peek())
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise self._wrong("a number")
+        at = self._next
+        self._next += 1
+        if self._peek() == "%":
+            if measure not in SHARES:
+                raise self._wrong(f"no percentage: {measure} is none")
+            value, self._next = value / 100.0, self._next + 1
+        if measure in SHARES and not 0.0 <= value <= 1.0:
+            self._next = at
+            raise self._wrong("a number from 0 to 1, or a percentage")
+        return value
+
+    def _one_of(self, words: tuple[str, ...]) -> str:
+        if self._peek() not in words:
+            raise self._wrong(words[0] if len(words) == 1 else f"one of: {', '.join(words)}")
+        return self._take()
+
+    def _name(self) -> str:
+        if not self._peek() or self._peek() in (*OPERATORS, "%"):
+            raise self._wrong("the name of a competitor")
+        return self._take()
+
+    def _peek(self) -> str:
+        return self._tokens[self._next][0] if self._next < len(self._tokens) else ""
+
+    def _take(self) -> str:
+        self._next += 1
+        return self._tokens[self._next - 1][0]
+
+    def _wrong(self, expected: str) -> Mistake:
+        found = f"'{self._peek()}'" if self._peek() else "the end"
+        at = self._tokens[self._next][1] if self._peek() else len(self._text)
+        return Mistake(
+            f"gate '{self._text}': found {found} at character {at + 1}, expected {expected}; "
+            f"a gate is such as: {EXAMPLE}"
+        )
+
+
+def _newest_but(against: str | None, field: Sequence[Entrant]) -> Entrant:
+    """The newest snapshot of `field` that is not `against`. Raises Mistake when there is none, or it plays in
+    several modes and samples in none."""
+    found = as_it_samples(newest([entrant for entrant in field if entrant.competitor != against]))
+    if len(found) == 1:
+        return found[0]
+    names = " and ".join(entrant.competitor for entrant in found) or "none"
+    raise Mistake(f"the newest snapshot of the field is meant, found {names}; write its id in front")

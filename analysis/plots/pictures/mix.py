@@ -1,0 +1,148 @@
+"""What each player learned from, minute by minute: the shares of the matchmaker's branches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run
+from analysis.plots.style import BANDS, HATCHES, INK, PAPER, SMALL, WIDTH, drawing
+from storage.arrays import Floats
+
+SPANS = 120  # of time at most; longer runs count several minutes together
+PANELS = 10  # players at most; those with most matches
+TYPES = len(BANDS)  # match types at most; the others count together
+OTHER = "other types"
+
+# The usual branches look the same in every run.
+_FIRST = ("pfsp", "self_play", "forgotten", "past_main", "current_main")
+
+
+def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
+    """For each player the shares of match types among the training matches that it learned from, stacked.
+
+    `match_mix_over_time` is History's `match_mix(over_time=True)` of one run. Minutes without a match are
+    blank; a run of more than SPANS minutes is cut into spans of several.
+    """
+    one_run(match_mix_over_time)
+    with drawing():
+        frame = match_mix_over_time
+        if not frame.empty:
+            frame = frame[(frame["purpose"] == "training") & frame["player"].notna()]
+        if frame.empty:
+            return message(
+                "match-mix", "No training matches", "No player has learned from a match in this run."
+            )
+        player, kind = frame["player"].astype(str), frame["match_type"].astype(str)
+        matches, minute = frame["matches"].to_numpy(dtype=float), frame["minute"].to_numpy(dtype=np.int64)
+        played = matches_by(player, matches)
+        types = _types(kind, matches)
+        kind = kind.where(kind.isin(types), OTHER)
+        width = -(-(int(minute.max()) + 1) // SPANS)
+        spans = int(minute.max()) // width + 1
+        shown = list(played)[:PANELS]
+        sheet = Sheet("match-mix", _title(kind, matches), _said(width, spans, len(played) - len(shown)), 0)
+        keys = [
+            Patch(facecolor=color, edgecolor=INK, linewidth=0, hatch=hatch, label=name)
+            for name, (color, hatch) in _looks(types).items()
+        ]
+        below = legend_height(sheet, keys)
+        columns = 1 if len(shown) == 1 else 2
+        rows = -(-len(shown) // columns)
+        tall = 120.0 if rows <= 2 else 84.0
+        sheet.resize(below + 26 + rows * (tall + 24))
+        wide = (WIDTH - 2 * EDGE - 34 - (columns - 1) * 16) / columns
+        for place, name in enumerate(shown):
+            row, column = divmod(place, columns)
+            bottom = below + 30 + (rows - 1 - row) * (tall + 24)
+            axes = sheet.axes(EDGE + 34 + column * (wide + 16), bottom, wide, tall)
+            mine = (player == name).to_numpy()
+            counts = _counts(kind[mine], minute[mine] // width, matches[mine], types, spans)
+            _panel(axes, sheet.elided(f"{name}: {played[name]:,.0f} matches", wide), counts, width, types)
+            if column:
+                axes.set_yticklabels([])
+            if place + columns >= len(shown):
+                axes.set_xlabel("minutes since the first match")
+            else:
+                axes.set_xticklabels([])
+        legend(sheet, keys, 0.0)
+        return sheet.figure
+
+
+def matches_by(names: pd.Series, matches: Floats) -> dict[str, float]:
+    """Matches of each name, most first."""
+    total = pd.Series(matches).groupby(names.to_numpy()).sum()
+    return dict(
+        sorted(((str(name), float(count)) for name, count in total.items()), key=lambda x: (-x[1], x[0]))
+    )
+
+
+def _types(kind: pd.Series, matches: Floats) -> list[str]:
+    """The match types that have a band of their own, the usual ones first, then by matches."""
+    found = list(matches_by(kind, matches))
+    if len(found) > TYPES:
+        found = [*found[: TYPES - 1], OTHER]
+    return sorted(found, key=lambda name: (name not in _FIRST, found.index(name)))
+
+
+def _looks(types: list[str]) -> dict[str, tuple[str, str]]:
+    usual = {name: place for place, name in enumerate(_FIRST)}
+    free = iter([place for place in range(TYPES) if place >= len(_FIRST) or _FIRST[place] not in types])
+    return {
+        name: (BANDS[place], HATCHES[place])
+        for name in types
+        for place in [usual[name] if name in usual else next(free)]
+    }
+
+
+def _counts(kind: pd.Series, span: np.ndarray, matches: Floats, types: list[str], spans: int) -> Floats:
+    """[types, spans] matches."""
+    counts = np.zeros((len(types), spans))
+    np.add.at(counts, (pd.Index(types).get_indexer(pd.Index(kind)), span), matches)
+    return counts
+
+
+def _panel(axes: Axes, title: str, counts: Floats, width: int, types: list[str]) -> None:
+    total = counts.sum(0)
+    share = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
+    edges = np.arange(counts.shape[1] + 1) * float(width)
+    below = np.zeros(counts.shape[1])
+    for row, (name, (color, hatch)) in enumerate(_looks(types).items()):
+        above = below + share[row]
+        if share[row].any():
+            axes.stairs(
+                above,
+                edges,
+                baseline=below,
+                fill=True,
+                facecolor=color,
+                edgecolor=PAPER if not hatch else INK,
+                linewidth=0,
+                hatch=hatch,
+                label=name,
+            )
+        below = above
+    axes.set_xlim(0, edges[-1])
+    axes.set_ylim(0, 1)
+    axes.set_yticks([0, 0.5, 1], ["0 %", "50 %", "100 %"])
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.set_title(title, loc="left", size=SMALL, pad=3)
+
+
+def _title(kind: pd.Series, matches: Floats) -> str:
+    total = matches_by(kind, matches)
+    first, count = next(iter(total.items()))
+    share = 100 * count / matches.sum()
+    return f"Players learned most from {first} matches: {share:.0f} % of {matches.sum():,.0f}"
+
+
+def _said(width: int, spans: int, left_out: int) -> str:
+    each = f"{width} minutes" if width > 1 else "minute"
+    said = f"Shares of match types among the matches that each player learned from, for each {each}."
+    if spans == 1:
+        said = "Shares of match types among the matches that each player learned from."
+    return said + (f" {left_out} players with fewer matches are left out." if left_out else "")

@@ -1,0 +1,157 @@
+"""The cyclic plane: competitors placed so that who beats whom can be read off by going around."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from analysis.plots.pairings import between, filled_in, pairings
+from analysis.plots.pictures.lineage import strength_scale
+from analysis.plots.sheet import Sheet, key, legend, legend_height, message, one_run
+from analysis.plots.style import (
+    INK,
+    PAPER,
+    SMALL,
+    STRENGTHS,
+    WIDTH,
+    Floats,
+    Look,
+    bins,
+    drawing,
+    looks,
+    percent,
+)
+
+NAMED = 9  # points at most that have their names beside
+_SIDE = 300.0
+
+
+def cyclic_plane(
+    payoff: pd.DataFrame, leaderboard: pd.DataFrame, *, filled: pd.DataFrame | None = None
+) -> Figure:
+    """Competitors in the strongest plane of what strengths leave unexplained of the payoff (as
+    `analysis.solution.cycles.schur.plane`; Balduzzi et al. 2019): each scores more than strengths foresee
+    against those that lie counterclockwise of it within half a turn, by the area that the two span with the
+    middle. Coloured by rating.
+
+    `payoff` and `leaderboard` are History's frames of one run, `filled` is as in `payoff_heatmap`.
+    """
+    name = "cyclic-plane"
+    one_run(payoff, leaderboard)
+    payoff = between(payoff)
+    with drawing():
+        table = pairings(payoff, leaderboard) if not payoff.empty else None
+        if table is None or len(table.names) < 3:
+            return message(
+                name, "No plane of cycles", "Cycles take three competitors that have met: there are fewer."
+            )
+        from analysis.solution.cycles.schur import schur, split
+
+        parts = split(filled_in(payoff, table, filled))
+        found = schur(parts.cyclic, 1)
+        if parts.cyclic_share == 0.0 or not found.points.shape[1]:
+            return message(
+                name, "No plane of cycles", "Strengths explain all scores: nothing goes round in circles."
+            )
+        places, share = found.points[:, 0], float(found.shares[0])
+        sheet = Sheet(name, "Who beats whom beyond strength", _said(len(places), parts.cyclic_share), 0)
+        keys = _keys(table.roles)
+        below = legend_height(sheet, keys) + 2
+        sheet.resize(below + 62 + _SIDE + 6)
+        axes = sheet.axes((WIDTH - _SIDE) / 2, below + 62, _SIDE, _SIDE)
+        _points(axes, places, table.roles, table.mu)
+        energy = f"{percent(share * parts.cyclic_share)} of all energy"
+        axes.set_xlabel(f"strongest plane: {100 * share:.0f} % of what is cyclic, {energy}")
+        _names(sheet, axes, places, table.names)
+        if np.isfinite(table.mu).any():
+            strength_scale(sheet, below, bins(table.mu)[1])
+        legend(sheet, keys, 0.0)
+        return sheet.figure
+
+
+def _said(count: int, cyclic: float) -> str:
+    said = f"{count} competitors. Each does better than its strength against those counterclockwise of it (up"
+    said += " to half a turn), the more the further both are from the cross."
+    return said + f" {percent(cyclic)} of all energy looks cyclic; luck in few games does, too."
+
+
+def _keys(roles: list[str | None]) -> list[Line2D]:
+    hollow = {"markerfacecolor": PAPER, "markeredgecolor": INK, "markeredgewidth": 0.8}
+    return [
+        key(INK, _marker(look), role or "bots", **hollow)
+        for role, look in looks(roles).items()
+        if role in roles
+    ]
+
+
+def _marker(look: Look) -> str:
+    """A cross has no room for a colour."""
+    return "X" if look.marker == "x" else look.marker
+
+
+def _points(axes: Axes, places: Floats, roles: list[str | None], mu: Floats) -> None:
+    reach = float(np.abs(places).max()) * 1.12 or 1.0
+    axes.set_xlim(-reach, reach)
+    axes.set_ylim(-reach, reach)
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(True)
+    axes.spines[:].set_alpha(0.25)
+    axes.plot([0], [0], marker="+", color=INK, markersize=9, markeredgewidth=0.9, label="middle")
+    many = len(places) > 250
+    level, _ = bins(mu)
+    level = np.where(np.isfinite(mu), level, -1)
+    for role, look in looks(roles).items():
+        for color in np.unique(level):
+            chosen = (level == color) & np.array([own == role for own in roles])
+            if chosen.any():
+                axes.plot(
+                    places[chosen, 0],
+                    places[chosen, 1],
+                    linestyle="none",
+                    marker=_marker(look),
+                    markersize=3.6 if many else 5.5,
+                    markeredgewidth=0.3,
+                    markeredgecolor=INK,
+                    markerfacecolor=STRENGTHS(int(color)) if color >= 0 else PAPER,
+                    label=f"competitors {role} {color}",
+                )
+
+
+def _names(sheet: Sheet, axes: Axes, places: Floats, names: list[str]) -> None:
+    """Names of the best rated and of the outermost, where they cover no point and no other name."""
+    low, high = axes.get_xlim()
+    at = (places - low) * _SIDE / (high - low)
+    taken: list[tuple[float, float, float, float]] = []
+    for place in dict.fromkeys([0, *np.argsort(-np.hypot(*places.T), kind="stable")[: 6 * NAMED].tolist()]):
+        text = sheet.elided(names[place], 110)
+        width, height = sheet.width_of(text, SMALL) + 4, SMALL * 1.3
+        x, y = at[place]
+        for side in (1, -1):
+            left = x + 6 if side > 0 else x - 6 - width
+            box = (left, y - height / 2, left + width, y + height / 2)
+            covered = (at >= (box[0] - 2, box[1])).all(1) & (at <= (box[2] + 2, box[3])).all(1)
+            if box[0] < 2 or box[2] > _SIDE - 2 or covered.any() or any(_overlap(box, one) for one in taken):
+                continue
+            axes.annotate(
+                text,
+                xy=tuple(places[place]),
+                xytext=(6 * side, 0),
+                textcoords="offset points",
+                ha="left" if side > 0 else "right",
+                va="center",
+                size=SMALL,
+                zorder=5,
+            ).set_label("name")
+            taken.append(box)
+            break
+        if len(taken) == NAMED:
+            return
+
+
+def _overlap(a: tuple[float, float, float, float], b: tuple[float, float, float, float]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -1,0 +1,214 @@
+"""Beyond one number: what game theory says of the payoffs, each with its 95 % interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.report.fields import MOST, Field
+from analysis.report.markup import Html, element, join
+from analysis.report.phrases import count, listed, percent
+from analysis.report.section import Section, bullets, paragraph, section
+from analysis.report.sections.pictures import picture
+from analysis.report.story import Story
+from analysis.report.tables import Column, Row, table
+from storage.arrays import Floats
+
+if TYPE_CHECKING:
+    from analysis.solution.payoffs import Interval, Payoffs
+
+
+TITLE = "Beyond one number"
+SAMPLES = 100  # resampled payoffs, for the intervals
+MET_ENOUGH = 0.5  # of pairings, from where on what was played speaks for itself
+LEAST_SHARE = 0.01  # of a mixture, to be named
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """What the concepts say of a field of N, best rated first: values and ends of their intervals."""
+
+    competitors: list[str]
+    nash: Interval  # [N] shares of the equilibrium of most entropy
+    ratings: Interval  # [N] Nash averages, in [-1, 1]
+    alpha: Interval  # [N] shares in the long run of alpha-rank
+    cyclic: Interval  # [] in [0, 1]
+    diversity: Interval  # []
+    layers: list[list[str]]
+
+
+def beyond(story: Story) -> Section:
+    field = story.field
+    names = field.names
+    if len(names) < 3 or field.met.empty:
+        return section(
+            "beyond",
+            TITLE,
+            paragraph(
+                "Fewer than three competitors that do not change have met: there is nothing to solve yet."
+            ),
+        )
+    found = solve(field.payoffs)
+    from analysis import plots
+
+    board = story.leaderboard[story.leaderboard["competitor"].isin(names)]
+    plane = picture(
+        "plane-plot",
+        plots.cyclic_plane(field.met, board, filled=field.filled),
+        "Each competitor in the plane in which most goes round in circles: of two that lie a quarter turn "
+        "apart, one "
+        "beats the other; those near the middle take no part in it.",
+    )
+    return section(
+        "beyond",
+        TITLE,
+        paragraph(_whom(story, field)),
+        _sparse(story, field),
+        bullets(_said(found, _cyclic(story, found)), class_="said"),
+        table("beyond-table", "What each is worth to the field", _COLUMNS, _rows(found), sortable=True),
+        plane,
+    )
+
+
+def solve(payoffs: Payoffs) -> Solved:
+    """All concepts at once, so that they share the resampled payoffs."""
+    from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
+    from analysis.solution.cycles.schur import cyclic_share
+    from analysis.solution.payoffs import Interval, with_interval
+
+    names = list(payoffs.competitors)
+    n = len(names)
+
+    def everything(matrix: Floats) -> Floats:
+        average = nash_averaging(matrix)
+        single = [cyclic_share(matrix), effective_diversity(matrix)]
+        return np.concatenate([average.mixture, average.ratings, alpha_rank(matrix), single])
+
+    whole = with_interval(payoffs, everything, np.random.default_rng(0), samples=SAMPLES)
+    parts = zip(
+        *(
+            np.split(each, [n, 2 * n, 3 * n, 3 * n + 1])
+            for each in (whole.value, whole.low, whole.high, whole.mean)
+        ),
+        strict=True,
+    )
+    nash, ratings, alpha, cyclic, diversity = (Interval(*part) for part in parts)
+    layers = [[names[i] for i in members] for members in nash_clusters(payoffs.matrix())]
+    return Solved(names, nash, ratings, alpha, cyclic, diversity, layers)
+
+
+def _whom(story: Story, field: Field) -> str:
+    kind = "competitors" if story.is_tournament or not field.fixed else "snapshots and bots"
+    which = f"the {MOST} best rated {kind}" if len(field.names) == MOST else f"all {len(field.names)} {kind}"
+    return (
+        "A ranking assumes that who beats the better one beats the worse one, too. These figures do not. "
+        "They are "
+        f"of {which}; square brackets are 95 % intervals, from resampled games."
+    )
+
+
+def _sparse(story: Story, field: Field) -> Html | None:
+    """Where most of what is solved was never played."""
+    if field.share_met >= MET_ENOUGH:
+        return None
+    players = "" if field.fixed else " Players count with all that they have been since the run began."
+    remedy = element("code", f"league tournament {story.argument}")
+    return paragraph(
+        f"Only {percent(field.share_met)} of the pairings were ever played, the others are taken to score as "
+        f"strengths "
+        f"say.{players} A tournament among snapshots tells more: ",
+        remedy,
+        ".",
+        class_="caution",
+    )
+
+
+def _said(found: Solved, cyclic: str) -> list[Html]:
+    order = np.argsort(-found.nash.value, kind="stable")
+    mixed = [
+        f"{found.competitors[i]} {_share(found.nash, i)}" for i in order if found.nash.value[i] >= LEAST_SHARE
+    ]
+    longest = int(found.alpha.value.argmax())
+    sizes = [len(layer) for layer in found.layers]
+    first = listed(found.layers[0])
+    return [
+        _term("Nash equilibrium", f"nobody in the field beats who plays this mixture: {listed(mixed, 5)}."),
+        _term(
+            "Nash average",
+            "what each scores against that mixture, 0 at best: copies and easy victims move nobody's.",
+        ),
+        _term(
+            "Alpha-rank",
+            f"where a population that keeps switching to what wins spends its time: most with "
+            f"{found.competitors[longest]}, {_share(found.alpha, longest)}.",
+        ),
+        _term("Cyclic share", f"{cyclic}; 0 where a ranking says all, 1 in rock-paper-scissors."),
+        _term(
+            "Effective diversity",
+            f"{_between(found.diversity)}: what those in the mixture win from each other; 0 where one is "
+            f"best against "
+            "all, 1/3 in rock-paper-scissors.",
+        ),
+        _term(
+            "Nash clusters",
+            f"the field falls into {count(len(sizes), 'layer')}, of which each equals or beats all below it; "
+            f"in the first: {first}. Sizes from the top: {listed([str(size) for size in sizes], 10)}.",
+        ),
+    ]
+
+
+def _cyclic(story: Story, found: Solved) -> str:
+    """What part is cyclic: of a tournament with luck put aside, as its verdict has it."""
+    told = story.verdict.cyclic if story.is_tournament else None
+    if told is not None:
+        shown = f"{told.share:.2f} [{told.low:.2f}, {told.high:.2f}]"
+        return f"{shown} of what decides these games goes round in circles, luck put aside"
+    if story.field.share_met < MET_ENOUGH:
+        return "not told, as pairings that were never played are most of it"
+    return f"{_between(found.cyclic)} of what decides these games goes round in circles, as far as they tell"
+
+
+def _rows(found: Solved) -> list[Row]:
+    layer = {name: number for number, names in enumerate(found.layers, 1) for name in names}
+    order = np.lexsort((-found.alpha.value, -found.ratings.value.round(6)))
+    return [
+        {
+            "competitor": found.competitors[i],
+            "nash": _share(found.nash, i),
+            "rating": _signed(found.ratings, i),
+            "alpha": _share(found.alpha, i),
+            "layer": layer[found.competitors[i]],
+        }
+        for i in order
+    ]
+
+
+_COLUMNS = [
+    Column("competitor", lambda row: row["competitor"]),
+    Column("Nash share", lambda row: row["nash"], True, "of the equilibrium"),
+    Column("Nash average", lambda row: row["rating"], True, "score against the equilibrium, in [-1, 1]"),
+    Column("alpha-rank", lambda row: row["alpha"], True, "share of time in the long run"),
+    Column("layer", lambda row: row["layer"], True, "Nash cluster, 1 is the best"),
+]
+
+
+def _share(interval: Interval, i: int) -> str:
+    return f"{interval.value[i]:.2f} [{interval.low[i]:.2f}, {interval.high[i]:.2f}]"
+
+
+def _signed(interval: Interval, i: int) -> str:
+    value, low, high = (
+        round(float(each[i]), 3) + 0.0 for each in (interval.value, interval.low, interval.high)
+    )
+    return f"{value:+.3f} [{low:+.3f}, {high:+.3f}]"  # adding 0 makes a 0 of -0
+
+
+def _between(interval: Interval) -> str:
+    """Of what luck adds to: on average over what the games leave open."""
+    return f"{interval.mean[0]:.2f} [{interval.low[0]:.2f}, {interval.high[0]:.2f}]"
+
+
+def _term(name: str, meaning: str) -> Html:
+    return join([element("strong", name), ": ", meaning])

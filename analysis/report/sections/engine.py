@@ -1,0 +1,158 @@
+"""What was played and learned, how fast, and what it took: match mix, throughput, updates, caches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.report.markup import Html, element
+from analysis.report.phrases import MISSING, number, percent, short, span, whole, words
+from analysis.report.section import Section, paragraph, section
+from analysis.report.sections.pictures import picture
+from analysis.report.story import Story
+from analysis.report.tables import Column, table
+
+BARS = 60  # of the plot of throughput
+LEAST_BARS = 3  # of a second at least: what fewer show is when the run began and ended
+
+
+def match_mix(story: Story) -> Section:
+    title = "What was played"
+    rows = story.match_mix
+    if rows.empty:
+        return section("match-mix", title, paragraph("No match has been played yet."))
+    columns = [
+        Column("player", lambda row: _or(row["player"], "nobody learned")),
+        Column("purpose", lambda row: row["purpose"]),
+        Column("kind of match", lambda row: words(str(row["match_type"]))),
+        Column("matches", lambda row: whole(row["matches"]), numeric=True),
+        Column("share", lambda row: percent(row["share"]), True, "of its player's matches of one purpose"),
+    ]
+    plot = None
+    if not story.is_tournament:
+        from analysis import plots
+
+        plot = picture(
+            "match-mix-plot",
+            plots.match_mix(story.match_mix_over_time),
+            "Which kinds of match each player learned from, as a share of its matches, over time.",
+        )
+    mixed = table("match-mix-table", "Matches by kind", columns, rows.to_dict("records"), sortable=True)
+    return section("match-mix", title, plot, mixed)
+
+
+def throughput(story: Story) -> Section:
+    """Speed over time, what learners reported last, caches."""
+    parts = [_speed(story), _learning(story), _caches(story)]
+    shown = [part for part in parts if part is not None]
+    if not shown:
+        shown = [paragraph("Nothing has been played or learned yet.")]
+    return section("throughput", "Speed", *shown)
+
+
+def _speed(story: Story) -> Html | None:
+    totals = story.totals
+    if totals.first is None or totals.minutes <= 0.0:
+        return None
+    width = max(1.0, totals.minutes * 60.0 / BARS)
+    rows = story.sql(
+        f"SELECT CAST(floor(epoch(started_at - (SELECT min(started_at) FROM matches)) / {width!r}) AS "
+        f"BIGINT) AS bar,"
+        " sum(env_steps) AS env_steps, count(*) AS matches FROM matches GROUP BY bar ORDER BY bar"
+    )
+    speeds = pd.Series(rows["env_steps"].to_numpy(float), rows["bar"]) / width
+    speeds = speeds.reindex(range(int(rows["bar"].max()) + 1), fill_value=0.0)
+    mean = totals.env_steps / totals.minutes / 60.0
+    sentence = (
+        f"{short(mean)} env steps and {short(totals.matches / totals.minutes / 60.0)} matches a second on "
+        f"average, over {span(totals.minutes)}"
+    )
+    if len(speeds) < LEAST_BARS:
+        return paragraph(f"{sentence}.")
+    sentence += f"; at most {short(float(speeds.max()))} env steps a second in {span(width / 60.0)}."
+    return element(
+        "figure",
+        element("div", _bars(speeds.tolist(), sentence), class_="drawing"),
+        element("figcaption", f"Env steps a second over time. {sentence}"),
+        id="throughput-plot",
+    )
+
+
+def _bars(values: list[float], sentence: str) -> Html:
+    """A bar for each value, from the first moment to the last."""
+    top, step = max(values) or 1.0, 600.0 / len(values)
+    bars = (
+        element(
+            "rect",
+            x=f"{i * step:.1f}",
+            y=f"{100 - 100 * value / top:.1f}",
+            width=f"{max(1.0, step - 1.5):.1f}",
+            height=f"{100 * value / top:.1f}",
+        )
+        for i, value in enumerate(values)
+    )
+    return element(
+        "svg",
+        element("title", f"Bars: env steps a second over time. {sentence}"),
+        *bars,
+        viewbox="0 0 600 100",
+        preserveaspectratio="none",
+        role="img",
+        class_="bars",
+    )
+
+
+def _learning(story: Story) -> Html | None:
+    updates = story.updates
+    if updates.empty:
+        return None
+    last = updates.groupby("player", observed=True, sort=True).last().reset_index()
+    lag = updates.groupby("player", observed=True)["lag"].median()
+    first = updates.groupby("player", observed=True)["entropy"].first()
+    columns = [
+        Column("player", lambda row: row["player"]),
+        Column("updates", lambda row: whole(row["updates"]), numeric=True),
+        Column("env steps", lambda row: whole(row["env_steps"]), True, "that it learned from"),
+        Column("lag", lambda row: number(lag.get(row["player"]), 1), True, "updates behind, median"),
+        Column(
+            "entropy", lambda row: _moved(first.get(row["player"]), row["entropy"]), True, "first and last"
+        ),
+        Column("policy loss", lambda row: number(row["policy_loss"], 4), numeric=True),
+        Column("value loss", lambda row: number(row["value_loss"], 4), numeric=True),
+        Column("gradient norm", lambda row: number(row["gradient_norm"], 3), numeric=True),
+    ]
+    caption = "What each learner reported last; lag: how many updates old the experience was"
+    return table("learning-table", caption, columns, last.to_dict("records"), sortable=True)
+
+
+def _caches(story: Story) -> Html | None:
+    rows = story.sql(
+        "SELECT node, tier, max_by(hits, seq) AS hits, max_by(misses, seq) AS misses,"
+        " max_by(resident, seq) AS resident, max_by(bytes, seq) AS bytes"
+        " FROM caches GROUP BY node, tier ORDER BY node, tier"
+    )
+    if rows.empty:
+        return None
+    columns = [
+        Column("node", lambda row: row["node"]),
+        Column("tier", lambda row: row["tier"]),
+        Column("hits", lambda row: whole(row["hits"]), numeric=True),
+        Column("misses", lambda row: whole(row["misses"]), numeric=True),
+        Column("hit rate", lambda row: _hit_rate(row["hits"], row["misses"]), numeric=True),
+        Column("snapshots", lambda row: whole(row["resident"]), True, "that it holds now"),
+        Column("MiB", lambda row: number(row["bytes"] / 2**20, 1), numeric=True),
+    ]
+    return table("caches-table", "Caches of snapshots, at the end", columns, rows.to_dict("records"))
+
+
+def _hit_rate(hits: int, misses: int) -> str:
+    return percent(hits / (hits + misses)) if hits + misses else MISSING
+
+
+def _moved(first: Any, last: Any) -> str:
+    return f"{number(first)} → {number(last)}"
+
+
+def _or(value: Any, other: str) -> str:
+    return other if value is None or pd.isna(value) else str(value)

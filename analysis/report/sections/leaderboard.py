@@ -1,0 +1,141 @@
+"""The table of everybody who is rated, sortable and searchable, and a tournament's table likewise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from analysis.report.markup import Html, element, join
+from analysis.report.phrases import MISSING, number, probability, whole, words
+from analysis.report.section import Section, paragraph, section
+from analysis.report.story import Story
+from analysis.report.tables import Column, Row, table
+from analysis.statistics.elo import Z_95
+
+TITLE = "Leaderboard"
+
+
+def leaderboard(story: Story) -> Section:
+    if story.is_tournament:
+        return section("leaderboard", "Ranking", *_ranking(story))
+    rows = story.leaderboard
+    if rows.empty:
+        return section("leaderboard", TITLE, paragraph("Nobody has been rated yet."))
+    frozen = dict(zip(story.snapshots["snapshot_id"], story.snapshots["env_steps"], strict=True))
+    low, high = _range(rows["mu"] - Z_95 * rows["sigma"], rows["mu"] + Z_95 * rows["sigma"])
+    columns = [
+        Column("#", lambda row: row["place"], numeric=True),
+        Column("competitor", lambda row: row["competitor"]),
+        Column("role", _role),
+        Column(
+            "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of its player"
+        ),
+        Column("skill", lambda row: number(row["skill"], 1), True, "mu - 3 sigma: what it is at least"),
+        Column("mu, 95 %", lambda row: _rated(row, low, high), True, "TrueSkill, with its 95 % interval"),
+        Column("games", lambda row: whole(row["games"]), True),
+        Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
+    ]
+    placed = ({"place": place, **row} for place, row in enumerate(rows.to_dict("records"), 1))
+    return section(
+        "leaderboard",
+        TITLE,
+        paragraph(
+            "Ordered by skill, TrueSkill's mu less three sigma: who has played little stands low until it "
+            "has "
+            "shown more. A win rate is over the opponents that somebody was drawn against, who differ.",
+        ),
+        table(
+            "leaderboard-table",
+            "Everybody who is rated, best first",
+            columns,
+            placed,
+            sortable=True,
+            searchable="Search the leaderboard",
+        ),
+    )
+
+
+def _ranking(story: Story) -> list[Html]:
+    verdict = story.verdict
+    played = verdict.played
+    if played.empty:
+        return [paragraph("No pair has been finished yet.")]
+    low, high = _range(played["elo_low"], played["elo_high"])
+    places = [name for name in verdict.table.columns if name.startswith("score_place_")]
+    columns = [
+        Column("rank", lambda row: whole(row["rank"]), numeric=True),
+        Column("competitor", lambda row: row["competitor"]),
+        Column("Elo, 95 %", lambda row: _elo(row, low, high), True, "Bradley-Terry, with its 95 % interval"),
+        Column("best", lambda row: probability(row["p_best"]), True, "probability that nobody is better"),
+        Column("games", lambda row: whole(row["games"]), True),
+        Column("score", lambda row: number(row["score"]), True, "points per game; a draw is half a point"),
+        Column("by place", lambda row: _by_place(row, places), False, "its score in each place"),
+        Column("worst opponent", _worst),
+        Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
+    ]
+    anchor = f"Elo is relative to {verdict.anchor}" if verdict.anchor else "The mean of all is Elo 0"
+    return [
+        paragraph(f"{anchor}. A pair is one seed played in every seating; intervals hold for pairs."),
+        table(
+            "leaderboard-table",
+            "All competitors, best first",
+            columns,
+            verdict.table.to_dict("records"),
+            sortable=True,
+            searchable="Search the ranking",
+        ),
+    ]
+
+
+def _rated(row: Row, low: float, high: float) -> Html:
+    margin = Z_95 * row["sigma"]
+    shown = f"{number(row['mu'], 1)} ± {number(margin, 1)}"
+    return join([shown, bar(row["mu"] - margin, row["mu"], row["mu"] + margin, low, high)])
+
+
+def _elo(row: Row, low: float, high: float) -> Html | str:
+    if not row["games"]:
+        return MISSING
+    shown = f"{row['elo']:+.0f} [{row['elo_low']:+.0f}, {row['elo_high']:+.0f}]"
+    return join([shown, bar(row["elo_low"], row["elo"], row["elo_high"], low, high)])
+
+
+def bar(start: float, middle: float, end: float, low: float, high: float) -> Html:
+    """An interval on the scale from `low` to `high`, for the eye: its numbers stand beside it."""
+    at = [100.0 * min(max((value - low) / (high - low), 0.0), 1.0) for value in (start, middle, end)]
+    style = f"--a:{at[0]:.1f}%;--m:{at[1]:.1f}%;--b:{at[2]:.1f}%"
+    return element("span", class_="bar", style=style, aria_hidden="true")
+
+
+def _range(low: pd.Series, high: pd.Series) -> tuple[float, float]:
+    """The scale of bars, but for the intervals of those who have hardly played, which would squeeze the
+    rest."""
+    width = high - low
+    told = width <= 2.0 * width.median()
+    start, end = float(low[told].min()), float(high[told].max())
+    return (start, end) if end > start else (start - 1.0, start + 1.0)
+
+
+def _by_place(row: Row, places: list[str]) -> str:
+    return " ".join(number(row[name]) for name in places) if row["games"] else MISSING
+
+
+def _worst(row: Row) -> str:
+    return (
+        f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
+        if row["games"]
+        else MISSING
+    )
+
+
+def _plus_minus(mu: Any, sigma: Any) -> str:
+    return MISSING if pd.isna(mu) else f"{mu:.1f} ± {sigma:.1f}"
+
+
+def _role(row: Row) -> str:
+    """Such as main exploiter, main exploiter snapshot, bot."""
+    role, kind = row["role"], str(row["kind"])
+    if role is None or pd.isna(role):
+        return kind
+    return words(str(role)) if kind == "player" else f"{words(str(role))} {kind}"

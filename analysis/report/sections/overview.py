@@ -1,0 +1,222 @@
+"""The first section: in words, what was done, who is best and how sure that is, and what went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from analysis.history.frames import number_setting, setting
+from analysis.report.markup import Html, element, join, text
+from analysis.report.phrases import count, listed, number, percent, probability, sentence, short, span, words
+from analysis.report.section import Section, bullets, paragraph, section
+from analysis.report.sections.strength import RECENT, best_of, trend_of
+from analysis.report.story import Story
+from analysis.tournaments import wording
+from storage.records import MAIN
+
+TITLE = "In short"
+MOST_TRENDS, MOST_FINDINGS = 3, 3
+CLEARLY = 0.05  # probability, from where on another is said to be likelier
+LATELY = 0.8  # recent matches are those behind this share of all
+
+
+def overview(story: Story) -> Section:
+    if story.is_tournament:
+        return section("overview", TITLE, *_tournament(story), _figures(story))
+    if not story.totals.matches:
+        return section("overview", TITLE, _begun(story), _figures(story))
+    said = [_trained(story), _best(story), _improving(story), _lately(story), _alone(story)]
+    return section(
+        "overview", TITLE, *(paragraph(part) for part in said if part), _wrong(story), _figures(story)
+    )
+
+
+def _begun(story: Story) -> Html:
+    return paragraph(
+        f"This run has only just begun: no match of {story.session['env'] or 'its game'} is recorded yet. "
+        "The sections below fill as it is played.",
+        class_="lead",
+    )
+
+
+def _trained(story: Story) -> Html:
+    """What was trained, for how long."""
+    roles = Counter(story.players["role"])
+    who = listed([count(n, words(role)) for role, n in roles.items()])
+    preset = setting(story.config, "league", "preset")
+    by = join([" by the rules of the preset ", _code(preset)]) if preset else ""
+    frozen, totals = len(story.snapshots), story.totals
+    resumed = story.session["sessions"] - 1
+    return join(
+        [
+            f"{who[:1].upper()}{who[1:]} learned ",
+            _code(story.session["env"]),
+            by,
+            f": {count(totals.matches, 'match', 'matches')} with {short(totals.env_steps)} decisions in "
+            f"{span(totals.minutes)}, in which {count(frozen, 'snapshot was', 'snapshots were')} frozen. ",
+            f"It was resumed {count(resumed, 'time')}." if resumed else None,
+        ]
+    )
+
+
+def _best(story: Story) -> Html | None:
+    """Who is best, and how sure."""
+    beta = number_setting(story.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
+    best = best_of(story.leaderboard, beta)
+    if best is None:
+        return None
+    sure = (
+        "nobody else comes near"
+        if best.level == 0
+        else f"{count(best.level, 'other is', 'others are')} not told apart from it by these ratings"
+    )
+    other = (
+        None
+        if best.likeliest_chance < best.chance + CLEARLY
+        else f", that of {best.likeliest} is higher: {probability(best.likeliest_chance)}"
+    )
+    return join(
+        [
+            element("strong", best.competitor),
+            f" leads the leaderboard, rated {number(best.mu, 1)} ± {number(1.96 * best.sigma, 1)} by "
+            "TrueSkill. If ratings tell all, the probability that it is the best is "
+            f"{probability(best.chance)}",
+            other,
+            f"; {sure}.",
+        ]
+    )
+
+
+def _improving(story: Story) -> Html | None:
+    """Whether those that the league is about still get better."""
+    mains = (
+        story.players[story.players["role"] == MAIN]["player"].tolist() or story.players["player"].tolist()
+    )
+    said = []
+    for player in mains[:MOST_TRENDS]:
+        trend = trend_of(story.ratings, player)
+        if trend is None:
+            continue
+        moved = f"{trend.change:+.1f} [{trend.low:+.1f}, {trend.high:+.1f}]"
+        verdict = {
+            "improving": "is still improving: its rating moved by",
+            "declining": "has become weaker: its rating moved by",
+            "unclear": "shows no clear change: its rating moved by",
+        }[trend.says]
+        said.append(join([element("strong", player), f" {verdict} {moved} "]))
+    if not said:
+        return None
+    more = len(mains) - MOST_TRENDS
+    rest = f" (and {more} more mains, in the plot of ratings)" if more > 0 else ""
+    over = f"over the last {percent(RECENT)} of the league's steps{rest}."
+    return join([*(join([part, "; "]) for part in said[:-1]), said[-1], over])
+
+
+def _lately(story: Story) -> Html | None:
+    """How mains did against bots and against their own past, when the run ended."""
+    rows = story.sql(
+        "WITH mains AS (SELECT player FROM players WHERE role = 'main'),"
+        " recent AS (SELECT m.home, c.kind, c.competitor, games, wins, draws FROM meetings m"
+        "  JOIN competitors c ON m.away = c.competitor"
+        "  WHERE m.home IN (SELECT player FROM mains)"
+        "  AND (c.kind = 'bot' OR (c.kind = 'snapshot' AND c.player = m.home))"
+        f"  AND m.seq > {LATELY} * (SELECT max(seq) FROM matches))"
+        " SELECT home, CASE kind WHEN 'bot' THEN competitor ELSE 'its own snapshots' END AS against,"
+        " sum(games) AS games, (sum(wins) + 0.5 * sum(draws)) / sum(games) AS rate"
+        " FROM recent GROUP BY home, against ORDER BY home, games DESC, against LIMIT 4"
+    )
+    if rows.empty:
+        return None
+    said = [
+        f"{row['home']} scored {number(row['rate'])} of its games against {row['against']} "
+        f"({count(row['games'])} games)"
+        for row in rows.to_dict("records")
+    ]
+    return join([f"In the last fifth of the matches, {'; '.join(said)}."])
+
+
+def _alone(story: Story) -> Html | None:
+    """How good they became at a game for one."""
+    if not story.is_solitary:
+        return None
+    rows = story.sql(
+        "WITH placed AS (SELECT *, seq / (SELECT max(seq) FROM matches) AS place FROM seats WHERE learning)"
+        f" SELECT competitor, avg(score) FILTER (place > {LATELY}) AS late,"
+        f" avg(score) FILTER (place <= {1.0 - LATELY:.3f}) AS early"
+        f" FROM placed GROUP BY competitor ORDER BY competitor LIMIT {MOST_TRENDS}"
+    )
+    said = [
+        join([element("strong", row["competitor"]), f" {number(row['late'])} after {number(row['early'])}"])
+        for row in rows.to_dict("records")
+    ]
+    if not said:
+        return None
+    return join(
+        [
+            "Mean score of a match in the last fifth of the matches, after that in the first fifth: ",
+            *(join([part, "; "]) for part in said[:-1]),
+            said[-1],
+            ".",
+        ]
+    )
+
+
+def _wrong(story: Story) -> Html:
+    """What the diagnostics warn of; all of it stands in a section of its own."""
+    odd = dict(story.totals.odd_ends)
+    if story.is_solitary:  # a game for one: who lasts until its time is up has done well
+        odd.pop("step_limit", None)
+    ends = (
+        [
+            f"{count(sum(odd.values()), 'match', 'matches')} did not come to an ordinary end ("
+            f"{listed([f'{count(n)} by {words(reason)}' for reason, n in odd.items()])})."
+        ]
+        if odd
+        else []
+    )
+    warnings = [finding for finding in story.findings if finding.severity == "warning"]
+    if not warnings and not ends:
+        return paragraph("Nothing went wrong that the diagnostics know how to look for.")
+    said = [*(sentence(finding.sentence) for finding in warnings[:MOST_FINDINGS]), *ends]
+    more = len(warnings) - MOST_FINDINGS
+    link = paragraph(element("a", f"And {more} more", href="#findings")) if more > 0 else None
+    return join([paragraph("What to look at:"), bullets(said, class_="warnings"), link])
+
+
+def _tournament(story: Story) -> list[Html]:
+    verdict = story.verdict
+    warnings = wording.warnings(verdict)
+    return [
+        paragraph(sentence(wording.headline(verdict)), class_="lead"),
+        paragraph(
+            "A tournament of ",
+            _code(story.session["env"]),
+            f" among {count(len(verdict.entrants), 'competitor')}: {wording.summary(verdict)}.",
+        ),
+        *([paragraph("What to know before believing the ranking:")] if warnings else []),
+        *([found] if (found := bullets([sentence(line) for line in warnings], class_="warnings")) else []),
+    ]
+
+
+def _figures(story: Story) -> Html:
+    """The run's numbers at a glance."""
+    totals = story.totals
+    figures = [("matches", short(totals.matches)), ("env steps", short(totals.env_steps))]
+    if totals.minutes:
+        figures += [
+            ("from first to last", span(totals.minutes)),
+            ("env steps a second", short(totals.env_steps / totals.minutes / 60.0)),
+        ]
+    if story.is_tournament:
+        figures.append(("competitors", count(len(story.verdict.entrants))))
+    else:
+        players, snapshots = len(story.players), len(story.snapshots)
+        figures += [
+            ("player" if players == 1 else "players", count(players)),
+            ("snapshot" if snapshots == 1 else "snapshots", count(snapshots)),
+        ]
+    cells = (element("div", element("dt", name), element("dd", value)) for name, value in figures)
+    return element("dl", *cells, class_="figures")
+
+
+def _code(value: object) -> Html:
+    return element("code", text(value))

@@ -1,0 +1,77 @@
+"""How to get such a run again: settings, seed, version, commands."""
+
+from __future__ import annotations
+
+from analysis.history.frames import setting
+from analysis.report.markup import Html, element
+from analysis.report.phrases import moment
+from analysis.report.section import Section, paragraph, section
+from analysis.report.story import Story
+
+
+def reproduce(story: Story) -> Section:
+    run, facts = story.session, story.totals
+    kind = "tournament" if story.is_tournament else "train"
+    config = story.sql("SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1")["config"]
+    settings = str(config.iloc[0]) if len(config) else ""
+    rows = [
+        ("name", run["name"]),
+        ("game", run["env"]),
+        ("seed", run["seed"]),
+        ("version", f"checkpoint-league {run['version']}" if run["version"] else None),
+        ("first session began", moment(run["started_at"])),
+        ("last event", moment(facts.last)),
+        ("sessions", run["sessions"]),
+    ]
+    listed = [
+        part
+        for name, value in rows
+        if value is not None
+        for part in (element("dt", name), element("dd", str(value)))
+    ]
+    return section(
+        "reproduce",
+        "Run it again",
+        element("dl", *listed, class_="facts"),
+        paragraph("Save the settings below as ", element("code", "again.yaml"), ", then:"),
+        _commands(
+            [f"league {kind} again.yaml " + ("--out again" if story.is_tournament else "--run runs/again")]
+        ),
+        paragraph(_how_exactly(story)),
+        paragraph("To ask this run more, in the folder that it lies in:"),
+        _commands(_questions(story)),
+        element(
+            "details",
+            element("summary", "All settings"),
+            element("pre", element("code", settings), tabindex=0),
+        ),
+    )
+
+
+def _how_exactly(story: Story) -> str:
+    if story.is_tournament:
+        return "The same settings and seed give the same games, however many processes play."
+    if setting(story.config, "runners") == 0 and not setting(story.config, "stop", "minutes"):
+        return "Without runners the same settings and seed give the same run on the same kind of machine."
+    return (
+        "Runners and clocks take turns as they come: such a run gives another league of the same kind, not "
+        "the same "
+        "numbers. One without runners that stops after env steps repeats to the bit."
+    )
+
+
+def _questions(story: Story) -> list[str]:
+    run = story.argument
+    names = story.leaderboard["competitor"].tolist()[:2]
+    asked = [f'league sql {run} "SELECT * FROM leaderboard"', f"league diagnose {run}"]
+    if (
+        len(names) == 2
+        and not story.is_tournament
+        and all(name.replace("-", "").replace("@", "").isalnum() for name in names)
+    ):
+        asked.append(f"league compare {run} {names[0]} {names[1]}")
+    return [*asked, f"league report {run}"]
+
+
+def _commands(lines: list[str]) -> Html:
+    return element("pre", element("code", "\n".join(lines)), tabindex=0)

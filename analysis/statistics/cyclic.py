@@ -1,0 +1,199 @@
+"""How much of what decides games is cyclic, which no single number can say.
+
+What pairings score splits into a transitive part, explained by strengths, and a rest that goes round in
+circles, as rock, paper and scissors do (the Hodge decomposition of Jiang, Lim, Yao, Ye: Statistical
+ranking and combinatorial Hodge theory, Math. Program. 127, 2011; Balduzzi et al.: Re-evaluating
+evaluation, NeurIPS 2018). They split log-odds, which are infinite after few games. Here the transitive part
+is Bradley-Terry's, of log-odds too, but energies are squares of points per game: a pairing beyond doubt
+is one unit of what strength explains however far beyond. Near even scores it is the same split.
+Each pairing counts by its games: one that was never played has no energy.
+
+Few games look cyclic by chance: of two pairs per pairing, most of what strengths leave unexplained is luck.
+So simulated tournaments of the same games, in which strengths are all there is, say how much that is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.statistics.davidson import Cells, Moments, by_competitor, cells_of, fit, moments, sums
+from analysis.statistics.elo import Z_95
+from analysis.statistics.games import Games
+from analysis.statistics.ratings import PRIOR_GAMES
+from storage.arrays import Floats, Indices
+
+_ENOUGH = 4.0  # variance of points at which the dispersion that was seen counts half
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """Three of whom each beats the next, and the last the first."""
+
+    competitors: tuple[str, str, str]
+    scores: tuple[float, float, float]  # points per game of each against the next
+    deviations: float  # by so many standard errors the least of the scores is above 1/2
+
+
+@dataclass(frozen=True, slots=True)
+class CyclicShare:
+    """The share of cyclic energy, in [0, 1]: 0 if strengths explain what each pairing scores, 1 if all are
+    equally strong and yet some beat others."""
+
+    share: float  # luck put aside
+    low: float  # of its 95 % interval
+    high: float
+    raw: float  # as the games look
+    expected_by_chance: float  # what `raw` would be on average if nothing were cyclic
+    p_value: float  # how often luck alone looks as cyclic
+    cycle: Cycle | None  # the one whose least score is surest; None: there is none
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairings:
+    """The m cells summed by the e pairings that were played, from the side of who has the lower index."""
+
+    first: Indices  # [e]
+    second: Indices  # [e]
+    of_cell: Indices  # [m]
+    sign: Floats  # [m]: 1 where home is first, else -1
+    games: Floats  # [e]
+
+    def sums(self, value: Floats) -> Floats:
+        """[e] of `value` [m], home's."""
+        return sums(self.of_cell, self.sign * value, len(self.games))
+
+    def energy(self, points: Floats) -> float:
+        """Of `points` [e], the sums of all games of each pairing."""
+        return float((points**2 / self.games).sum())
+
+
+def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) -> CyclicShare:
+    """The share of cyclic energy in what decides `games`, against as many simulated tournaments."""
+    drawn = bool((games.points == 0.5).any())
+    cells = cells_of(games, int(games.away_place.max(initial=1)) + 1, drawn=drawn)
+    pairings = _pairings_of(cells)
+    n = cells.num_competitors
+    found = fit(cells, prior_games=PRIOR_GAMES)
+    expected = moments(cells, found.parameters)
+    variance = cells.games * expected.variance
+    dispersion, doubt = _dispersion(games, cells, pairings, expected)
+
+    of_equals = found.parameters.copy()
+    of_equals[:n] = 0.0
+    explained = pairings.sums(cells.games * (expected.points - moments(cells, of_equals).points))
+    residual = pairings.sums(cells.points - cells.games * expected.points)
+    cyclic, transitive = pairings.energy(residual), pairings.energy(explained)
+
+    # By luck alone: the residuals of the simulated games, less what strengths fitted to them would explain.
+    inverse = np.linalg.inv(found.information)[:n, :n]
+    luck = np.empty(samples)
+    for i in range(samples):
+        by_chance = _simulated(cells, expected, rng)
+        fitted = inverse @ by_competitor(cells, by_chance)
+        explains = variance * (fitted[cells.home] - fitted[cells.away])
+        luck[i] = pairings.energy(pairings.sums(by_chance - explains))
+    luck *= dispersion * (1.0 + doubt * rng.standard_normal(samples))
+    spread = inverse.diagonal()[cells.home] + inverse.diagonal()[cells.away]
+    spread -= 2 * inverse[cells.home, cells.away]
+    told = np.bincount(pairings.of_cell, variance)
+    in_explained = dispersion * float((told**2 / pairings.games) @ _of_pairings(pairings, spread))
+    moved = 4 * dispersion * float(told @ (explained / pairings.games) ** 2)
+    excess = cyclic - float(luck.mean())
+
+    return CyclicShare(
+        *_interval(
+            (excess, math.sqrt(luck.var() + dispersion * max(0.0, excess))),
+            (transitive - in_explained, math.sqrt(moved + 2 * in_explained**2 / (n - 1))),
+        ),
+        raw=_share(cyclic, transitive),
+        expected_by_chance=_share(float(luck.mean()), transitive),
+        p_value=float((1 + (luck >= cyclic).sum()) / (1 + samples)),
+        cycle=_strongest_cycle(games, dispersion),
+    )
+
+
+def _pairings_of(cells: Cells) -> _Pairings:
+    n = cells.num_competitors
+    first, second = np.minimum(cells.home, cells.away), np.maximum(cells.home, cells.away)
+    codes, of_cell = np.unique(first * n + second, return_inverse=True)
+    sign = np.where(cells.home < cells.away, 1.0, -1.0)
+    return _Pairings(codes // n, codes % n, of_cell, sign, sums(of_cell, cells.games, len(codes)))
+
+
+def _of_pairings(pairings: _Pairings, value: Floats) -> Floats:
+    """[e] `value` [m] of each pairing, the same for all its cells."""
+    found = np.empty(len(pairings.games))
+    found[pairings.of_cell] = value
+    return found
+
+
+def _simulated(cells: Cells, expected: Moments, rng: np.random.Generator) -> Floats:
+    """[m] points of home above their expectation, of as many games again."""
+    wins = expected.points - expected.draws / 2
+    chances = np.column_stack([wins, expected.draws, 1.0 - wins - expected.draws]).clip(0.0, 1.0)
+    results = rng.multinomial(cells.games.astype(np.int64), chances / chances.sum(axis=1, keepdims=True))
+    return results[:, 0] + results[:, 1] / 2 - cells.games * expected.points
+
+
+def _dispersion(games: Games, cells: Cells, pairings: _Pairings, expected: Moments) -> tuple[float, float]:
+    """How much more pairs of one pairing differ among themselves than independent games would make them, and
+    the relative standard error of that."""
+    residual = pairings.sign[cells.kind] * (games.points - expected.points[cells.kind])
+    of_game = pairings.of_cell[cells.kind]
+    codes, row = np.unique(games.pair * len(pairings.games) + of_game, return_inverse=True)
+    pairing, total = codes % len(pairings.games), np.bincount(row, residual)
+    pairs = np.bincount(pairing, minlength=len(pairings.games))
+    mean = np.bincount(pairing, total, minlength=len(pairs)) / np.maximum(pairs, 1)
+    told = np.bincount(of_game, expected.variance[cells.kind], minlength=len(pairs))
+    seen = float(((total - mean[pairing]) ** 2).sum())
+    foreseen = float(told @ (1.0 - 1.0 / np.maximum(pairs, 1)))
+    freedom = max(1, len(codes) - int((pairs > 0).sum()))
+    doubt = foreseen / (foreseen + _ENOUGH) * math.sqrt(2.0 / freedom)
+    return (seen + _ENOUGH) / (foreseen + _ENOUGH), min(doubt, 0.5)
+
+
+def _share(cyclic: float, transitive: float) -> float:
+    cyclic, transitive = max(0.0, cyclic), max(0.0, transitive)
+    return cyclic / (cyclic + transitive) if cyclic > 0.0 else 0.0
+
+
+def _interval(cyclic: tuple[float, float], transitive: tuple[float, float]) -> tuple[float, float, float]:
+    """The share with its 95 % interval, of two energies with their standard errors, whose own intervals it
+    is made of (Zou and Donner: Construction of confidence limits about effect measures, Stat. Med. 27,
+    2008)."""
+    (c, c_error), (t, t_error) = cyclic, transitive
+    c, t = max(0.0, c), max(0.0, t)
+    share = _share(c, t)
+    below = math.hypot(share - _share(c - Z_95 * c_error, t), share - _share(c, t + Z_95 * t_error))
+    above = math.hypot(_share(c + Z_95 * c_error, t) - share, _share(c, t - Z_95 * t_error) - share)
+    return share, max(0.0, share - below), min(1.0, share + above)
+
+
+def _strongest_cycle(games: Games, dispersion: float) -> Cycle | None:
+    n = len(games.competitors)
+    met = np.bincount(games.home * n + games.away, minlength=n * n).reshape(n, n)
+    points = np.bincount(games.home * n + games.away, games.points, minlength=n * n).reshape(n, n)
+    points, met = points + (met - points).T, met + met.T
+    decided = 1.0 - np.mean(games.points == 0.5) if len(games) else 1.0
+    error = np.sqrt(dispersion * 0.25 * max(decided, 1.0 / max(1, len(games))) * np.maximum(met, 1))
+    above = (points - met / 2) / error  # [N, N] of row against column, in standard errors
+    best, cycle = 0.0, None
+    for i in range(n - 2):
+        least = np.minimum(above[i, i + 1 :, None], above[i + 1 :, i + 1 :])  # i beats j beats k
+        least = np.minimum(least, above[i + 1 :, i])  # beats i
+        if least.max() > best:
+            best = float(least.max())
+            j, k = np.unravel_index(least.argmax(), least.shape)
+            cycle = (i, i + 1 + int(j), i + 1 + int(k))
+    if cycle is None:
+        return None
+    a, b, c = cycle
+    scores = tuple(float(points[x, y] / met[x, y]) for x, y in ((a, b), (b, c), (c, a)))
+    return Cycle(
+        tuple(games.competitors[x] for x in cycle),  # type: ignore[arg-type]
+        scores,  # type: ignore[arg-type]
+        best,
+    )

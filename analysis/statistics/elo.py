@@ -1,0 +1,200 @@
+"""From scores to Elo, with error bars that hold for few pairs and for lopsided ones.
+
+A *pair* is one seed played with all seatings; its score is the mean of what one side got in its
+games, in [0, 1]. The games of a pair share their luck, so pairs are what is independent (the
+pentanomial model of chess-engine testing); games counted one by one are the trinomial model.
+
+Elo here is logistic: a score of s is 400 log10(s / (1 - s)). *Normalized* Elo measures the same
+advantage in units of the luck of one game, which makes it comparable between games with many draws
+and games with few (M. Van den Bergh, https://www.cantate.be/Fishtest/normalized_elo_practical.pdf).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
+
+Array = npt.NDArray[np.float64]
+
+Z_95 = 1.959963984540054
+NORMALIZED_ELO = 800.0 / math.log(10.0)  # of a game whose mean is one deviation above 1/2
+
+
+@dataclass(frozen=True, slots=True)
+class EloEstimate:
+    """Elo difference with its 95 % interval; infinite where every game was won or lost."""
+
+    elo: float
+    low: float
+    high: float
+    los: float  # likelihood of superiority: P(true score > 1/2)
+
+
+@dataclass(frozen=True, slots=True)
+class EloEstimates:
+    """Many of them, as arrays of one shape."""
+
+    elo: Array
+    low: Array
+    high: Array
+    los: Array
+
+    def single(self) -> EloEstimate:
+        """The only one, where the arrays have no dimension."""
+        return EloEstimate(float(self.elo), float(self.low), float(self.high), float(self.los))
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFigures:
+    """What fastchess, cutechess and fishtest print, by their formulas: good near even scores only."""
+
+    score: float
+    elo: float
+    elo_error: float  # +- at 95 %, half the width of the normal interval
+    normalized_elo: float
+    normalized_elo_error: float
+    los: float
+    draw_ratio: float  # of games that are drawn; of pairs that scored 1/2
+    pairs_ratio: float  # pairs that scored more than 1/2 over those that scored less
+
+
+def elo_of_score(score: float) -> float:
+    """The Elo difference at which `score`, points per game in [0, 1], is expected.
+
+    The logistic model of A. Elo, The Rating of Chessplayers (1978), section 8.
+    """
+    if not 0.0 <= score <= 1.0:
+        raise ValueError(f"score is {score}, expected points per game in [0, 1]")
+    return float(_elo(np.float64(score)))
+
+
+def score_of_elo(elo: float) -> float:
+    """Points per game, in [0, 1], that are expected of who is `elo` stronger: inverts `elo_of_score`."""
+    return 0.5 + 0.5 * math.tanh(elo * math.log(10.0) / 800.0)
+
+
+def elo_from_pairs(pair_scores: npt.ArrayLike) -> EloEstimate:
+    """Elo from the scores [n] of pairs, each one independent observation. See `elo_from_counts`."""
+    if not np.size(pair_scores):
+        raise ValueError("no pairs, expected at least one")
+    return _estimate(sample_of(pair_scores)).single()
+
+
+def elo_from_games(wins: int, draws: int, losses: int) -> EloEstimate:
+    """Elo from games counted one by one, as if each were independent of all others."""
+    if not wins + draws + losses:
+        raise ValueError("no games, expected at least one")
+    return _estimate(sample_of_counts([losses, draws, wins])).single()
+
+
+def elo_from_counts(counts: npt.ArrayLike) -> EloEstimates:
+    """Elo of many matches at once, from how often each of K evenly spaced scores was reached [..., K].
+
+    The interval holds the means whose empirical likelihood is not too far below the best: asymmetric
+    where the score is lopsided, and finite on one side where everything was won. The quantile is that of
+    Student's t, to first order in 1 / n. LOS is the normal probability of the same ratio's signed root:
+    over 0.975 where the interval lies above 0.
+    """
+    return _estimate(sample_of_counts(counts))
+
+
+def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.int64]:
+    """How many pairs of `games` games scored 0, 1/2, ... points [2 games + 1]: for 2, the pentanomial."""
+    points = np.rint(np.asarray(pair_scores, dtype=np.float64) * 2 * games).astype(np.int64)
+    return np.bincount(points, minlength=2 * games + 1)
+
+
+def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
+    """Normalized Elo with its 95 % interval, from counts [..., K] of evenly spaced scores.
+
+    The interval is that of a t-value with its sample's skewness and kurtosis (the delta method), one
+    tenth of a pair added at either end. It holds 0 where that of Elo does; where it does not, the mean
+    bounds the t-value too, since no score in [0, 1] deviates by more than sqrt(mean (1 - mean)).
+    """
+    given = np.asarray(counts, dtype=np.float64)
+    places = given.shape[-1]
+    unit = NORMALIZED_ELO / math.sqrt((places - 1) / 2)
+    t, _ = _t_value(given)
+    middle, deviation = _t_value(given + 0.1 * np.isin(np.arange(places), (0, places - 1)))
+    low, high = middle - Z_95 * deviation, middle + Z_95 * deviation
+    logistic = elo_from_counts(given)
+    with np.errstate(over="ignore"):  # of nothing but what is cut off again
+        least, most = (np.sinh(bound * math.log(10.0) / 800.0) for bound in (logistic.low, logistic.high))
+    low = np.where(t == -np.inf, t, np.where(least > 0.0, np.maximum(low, least), np.minimum(low, 0.0)))
+    high = np.where(t == np.inf, t, np.where(most < 0.0, np.minimum(high, most), np.maximum(high, 0.0)))
+    return EloEstimates(unit * t, unit * low, unit * high, logistic.los)
+
+
+def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
+    """The figures of a match, from counts [K] of evenly spaced scores: 3 for games, 5 for pairs of two.
+
+    Formulas: https://github.com/Disservin/fastchess, app/src/elo; those of normalized Elo are good for
+    small differences only (at a score of 0.9, the stated error is half the true one).
+    """
+    given = np.asarray(counts, dtype=np.float64)
+    score, games = np.linspace(0.0, 1.0, len(given)), (len(given) - 1) / 2
+    n, share = float(given.sum()), given / given.sum()
+    mean = float(share @ score)
+    error = Z_95 * math.sqrt(float(share @ (score - mean) ** 2) / n)
+    low, high = _elo(np.clip(np.array([mean - error, mean + error]), 0.0, 1.0))
+    better, worse = given[score > 0.5].sum(), given[score < 0.5].sum()
+    t = float(_t_value(given)[0])
+    return EngineFigures(
+        score=mean,
+        elo=float(_elo(np.float64(mean))),
+        elo_error=float(high - low) / 2.0,
+        normalized_elo=NORMALIZED_ELO * t / math.sqrt(games),
+        normalized_elo_error=NORMALIZED_ELO * Z_95 / math.sqrt(n * games),
+        los=_normal(t * math.sqrt(n)),
+        draw_ratio=float(share[score == 0.5].sum()),
+        pairs_ratio=float(_ratio(better, worse)),
+    )
+
+
+def _estimate(sample: Sample) -> EloEstimates:
+    """What `elo_from_counts` says of a sample."""
+    widened = 1.0 + (Z_95**2 + 1.0) / (2.0 * sample.size)
+    low, high = mean_interval(sample, Z_95**2 / 2.0 * widened)
+    seen = np.where(sample.count > EMPTY, sample.count, 0.0)
+    mean = seen @ sample.score / seen.sum(axis=-1)
+    root = np.sqrt(np.maximum(-2.0 * at_mean(sample, 0.5), 0.0) / widened)
+    los = np.vectorize(_normal, otypes=[np.float64])(np.sign(mean - 0.5) * root)
+    low, high = np.where(mean == 0.0, 0.0, low), np.where(mean == 1.0, 1.0, high)
+    return EloEstimates(_elo(mean), _elo(low), _elo(high), los)
+
+
+def _elo(score: Array | np.float64) -> Array:
+    """Logistic Elo [...] of scores [...], infinite at 0 and 1."""
+    with np.errstate(divide="ignore"):
+        return 400.0 * (np.log10(score) - np.log10(1.0 - score))
+
+
+def _t_value(counts: Array) -> tuple[Array, Array]:
+    """(mean - 1/2) / deviation of counts [..., K] of evenly spaced scores, and its own deviation, [...]."""
+    n, score = counts.sum(axis=-1), np.linspace(0.0, 1.0, counts.shape[-1])
+    mean = counts @ score / n
+    excess = score - mean[..., None]
+    second, third, fourth = (np.sum(counts * excess**power, axis=-1) / n for power in (2, 3, 4))
+    t, skewness, kurtosis = (
+        _ratio(mean - 0.5, np.sqrt(second)),
+        _ratio(third, second**1.5),
+        _ratio(fourth, second**2),
+    )
+    with np.errstate(invalid="ignore"):  # infinite t-values have no deviation
+        return t, np.sqrt(np.maximum(1.0 - skewness * t + (kurtosis - 1.0) * t * t / 4.0, 0.0) / n)
+
+
+def _ratio(above: npt.ArrayLike, below: npt.ArrayLike) -> Array:
+    """`above / below` [...], where nothing over nothing is nothing, and anything over nothing infinite."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.equal(above, 0.0), 0.0, np.divide(above, below))
+
+
+def _normal(z: float) -> float:
+    """P(Z < z) of a standard normal Z."""
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))

@@ -1,0 +1,234 @@
+"""What statistics take of matches: who met whom in which place, who got the points, and which games
+belong together.
+
+A pair is one seed played by the same T competitors in all seatings (`games_per_pair`). Its games are
+not independent, so every statistic here counts pairs. A pair counts whole or not at all: one that is
+not finished, or of which the `Rule` leaves out a match, would favour somebody's place.
+
+Where neither a player nor the game draws anything at random, another seed is often the same game again.
+Such a repeat says nothing new and is counted once: it would shrink the error bars of nobody's merit. Deals
+that come twice count twice, as often as they are likely.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.arrays import Indices
+from storage.records import EndReason, Outcome, ResultBatch
+from storage.tables.meetings import by_team
+
+_MOST_TEAMS_PERMUTED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The declared rule for what is no ordinary end of a game.
+
+    Who forfeits has lost to all who did not, as long as forfeits count. Two who forfeit one match have
+    shown nothing of who is better: that match is left out.
+    """
+
+    forfeit: Literal["loss", "left_out"] = "loss"
+    step_limit: Literal["as_scored", "draw", "left_out"] = "as_scored"
+    crash: Literal["as_scored", "left_out"] = "left_out"
+
+
+DEFAULT_RULE = Rule()
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """g comparisons of two competitors, grouped by pairs: a match of T teams is T (T - 1) / 2 of them."""
+
+    competitors: tuple[str, ...]  # N names; indices below point here
+    home: Indices  # [g] who had the earlier place
+    away: Indices  # [g]
+    home_place: Indices  # [g] its team's number, < away_place
+    away_place: Indices  # [g]
+    points: npt.NDArray[np.float64]  # [g] of home: 1, 1/2, 0
+    pair: Indices  # [g] number of the pair; games of one pair are not independent
+    match: Indices  # [g] number of the match it comes from (match_id)
+
+    def __len__(self) -> int:
+        return len(self.home)
+
+    @property
+    def num_pairs(self) -> int:
+        return int(self.pair.max(initial=-1)) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The games that count, and how many pairs do not."""
+
+    games: Games
+    unfinished_pairs: int  # some seating has not been played
+    ruled_out_pairs: int  # the rule leaves out one of their matches
+    repeated_pairs: tuple[tuple[tuple[str, ...], int], ...]  # pairing, its pairs that were played before
+
+
+def games_per_pair(num_teams: int) -> int:
+    """Matches of one pair: every order of the teams, or, of more than four, their rotations."""
+    return math.factorial(num_teams) if num_teams <= _MOST_TEAMS_PERMUTED else num_teams
+
+
+def games_of(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule = DEFAULT_RULE) -> Games:
+    """The games that count of matches among `competitors`; see `tally`."""
+    return tally(results, competitors, rule).games
+
+
+def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule = DEFAULT_RULE) -> Tally:
+    """The games that count of all `results`, which are of one game, in their order.
+
+    Matches with anybody else, or with one competitor as two teams, are passed over. A seating that a
+    pair has already is not counted again.
+    """
+    batches = [batch for batch in results if len(batch)]
+    if not batches:
+        return Tally(_no_games(competitors), 0, 0, ())
+    parts = [_by_team(batch, competitors, rule) for batch in batches]
+    seated, place, valid, seed, match, digest = (np.concatenate(part) for part in zip(*parts, strict=True))
+    order = np.sort(seated, axis=1)
+    apart = (order[:, 0] >= 0) & (order[:, 1:] != order[:, :-1]).all(axis=1)
+
+    pairing = numbered(*order.T)
+    pair = _in_order(numbered(pairing, np.unique(seed, return_inverse=True)[1]))
+    seating = numbered(*np.argsort(seated, axis=1).T)
+    _, first = np.unique(pair * (seating.max() + 1) + seating, return_index=True)
+    rows = first[apart[first]]  # by pair, then by seating
+    counts = np.bincount(pair[rows], minlength=pair.max() + 1)
+    played = counts > 0
+    whole = counts == games_per_pair(seated.shape[1])
+    ruled_out = np.bincount(pair[rows], ~valid[rows], minlength=len(counts)) > 0
+    rows = rows[(whole & ~ruled_out)[pair[rows]]]
+    repeat = _repeats(pair[rows], pairing[rows], seating[rows], digest[rows])
+    again = pairing[rows][repeat & _first_of_each(pair[rows])]
+    rows = np.sort(rows[~repeat])
+
+    return Tally(
+        games=_compared(tuple(competitors), seated[rows], place[rows], numbered(pair[rows]), match[rows]),
+        unfinished_pairs=int((played & ~whole).sum()),
+        ruled_out_pairs=int((whole & ruled_out).sum()),
+        repeated_pairs=tuple(
+            (tuple(competitors[c] for c in order[np.argmax(pairing == number)]), int(count))
+            for number, count in zip(*np.unique(again, return_counts=True), strict=True)
+        ),
+    )
+
+
+def join(parts: Sequence[Games]) -> Games:
+    """Games of different pairs of the same competitors, one part after the other.
+
+    Raises ValueError if the competitors differ, or there are no parts.
+    """
+    if len({part.competitors for part in parts}) != 1:
+        raise ValueError(f"found games of {len({part.competitors for part in parts})} fields, expected one")
+    before = np.cumsum([0, *(part.num_pairs for part in parts[:-1])])
+    return Games(
+        competitors=parts[0].competitors,
+        home=np.concatenate([part.home for part in parts]),
+        away=np.concatenate([part.away for part in parts]),
+        home_place=np.concatenate([part.home_place for part in parts]),
+        away_place=np.concatenate([part.away_place for part in parts]),
+        points=np.concatenate([part.points for part in parts]),
+        pair=np.concatenate([part.pair + start for part, start in zip(parts, before, strict=True)]),
+        match=np.concatenate([part.match for part in parts]),
+    )
+
+
+def pair_scores(games: Games, a: int, b: int) -> npt.NDArray[np.float64]:
+    """[n] mean points of a in its games against b, of each pair in which they met, in order of pairs."""
+    at_home, abroad = (games.home == a) & (games.away == b), (games.home == b) & (games.away == a)
+    met = at_home | abroad
+    points = np.where(at_home, games.points, 1.0 - games.points)[met]
+    number = np.bincount(games.pair[met], minlength=1)
+    total = np.bincount(games.pair[met], points, minlength=1)
+    return total[number > 0] / number[number > 0]
+
+
+def numbered(*columns: Indices) -> Indices:
+    """[M] equal numbers for equal rows of the columns [M] of small whole numbers, dense from 0."""
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        value = column - column.min(initial=0)
+        number = np.unique(number * (value.max(initial=0) + 1) + value, return_inverse=True)[1]
+    return number
+
+
+def _by_team(batch: ResultBatch, competitors: Sequence[str], rule: Rule) -> tuple[npt.NDArray, ...]:
+    """Of M matches of T teams: who was each team [M, T] (-1: none of `competitors`), its place at the end
+    [M, T] (lower is better), whether the rule lets the match count, seed, match_id and digest [M]."""
+    matches = batch.matches
+    index = {name: i for i, name in enumerate(competitors)}
+    known = np.array([index.get(name, -1) for name in matches.competitors], dtype=np.int64)
+    first, outcome, place = by_team(batch)
+    forfeited = outcome == Outcome.FORFEIT
+    cut, crashed = batch.reason == EndReason.STEP_LIMIT, batch.reason == EndReason.CRASH
+    if rule.step_limit == "draw":
+        place = np.where(cut[:, None] & ~forfeited, 256, place)
+    most_forfeits = 1 if rule.forfeit == "loss" else 0
+    valid = forfeited.sum(axis=1) <= most_forfeits
+    valid &= ~(cut & (rule.step_limit == "left_out")) & ~(crashed & (rule.crash == "left_out"))
+    digest = np.zeros(len(batch), dtype=np.int64) if batch.digest is None else batch.digest
+    return known[matches.seat[:, first]], place, valid, matches.seed, matches.match_id, digest
+
+
+def _first_of_each(number: Indices) -> npt.NDArray[np.bool_]:
+    """[M] whether a row is the first with its number."""
+    first = np.zeros(len(number), dtype=np.bool_)
+    first[np.unique(number, return_index=True)[1]] = True
+    return first
+
+
+def _in_order(number: Indices) -> Indices:
+    """[M] the numbers made dense, in order of first appearance."""
+    _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _repeats(pair: Indices, pairing: Indices, seating: Indices, digest: Indices) -> npt.NDArray[np.bool_]:
+    """[M] whether a match is of a pair that an earlier one of its pairing equals in every seating.
+
+    Rows are whole pairs in order, each sorted by seating. Only pairs in which nothing was drawn at random
+    (no digest is 0) can be repeats.
+    """
+    if not len(pair):
+        return np.zeros(0, dtype=np.bool_)
+    starts = np.flatnonzero(np.diff(pair, prepend=-1))
+    seen = np.unique(digest, return_inverse=True)[1]
+    by_pair = (len(starts), -1)
+    columns = (*seen.reshape(by_pair).T, *seating.reshape(by_pair).T)
+    alike = numbered(pairing[starts], *columns)
+    drawn = (digest == 0).reshape(by_pair).any(axis=1)
+    again = ~_first_of_each(np.where(drawn, alike.max() + 1 + np.arange(len(alike)), alike))
+    return np.repeat(again, len(pair) // len(starts))
+
+
+def _compared(
+    competitors: tuple[str, ...], seated: Indices, place: Indices, pair: Indices, match: Indices
+) -> Games:
+    """The comparisons of M matches: who was each team [M, T], its place at the end, pair and match [M]."""
+    home, away = np.triu_indices(seated.shape[1], k=1)
+    ahead = np.sign(place[:, away] - place[:, home])  # lower is better
+    return Games(
+        competitors=competitors,
+        home=seated[:, home].ravel(),
+        away=seated[:, away].ravel(),
+        home_place=np.tile(home, len(seated)),
+        away_place=np.tile(away, len(seated)),
+        points=(0.5 + 0.5 * ahead).ravel(),
+        pair=np.repeat(pair, len(home)),
+        match=np.repeat(match, len(home)),
+    )
+
+
+def _no_games(competitors: Sequence[str]) -> Games:
+    none = np.zeros(0, dtype=np.int64)
+    return Games(tuple(competitors), none, none, none, none, np.zeros(0), none, none)

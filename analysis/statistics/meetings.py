@@ -1,0 +1,88 @@
+"""Who met whom, and how it went, pair by pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.statistics.games import Games
+from storage.arrays import Indices
+
+Numbers = npt.NDArray[np.float64]
+
+
+class Worst(NamedTuple):
+    """Against whom each of N scored least."""
+
+    opponent: Indices  # [N], -1: has not played
+    score: Numbers  # [N] mean points against it
+    games: Indices  # [N] against it
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """The m couples that met, of N competitors; results are those of `first`, who has the lower number."""
+
+    num_competitors: int
+    first: Indices  # [m]
+    second: Indices  # [m]
+    pairs: Indices  # [m]
+    games: Indices  # [m]
+    wins: Indices  # [m]
+    draws: Indices  # [m]
+    losses: Indices  # [m]
+    counts: Indices  # [m, K] pairs in which `first` got 0, 1/2, ... points: with two games a pair, K is 5
+
+    @property
+    def score(self) -> Numbers:
+        """[m] mean points of `first`."""
+        return (self.wins + 0.5 * self.draws) / self.games
+
+    def worst(self) -> Worst:
+        """The opponent of the lowest mean score, each score drawn to the competitor's average by as many
+        pairs as it has against one opponent in the mean: an unlucky pair makes nobody the worst where
+        others are known well, and where all met equally often the lowest score is the lowest."""
+        who = np.concatenate([self.first, self.second])
+        other = np.concatenate([self.second, self.first])
+        score = np.concatenate([self.score, 1.0 - self.score])
+        pairs, games = np.tile(self.pairs, 2), np.tile(self.games, 2)
+        opponents = np.maximum(np.bincount(who, minlength=self.num_competitors), 1)
+        total = np.bincount(who, pairs, self.num_competitors)
+        average = np.bincount(who, score * pairs, self.num_competitors) / np.maximum(total, 1.0)
+        usual = (total / opponents)[who]
+        shrunk = (score * pairs + average[who] * usual) / (pairs + usual)
+        order = np.lexsort((average[other], shrunk, who))  # of several, the one who scores least at large
+        found, lowest = np.unique(who[order], return_index=True)
+        opponent = np.full(self.num_competitors, -1, dtype=np.int64)
+        against = np.full(self.num_competitors, np.nan)
+        met = np.zeros(self.num_competitors, dtype=np.int64)
+        rows = order[lowest]
+        opponent[found], against[found], met[found] = other[rows], score[rows], games[rows]
+        return Worst(opponent, against, met)
+
+
+def meetings_of(games: Games) -> Meetings:
+    """All couples of `games`, in the order of their numbers."""
+    n, num_pairs = len(games.competitors), games.num_pairs
+    turned = games.home > games.away
+    first, second = np.where(turned, [games.away, games.home], [games.home, games.away])
+    points = np.where(turned, 1.0 - games.points, games.points)
+    couple, of_couple = np.unique(first * n + second, return_inverse=True)
+    met, of_meeting = np.unique(of_couple * num_pairs + games.pair, return_inverse=True)
+    m, couple_met = len(couple), met // max(num_pairs, 1)
+    halves = np.rint(2 * np.bincount(of_meeting, points)).astype(np.int64)  # half points of each meeting
+    k = 2 * len(games) // max(len(met), 1) + 1  # all pairs have the same number of games
+    return Meetings(
+        num_competitors=n,
+        first=couple // n,
+        second=couple % n,
+        pairs=np.bincount(couple_met, minlength=m),
+        games=np.bincount(of_couple, minlength=m),
+        wins=np.bincount(of_couple[points == 1.0], minlength=m),
+        draws=np.bincount(of_couple[points == 0.5], minlength=m),
+        losses=np.bincount(of_couple[points == 0.0], minlength=m),
+        counts=np.bincount(couple_met * k + halves, minlength=m * k).reshape(m, k),
+    )

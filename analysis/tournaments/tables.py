@@ -1,0 +1,128 @@
+"""The tables of a tournament's verdict; `Verdict` says what their columns are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from analysis.statistics.elo import Z_95, elo_from_counts
+from analysis.statistics.games import Games
+from analysis.statistics.meetings import Meetings, Numbers
+from analysis.statistics.ratings import Ratings
+from storage.layout import LEDGER
+from storage.ledger.ledger import read_tables
+
+COUNTS = ("games", "pairs", "wins", "draws", "losses", "worst_games")
+
+
+class Uncertainty(NamedTuple):
+    """How sure the ratings of N are."""
+
+    low: Numbers  # [N] Elo, the ends of the 95 % interval
+    high: Numbers  # [N]
+    p_best: Numbers  # [N] probability that nobody is better
+
+
+def standings_table(
+    games: Games, met: Meetings, ratings: Ratings, sure: Uncertainty, field: Sequence[str]
+) -> pd.DataFrame:
+    """`Verdict.table`, but for TrueSkill: of who is in `games`, and of the rest of the `field` a row each."""
+    n = len(games.competitors)
+    who = np.concatenate([games.home, games.away])
+    place = np.concatenate([games.home_place, games.away_place])
+    points = np.concatenate([games.points, 1.0 - games.points])
+    compared = np.bincount(who, minlength=n)
+    num_places = int(place.max(initial=1)) + 1
+    seated = np.bincount(who * num_places + place, minlength=n * num_places).reshape(n, -1)
+    won = np.bincount(who * num_places + place, points, n * num_places).reshape(n, -1)
+    with np.errstate(invalid="ignore"):  # who has not played there has no score there
+        by_place = won / seated
+        score = won.sum(axis=1) / compared
+    worst = met.worst()
+    columns: dict[str, object] = {
+        "competitor": games.competitors,
+        "elo": ratings.elo,
+        "elo_low": sure.low,
+        "elo_high": sure.high,
+        "p_best": sure.p_best,
+        "games": _distinct(who, np.tile(games.match, 2), n),
+        "pairs": _distinct(who, np.tile(games.pair, 2), n),
+        "wins": np.bincount(who[points == 1.0], minlength=n),
+        "draws": np.bincount(who[points == 0.5], minlength=n),
+        "losses": np.bincount(who[points == 0.0], minlength=n),
+        "score": score,
+        **{f"score_place_{i}": by_place[:, i] for i in range(num_places)},
+        "worst_opponent": [games.competitors[i] for i in worst.opponent],
+        "worst_score": worst.score,
+        "worst_games": worst.games,
+    }
+    played = pd.DataFrame(columns)[compared > 0].sort_values("elo", ascending=False, kind="stable")
+    played.insert(0, "rank", pd.Series(range(1, len(played) + 1), played.index, dtype="Int64"))
+    others = [name for name in field if name not in set(played["competitor"])]
+    table = played.set_index("competitor").reindex([*played["competitor"], *others])
+    table[list(COUNTS)] = table[list(COUNTS)].fillna(0).astype(np.int64)
+    table["worst_opponent"] = table["worst_opponent"].astype(object).where(table["games"] > 0, None)
+    table = table.reset_index(names="competitor")
+    return table[["rank", *table.columns.drop("rank")]]
+
+
+def _distinct(who: npt.NDArray, number: npt.NDArray, n: int) -> npt.NDArray[np.int64]:
+    """How many different numbers each of n has, of (who, number) [c]."""
+    last = number.max(initial=0) + 1
+    return np.bincount(np.unique(who * last + number) // last, minlength=n)
+
+
+def pairings_table(
+    games: Games, met: Meetings, ratings: Ratings, repeated: Sequence[tuple[tuple[str, ...], int]]
+) -> pd.DataFrame:
+    """`Verdict.pairings`. `repeated`: how many pairs of who met are not among the games."""
+    names = games.competitors
+    rank = np.argsort(np.argsort(-ratings.elo, kind="stable"))
+    turned = rank[met.first] > rank[met.second]
+    home, away = np.where(turned, [met.second, met.first], [met.first, met.second])
+    repeats: Counter[frozenset[str]] = Counter()
+    for pairing, count in repeated:
+        for couple in combinations(pairing, 2):
+            repeats[frozenset(couple)] += count
+    estimates = elo_from_counts(np.where(turned[:, None], met.counts[:, ::-1], met.counts))
+    frame = pd.DataFrame(
+        {
+            "home": [names[i] for i in home],
+            "away": [names[i] for i in away],
+            "pairs": met.pairs,
+            "games": met.games,
+            "wins": np.where(turned, met.losses, met.wins),
+            "draws": met.draws,
+            "losses": np.where(turned, met.wins, met.losses),
+            "score": np.where(turned, 1.0 - met.score, met.score),
+            "elo": estimates.elo,
+            "elo_low": estimates.low,
+            "elo_high": estimates.high,
+            "los": estimates.los,
+            "repeats": [repeats[frozenset((names[i], names[j]))] for i, j in zip(home, away, strict=True)],
+        }
+    )
+    return frame.iloc[np.lexsort((rank[away], rank[home]))].reset_index(drop=True)
+
+
+def places_table(ratings: Ratings) -> pd.DataFrame:
+    """`Verdict.place_advantage`."""
+    advantage, margin = ratings.place_advantage, Z_95 * ratings.place_deviation
+    columns = {"elo": advantage, "elo_low": advantage - margin, "elo_high": advantage + margin}
+    return pd.DataFrame({"place": np.arange(len(advantage)), **columns})
+
+
+def trueskill_table(folder: Path) -> pd.DataFrame:
+    """competitor, mu, sigma: the latest of each."""
+    found = read_tables(folder / LEDGER, ("ratings",))
+    if not found:
+        return pd.DataFrame({"competitor": pd.Series(dtype=object), "mu": np.zeros(0), "sigma": np.zeros(0)})
+    ratings = found["ratings"].select(["competitor", "mu", "sigma"]).to_pandas()
+    return ratings.drop_duplicates("competitor", keep="last")

@@ -1,0 +1,204 @@
+"""The verdict of a tournament: which competitor is best, and how sure that is.
+
+    found = verdict("runs/tournament")
+    found.table                              one row per competitor, best first
+    wording.headline(found)                  the same in one sentence
+
+A pure function of what the run folder holds: the same while the tournament runs, of what is recorded by
+then, and years later. Ratings are Bradley-Terry's (analysis/statistics/ratings.py), TrueSkill's are added.
+
+A draw is half a win and half a loss, so that Elo is 400 log10 of the odds of a score, in the table as in
+pairings, gates and `league compare`: of two competitors ratings and scores say the same. Strengths with draws
+put aside say another thing: among snapshots that drew over half of their games they lay five times as far
+apart, and told scores no better. What ratings do put aside is the advantage of places: the larger it is, the
+further they lie apart than scores over all places do, and their intervals with them (where the first mover
+is 200 Elo ahead, 150 Elo of rating score like 119).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from analysis.gates.field import find
+from analysis.statistics.best import chances_of_being_best
+from analysis.statistics.cyclic import CyclicShare, cyclic_share
+from analysis.statistics.elo import EloEstimate
+from analysis.statistics.games import Games, Rule, tally
+from analysis.statistics.meetings import meetings_of
+from analysis.statistics.ratings import Ratings, bradley_terry
+from analysis.statistics.ratings import bootstrap as resampled
+from analysis.tournaments.tables import (
+    Uncertainty,
+    pairings_table,
+    places_table,
+    standings_table,
+    trueskill_table,
+)
+from storage.errors import Mistake
+from storage.layout import LEDGER
+from storage.ledger.ledger import read_frames
+from storage.reader import open_reader
+from storage.records import EndReason, Entrant, Purpose, ResultBatch
+from storage.remote.mirror import run_folder
+from storage.tables.columns import results_of
+
+SAMPLES = 20_000  # of what the strengths may be: p_best is right to 0.004
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """What one competitor did against another."""
+
+    pairs: int
+    games: int
+    score: float  # points per game
+    elo: EloEstimate  # of these games alone
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a tournament came to, so far. Elo is relative to `anchor`, or to the mean of who has played.
+
+    `table`, best first: rank (1 is best; none: has not played), competitor, elo, elo_low, elo_high
+    (95 %), games (matches), pairs, wins, draws, losses (of comparisons: in a match of T teams each is
+    compared with T - 1 others), score (points per comparison, in [0, 1]), score_place_0 ... (the same of
+    each place), worst_opponent, worst_score, worst_games (against whom it scored least, see
+    `Meetings.worst`), mu, sigma (TrueSkill), p_best (probability that nobody in the field is better, see
+    `best`).
+
+    `pairings`, in the order of the table: home, away (the better one is home), pairs, games, wins,
+    draws, losses, score, elo, elo_low, elo_high, los of home over away from these games alone, by pairs;
+    repeats (pairs not counted, as they were the same games again).
+
+    `place_advantage`: place, elo, elo_low, elo_high, relative to the mean of all places.
+    """
+
+    entrants: tuple[Entrant, ...]
+    anchor: str | None
+    games: Games
+    ratings: Ratings
+    cyclic: CyclicShare | None  # None: fewer than three have played
+    table: pd.DataFrame
+    pairings: pd.DataFrame
+    place_advantage: pd.DataFrame
+    unfinished_pairs: int  # of which some seating is not played: not counted
+    ruled_out_pairs: int  # that the tournament's rules leave out
+    repeated_pairs: int
+    ends: tuple[int, ...]  # matches by EndReason, of all that were played
+
+    @property
+    def played(self) -> pd.DataFrame:
+        """The rows of `table` that have a rank."""
+        return self.table[self.table["games"] > 0]
+
+    def value(self, competitor: str, column: str) -> float:
+        """What stands in `table`; nan where nothing does."""
+        found = self.table.loc[self.table["competitor"] == competitor, column]
+        return float(found.to_numpy(dtype=np.float64, na_value=np.nan)[0])
+
+    def difference(self, a: str, b: str) -> EloEstimate:
+        """How far `a` is rated above `b`, who have both played."""
+        names = self.ratings.competitors
+        return self.ratings.difference(names.index(a), names.index(b))
+
+    def direct(self, a: str, b: str) -> Direct | None:
+        """The row of `pairings` from the side of `a`; none where they have not met."""
+        for home, away, sign in ((a, b, 1.0), (b, a, -1.0)):
+            met = self.pairings[(self.pairings["home"] == home) & (self.pairings["away"] == away)]
+            for row in met.to_dict("records"):
+                low, high = sorted((sign * row["elo_low"], sign * row["elo_high"]))
+                score, los = (row[key] if sign > 0.0 else 1.0 - row[key] for key in ("score", "los"))
+                return Direct(
+                    row["pairs"], row["games"], score, EloEstimate(sign * row["elo"], low, high, los)
+                )
+        return None
+
+
+def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, seed: int = 0) -> Verdict:
+    """The verdict on the tournament in `run`, a folder or the address of its remote.
+
+    `anchor`: whose Elo is 0 (None: the one that the tournament was given); `bootstrap`: so many times
+    pairs are drawn anew for the intervals of `elo` in the table, instead of taking them from the ratings'
+    covariance, as all else is: what is drawn from few pairs looks too sure; `seed` of these and other
+    simulations.
+    Raises NotARun, CorruptLedger, and Mistake for a run without competitors of a tournament.
+    """
+    folder = run_folder(run)
+    reader = open_reader(folder)
+    entrants = tuple(reader.entrants())
+    if not entrants:
+        raise Mistake(f"{run}: no tournament was played there, expected a run made by: league tournament")
+    config = reader.config()
+    anchor = anchor or config.get("anchor")
+    anchor = None if anchor is None else find(anchor, entrants).competitor
+    names = [entrant.competitor for entrant in entrants]
+    results = list(tournament_results(folder))
+    counted = tally(results, names, Rule(**config.get("rules", {})))
+    games = _of_those_who_played(counted.games)
+    zero = anchor if anchor in games.competitors else None
+    ratings = bradley_terry(games, anchor=zero, draws=False)
+    rng = np.random.default_rng(seed)
+    uncertainty = _uncertainty(games, ratings, zero, bootstrap, rng)
+    met = meetings_of(games)
+    table = standings_table(games, met, ratings, uncertainty, names)
+    table = table.merge(trueskill_table(folder), on="competitor", how="left")
+    reasons = [batch.reason for batch in results]
+    ends = np.bincount(np.concatenate(reasons or [np.zeros(0, np.int8)]), minlength=len(EndReason))
+    return Verdict(
+        entrants=entrants,
+        anchor=anchor,
+        games=games,
+        ratings=ratings,
+        cyclic=cyclic_share(games, rng) if len(games) and len(games.competitors) > 2 else None,
+        table=table,
+        pairings=pairings_table(games, met, ratings, counted.repeated_pairs),
+        place_advantage=places_table(ratings),
+        unfinished_pairs=counted.unfinished_pairs,
+        ruled_out_pairs=counted.ruled_out_pairs,
+        repeated_pairs=sum(count for _, count in counted.repeated_pairs),
+        ends=tuple(ends.tolist()),
+    )
+
+
+def tournament_results(folder: Path, moves: bool = False) -> Iterator[ResultBatch]:
+    """The matches of a tournament that are recorded in the run `folder`, batch by batch, with their teams:
+    what one competitor fills of a match is one team, numbered by its first seat. `moves`: also what was
+    done in them, where that is recorded."""
+    tables = ("matches", "seats", "recordings") if moves else ("matches", "seats")
+    for frame in read_frames(folder / LEDGER, tables=tables):
+        results = results_of(frame.tables)
+        if results.matches.purpose is Purpose.TOURNAMENT:
+            seat = results.matches.seat
+            _, first, team = np.unique(seat[0], return_index=True, return_inverse=True)
+            if len(first) < seat.shape[1]:
+                teams = tuple(np.argsort(np.argsort(first))[team].tolist())
+                results = replace(results, matches=replace(results.matches, team_of_seat=teams))
+            yield results
+
+
+def _of_those_who_played(games: Games) -> Games:
+    """Without the others, of whom only the prior knows: among them, nobody's place in the mean would be
+    certain. All of them when nobody has played."""
+    seen = np.unique(np.concatenate([games.home, games.away]))
+    if not len(seen):
+        return games
+    names = tuple(games.competitors[i] for i in seen)
+    home, away = (np.searchsorted(seen, side) for side in (games.home, games.away))
+    return replace(games, competitors=names, home=home, away=away)
+
+
+def _uncertainty(
+    games: Games, ratings: Ratings, anchor: str | None, bootstrap: int, rng: np.random.Generator
+) -> Uncertainty:
+    """How sure the ratings are, the intervals by so many samples of the pairs, or by their covariance."""
+    low, high = ratings.interval()
+    if bootstrap and len(games):
+        samples = resampled(games, bootstrap, rng, anchor=anchor, draws=False)
+        low, high = np.quantile(samples, [0.025, 0.975], axis=0)
+    best = chances_of_being_best(ratings.elo, ratings.covariance, rng, samples=SAMPLES)
+    return Uncertainty(low, high, best)

@@ -1,0 +1,228 @@
+"""A verdict in words: for people, and as JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from analysis.gates.field import SHOWN
+from analysis.statistics.cyclic import Cycle, CyclicShare
+from analysis.tournaments.tournament import Verdict
+from storage.records import EndReason
+
+MISLEADING_SHARE = 0.1  # of what decides games, from where on a cycle is worth a warning
+CHANCE = 0.01  # how likely luck alone may make a field look as cyclic
+SURE = 2.0  # standard deviations of luck, by which each of a cycle must beat the next to be named
+MANY_REPEATS = 0.2  # of all pairs
+MANY_ODD = 0.05  # of all games
+HOPELESS = 100  # times as many pairs: nobody plays them to tell two apart
+
+HEADER = ("rank", "competitor", "Elo", "games", "score", "by place", "worst opponent", "TrueSkill", "best")
+
+
+def headline(verdict: Verdict) -> str:
+    """Which is best, and how sure that is, in one sentence."""
+    played = verdict.played
+    if len(played) < 2:
+        return "no pair has been finished yet"
+    first, second = played["competitor"].iloc[:2]
+    gap = verdict.difference(first, second)
+    sentence = (
+        f"{first} is best with probability {_probability(played['p_best'].iloc[0])}; second {second}, "
+        f"{gap.elo:.0f} Elo behind {_interval(gap.low, gap.high)}"
+    )
+    level = sum(verdict.difference(first, other).low <= 0.0 for other in played["competitor"].iloc[1:])
+    if level > 1:
+        sentence += f"; {level} are not told apart from the first"
+    return sentence
+
+
+def summary(verdict: Verdict) -> str:
+    """What was played, what the places are worth, and what share of it all is cycles, in one line."""
+    games, pairs = sum(verdict.ends), verdict.games.num_pairs
+    parts = [f"{games:,} games, {pairs:,} pairs count"]
+    if pairs:
+        parts[0] += f", {(verdict.games.points == 0.5).mean():.0%} drawn"
+        places = verdict.place_advantage.to_dict("records")
+        worth = [f"{row['elo']:+.0f} {_interval(row['elo_low'], row['elo_high'])}" for row in places]
+        parts.append(f"places are worth {', '.join(worth)} Elo")
+    if verdict.cyclic is not None:
+        cyclic = verdict.cyclic
+        parts.append(f"cyclic share {cyclic.share:.2f} [{cyclic.low:.2f}, {cyclic.high:.2f}]")
+    return "; ".join(parts)
+
+
+def warnings(verdict: Verdict) -> list[str]:
+    """What one should know before believing the ranking, a sentence each."""
+    found = [_unplayed(verdict), _apart(verdict), _cyclic(verdict), _close(verdict)]
+    return [sentence for sentence in (*found, _repeated(verdict), _ends(verdict)) if sentence]
+
+
+def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
+    """The table for people, under HEADER: Elo with its 95 % interval, points per game at large and in each
+    place, the score against the worst opponent (games), the probability to be best."""
+    places = [name for name in verdict.table.columns if name.startswith("score_place_")]
+    return [
+        (
+            None if pd.isna(row["rank"]) else int(row["rank"]),
+            row["competitor"],
+            f"{row['elo']:+.0f} {_interval(row['elo_low'], row['elo_high'])}" if row["games"] else None,
+            int(row["games"]),
+            _plain(row["score"]),
+            " ".join(f"{row[name]:.2f}" for name in places) if row["games"] else None,
+            f"{row['worst_opponent']} {row['worst_score']:.2f} ({row['worst_games']})"
+            if row["games"]
+            else None,
+            None if pd.isna(row["mu"]) else f"{row['mu']:.1f} ± {row['sigma']:.1f}",
+            _probability(row["p_best"]) if row["games"] else None,
+        )
+        for row in verdict.table.to_dict("records")
+    ]
+
+
+def as_json(verdict: Verdict) -> dict[str, Any]:
+    """All of the verdict as JSON has it: what is infinite or unknown is null."""
+    cyclic = verdict.cyclic
+    return {
+        "headline": headline(verdict),
+        "warnings": warnings(verdict),
+        "anchor": verdict.anchor,
+        "games": int(sum(verdict.ends)),
+        "pairs": verdict.games.num_pairs,
+        "unfinished_pairs": verdict.unfinished_pairs,
+        "ruled_out_pairs": verdict.ruled_out_pairs,
+        "repeated_pairs": verdict.repeated_pairs,
+        "ends": {reason.name.lower(): n for reason, n in zip(EndReason, verdict.ends, strict=True)},
+        "drawn": _plain((verdict.games.points == 0.5).mean()) if len(verdict.games) else None,
+        "cyclic": None if cyclic is None else _fields(cyclic),
+        "place_advantage": _objects(verdict.place_advantage),
+        "table": _objects(verdict.table),
+        "pairings": _objects(verdict.pairings),
+    }
+
+
+def _unplayed(verdict: Verdict) -> str | None:
+    waiting = verdict.table[verdict.table["games"] == 0]["competitor"].tolist()
+    if not waiting:
+        return None
+    return f"{len(waiting)} of {len(verdict.table)} competitors have finished no pair: {_some(waiting)}"
+
+
+def _apart(verdict: Verdict) -> str | None:
+    """Of a field whose parts never met."""
+    parts = _parts(verdict)
+    if len(parts) < 2:
+        return None
+    shown = "; ".join(_some(part, 3) for part in parts[:3]) + ("; ..." if len(parts) > 3 else "")
+    return (
+        f"the field falls into {len(parts)} parts that never met ({shown}): how one part stands to another "
+        "is not known; compare within a part"
+    )
+
+
+def _parts(verdict: Verdict) -> list[list[str]]:
+    """Who is connected by games, the largest part first, each best first; who has not played is in none."""
+    part = {name: name for name in verdict.played["competitor"]}
+
+    def root(name: str) -> str:
+        while part[name] != name:
+            part[name] = name = part[part[name]]
+        return name
+
+    for home, away in zip(verdict.pairings["home"], verdict.pairings["away"], strict=True):
+        part[root(home)] = root(away)
+    found: dict[str, list[str]] = {}
+    for name in part:
+        found.setdefault(root(name), []).append(name)
+    return sorted(found.values(), key=len, reverse=True)
+
+
+def _close(verdict: Verdict) -> str | None:
+    played = verdict.played["competitor"]
+    if len(played) < 2:
+        return None
+    gap = verdict.difference(*played.iloc[:2])
+    if gap.low > 0.0:
+        return None
+    times = ((gap.high - gap.low) / 2.0 / max(gap.elo, 1e-9)) ** 2
+    advice = (
+        f"about {math.ceil(times)} times as many pairs would tell, if they are that far apart"
+        if times < HOPELESS
+        else "they may well be equal"
+    )
+    return f"the best two are not told apart ({gap.elo:+.0f} Elo {_interval(gap.low, gap.high)}): {advice}"
+
+
+def _cyclic(verdict: Verdict) -> str | None:
+    """Where no ranking can say who beats whom."""
+    found = verdict.cyclic
+    if found is None or found.share < MISLEADING_SHARE or found.p_value > CHANCE:
+        return None
+    shown = f"{found.share:.0%} (95 %: {found.low:.0%} to {found.high:.0%})"
+    beaten = ""
+    if found.cycle is not None and found.cycle.deviations > SURE:
+        one, other, third = found.cycle.competitors
+        scores = [f"{score:.2f}" for score in found.cycle.scores]
+        beaten = f" ({one} beats {other}, {other} beats {third}, {third} beats {one}: {', '.join(scores)})"
+    return f"{shown} of what decides these games is cyclic{beaten}: read the pairings, not the ranking"
+
+
+def _repeated(verdict: Verdict) -> str | None:
+    all_pairs = verdict.games.num_pairs + verdict.repeated_pairs
+    if verdict.repeated_pairs <= MANY_REPEATS * all_pairs:
+        return None
+    worst = verdict.pairings.sort_values("repeats", ascending=False, kind="stable").iloc[0]
+    return (
+        f"{verdict.repeated_pairs:,} of {all_pairs:,} pairs were the same games as one before, move by move "
+        f"(most: {worst['home']} and {worst['away']}, {worst['repeats']:,}) and are counted once: nothing in "
+        "them was drawn at random; give the games openings (opening.plies), or play in the mode sample"
+    )
+
+
+def _ends(verdict: Verdict) -> str | None:
+    """Of games that did not come to their ordinary end."""
+    total = sum(verdict.ends)
+    odd = [(n, reason) for reason, n in zip(EndReason, verdict.ends, strict=True) if n and reason]
+    if not verdict.ruled_out_pairs and sum(n for n, _ in odd) <= MANY_ODD * total:
+        return None
+    counts = ", ".join(f"{n:,} by {reason.name.lower()}" for n, reason in odd)
+    return (
+        f"{sum(n for n, _ in odd):,} of {total:,} games did not come to an ordinary end ({counts}); as the "
+        f"tournament's rules have it, {verdict.ruled_out_pairs:,} pairs are left out for that"
+    )
+
+
+def _interval(low: float, high: float) -> str:
+    return f"[{low:+.0f}, {high:+.0f}]"
+
+
+def _probability(p: float) -> str:
+    """Never 1 or 0: nothing that was measured is certain."""
+    return "over 0.99" if p > 0.99 else "under 0.01" if p < 0.01 else f"{p:.2f}"
+
+
+def _some(names: list[str], most: int = SHOWN) -> str:
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def _objects(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def _fields(record: CyclicShare | Cycle) -> dict[str, Any]:
+    return {field.name: _plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it."""
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, Cycle):
+        return _fields(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

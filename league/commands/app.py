@@ -1,0 +1,307 @@
+"""The command `league`. Exit codes: 0 done, 2 a user's mistake (one message), 1 a failure.
+
+Heavy imports are inside the commands: `league --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+# Beside processes that train, numpy's threads wait for one another by spinning: hundreds of times slower.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
+
+import typer
+from rich.console import Console
+
+from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows
+from league.commands.diagnose import diagnose
+from league.commands.exploit import exploit
+from league.commands.matches import play, replay
+from league.commands.plot import plot
+from league.commands.report import report
+from league.commands.serve import serve
+from league.commands.snapshots import snapshots
+from league.commands.tournaments import compare, tournament
+
+app = typer.Typer(
+    help="Train, evaluate and analyse leagues of game-playing policies.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+config_app = typer.Typer(help="What may stand in a config.", no_args_is_help=True)
+envs_app = typer.Typer(help="The games.", no_args_is_help=True)
+app.add_typer(config_app, name="config")
+app.add_typer(envs_app, name="envs")
+
+INTERRUPTED = 130  # the exit code of what Ctrl-C ended
+GRACE_SECONDS = 5.0  # for DuckDB to stop by itself
+SQL_BYTES = 8 * 2**30  # twice what DuckDB is allowed for a question
+
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; may be repeated")
+]
+
+
+class Format(StrEnum):
+    """How rows are printed."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+@app.command()
+def train(
+    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/connect_four.yaml")],
+    run: Annotated[Path | None, typer.Option(help="Run folder; default runs/<name>")] = None,
+    set_: SetOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that was stopped or killed")
+    ] = False,
+) -> None:
+    """Train a league. Ctrl-C once stops cleanly, with everything saved."""
+    from league.commands.progress import progress_bars
+    from league.config.loading import load
+    from league.training.loop import train as run_loop
+    from league.training.view import LiveView, PlainView, View
+
+    settings = load(config, set_ or ())
+    folder = run or Path("runs") / settings.name
+    console = Console()
+
+    def view() -> View:
+        return LiveView(console) if console.is_terminal else PlainView(console, settings.log.seconds)
+
+    with progress_bars() as progress:
+        run_loop(settings, folder, resume=resume, make_view=view, progress=progress)
+    console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
+
+
+@app.command()
+def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
+    """The leaderboard: mu and sigma are TrueSkill's, ordered by mu - 3 sigma."""
+    from storage import query
+
+    asked = "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard"
+    table = query(run, asked, as_of=as_of)
+    print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
+
+
+@app.command()
+def sql(
+    run: RunArgument,
+    statement: Annotated[
+        str, typer.Argument(metavar="SQL", help="Such as: SELECT * FROM leaderboard; or @name")
+    ],
+    format_: Annotated[Format, typer.Option("--format", help="How rows are printed")] = Format.TABLE,
+    limit: Annotated[int, typer.Option(min=1, help="Rows at most")] = 1_000_000,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds that the statement may take")] = 60.0,
+    as_of: AsOfOption = None,
+) -> None:
+    """Ask the run's history in SQL, also while it trains; `@` lists the named questions."""
+    from analysis.history.named_queries import expand, named_queries, what_it_answers
+    from storage import query
+    from storage.errors import Mistake
+
+    if statement.strip() == "@":
+        known = [(f"@{name}", what_it_answers(name)) for name in named_queries()]
+        print_rows(("query", "answers"), known, format_ is Format.JSON)
+        return
+    statement = expand(statement)
+    if not statement.strip(" \t\r\n;"):
+        raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
+    with _hard_limits(timeout + GRACE_SECONDS, SQL_BYTES):
+        rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1, as_of=as_of)
+    if len(rows) > limit:
+        rows = rows.slice(0, limit)
+        print(f"league: only the first {limit:,} rows are shown; --limit shows more", file=sys.stderr)
+    if format_ is Format.TABLE:
+        print_rows(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()], as_json=False)
+    elif format_ is Format.JSON:
+        print(json.dumps(rows.to_pylist(), default=str))
+    elif format_ is Format.CSV:
+        sys.stdout.write(rows.to_pandas().to_csv(index=False))
+    else:
+        import pyarrow.parquet
+
+        if sys.stdout.isatty():
+            raise Mistake(
+                "--format parquet: standard output is a terminal, expected a file: add > rows.parquet"
+            )
+        pyarrow.parquet.write_table(rows, sys.stdout.buffer)
+
+
+@app.command()
+def rules(
+    run: RunArgument,
+    preset: Annotated[str, typer.Option(help="The rules to compare with, such as alphastar_pseudocode")],
+    every: Annotated[int, typer.Option(min=1, help="Ask the preset at every so many batches of results")] = 1,
+    as_json: JsonOption = False,
+) -> None:
+    """What another preset would have drawn and decided in this run, without training."""
+    from league.training.counterfactual import replay
+
+    found = replay(run, preset, every=every)
+    if as_json:
+        tables = ("draws", "opponents", "decisions")
+        fields: dict[str, Any] = {"recorded": found.recorded, "preset": found.preset}
+        fields["left_out"] = list(found.left_out)
+        print(json.dumps(fields | {name: [r._asdict() for r in getattr(found, name)] for name in tables}))
+        return
+    print(f"{run}: recorded by preset {found.recorded}, beside what {found.preset} would have drawn")
+    if found.left_out:
+        print(f"left out, as {found.preset} has no rules for their roles: {', '.join(found.left_out)}")
+    print_rows(found.draws[0]._fields if found.draws else (), found.draws, as_json=False)
+    print_rows(found.opponents[0]._fields if found.opponents else (), found.opponents[:40], as_json=False)
+    header = ("source", "seconds", "env_steps", "kind", "player", "player_env_steps", "snapshot", "reason")
+    print_rows(header, [row[:8] for row in found.decisions], as_json=False)
+
+
+app.command()(snapshots)
+app.command()(replay)
+app.command()(play)
+app.command()(tournament)
+app.command()(compare)
+app.command()(exploit)
+app.command()(diagnose)
+app.command()(plot)
+app.command()(report)
+app.command()(serve)
+
+
+@config_app.command()
+def schema() -> None:
+    """All keys with their types, bounds, defaults and meaning, as JSON Schema."""
+    from league.config.settings import Settings
+
+    print(json.dumps(Settings.model_json_schema(), indent=2))
+
+
+@config_app.command()
+def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetOption = None) -> None:
+    """The config as it will be run, every default filled in."""
+    from league.config.loading import load
+
+    sys.stdout.write(load(config, set_ or ()).to_yaml())
+
+
+@envs_app.command("list")
+def list_envs(as_json: JsonOption = False) -> None:
+    """The native games, with their seats, spaces and bots; those of libraries are not listed."""
+    from league.envs import registry
+    from league.models.bots.scripted import bots_for
+
+    rows = []
+    for env_id in registry.ids():
+        game = registry.make(env_id, 1)
+        shape = "x".join(str(n) for n in game.observation_specs[0].shape)
+        actions = game.action_specs[0].mask_width
+        rows.append((env_id, game.num_seats, shape, actions, ", ".join(bots_for(env_id))))
+    print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
+
+
+@envs_app.command("check")
+def check_env(
+    env_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="A native game, openspiel:..., pettingzoo:..., gymnasium:..., or module:Class"
+        ),
+    ],
+    options: Annotated[
+        str, typer.Option("--options", metavar="YAML", help="The game's, such as '{seats: 2}'")
+    ] = "{}",
+    matches: Annotated[int, typer.Option("--matches", min=1, help="Matches that each check plays")] = 256,
+    as_json: JsonOption = False,
+) -> None:
+    """Play a game in every way a league will, and say what it does wrong."""
+    import yaml
+
+    from league.envs.conformance import check
+    from storage.errors import Mistake
+
+    try:
+        given = yaml.safe_load(options)
+    except yaml.YAMLError:
+        given = None
+    if not isinstance(given, dict):
+        raise Mistake(f"--options {options}: expected a YAML mapping, such as '{{seats: 2}}'")
+    report = check(env_id, given, num_matches=matches)
+    rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
+    print_rows(("check", "result", "message"), rows, as_json)
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
+    """End this process if the block takes longer, or more memory: DuckDB looks at its own limits only
+    between two blocks of rows, and a single value may be gigantic."""
+    import psutil
+
+    done, process = threading.Event(), psutil.Process()
+
+    def watch() -> None:
+        end = time.monotonic() + seconds
+        while not done.wait(0.1):
+            if time.monotonic() > end or process.memory_info().rss > max_bytes:
+                limits = f"{seconds:g} seconds or {max_bytes >> 30} GiB"
+                print(f"league: sql: the statement took more than {limits}; ask for less", file=sys.stderr)
+                sys.stderr.flush()
+                os._exit(2)
+
+    threading.Thread(target=watch, name="hard limits", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+
+
+def main() -> None:
+    """Entry point: every mistake of a user becomes one message on stderr and exit code 2."""
+    try:
+        code = _run()
+    except KeyboardInterrupt:  # while something is imported; in commands typer sees to it
+        code = INTERRUPTED
+    sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
+
+
+def _run() -> int:
+    """Do what the command line says; returns the exit code."""
+    from storage.errors import Failure, Mistake
+
+    with contextlib.suppress(FileNotFoundError):  # a folder that was deleted holds nobody's games
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())  # so that module:Class finds games of theirs, as with python -m
+    try:
+        app()
+    except (Mistake, Failure) as error:
+        print(f"league: {_sentence(error)}", file=sys.stderr)
+        return 2 if isinstance(error, Mistake) else 1
+    except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
+        if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
+            return INTERRUPTED
+        raise
+    return 0
+
+
+def _sentence(error: Exception) -> str:
+    """The message on one line, without what could command a terminal: it may quote a stranger's file.
+    Ray's errors are of their cause's kind, but speak in tracebacks."""
+    line = " ".join(str(getattr(error, "cause", error)).split())
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""The command `league snapshots`: list, show, verify, export, import, gc."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from league.commands.console import JsonOption, RunArgument, print_rows
+
+COLUMNS = (
+    "snapshot_id",
+    "player",
+    "role",
+    "env_steps",
+    "updates",
+    "parent_id",
+    "bytes",
+    "blob_hash",
+    "reason",
+)
+
+
+class Action(StrEnum):
+    """What to do with a run's snapshots."""
+
+    LIST = "list"
+    SHOW = "show"
+    VERIFY = "verify"
+    EXPORT = "export"
+    IMPORT = "import"
+    GC = "gc"
+
+
+def snapshots(
+    run: RunArgument,
+    action: Annotated[
+        Action, typer.Argument(help="list, show ID, verify, export ID DIR, import DIR or gc")
+    ] = Action.LIST,
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID] [DIR]", help="An id or a unique prefix; a folder to write or to read"),
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="list: which, such as \"player = 'main-0'\"")
+    ] = None,
+    license_: Annotated[
+        str, typer.Option("--license", metavar="TEXT", help="export: under which licence others may use it")
+    ] = "unspecified",
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="ID", help="import: its id here, if its own is taken")
+    ] = None,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="gc: remove what was found, not only say so")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """The run's snapshots."""
+    wanted = {Action.SHOW: ("ID",), Action.EXPORT: ("ID", "DIR"), Action.IMPORT: ("DIR",)}.get(action, ())
+    arguments = _arguments(action, given or [], wanted)
+    match action:
+        case Action.LIST:
+            _list(run, where, as_json)
+        case Action.SHOW:
+            _show(run, *arguments)
+        case Action.VERIFY:
+            _verify(run, as_json)
+        case Action.EXPORT:
+            _export(run, arguments[0], Path(arguments[1]), license_)
+        case Action.IMPORT:
+            _import(run, Path(arguments[0]), name)
+        case Action.GC:
+            _collect(run, delete, as_json)
+
+
+def _arguments(action: Action, given: list[str], wanted: tuple[str, ...]) -> list[str]:
+    from storage.errors import Mistake
+
+    if len(given) < len(wanted):
+        missing = wanted[len(given)]
+        means = {"ID": "a snapshot id or a unique prefix", "DIR": "a folder"}[missing]
+        raise Mistake(f"snapshots {action}: no {missing} given, expected {means}")
+    if len(given) > len(wanted):
+        raise Mistake(f"snapshots {action}: found '{given[len(wanted)]}', expected nothing more")
+    return given
+
+
+def _list(run: Path, where: str | None, as_json: bool) -> None:
+    from storage import query
+
+    condition = "" if where is None else f"WHERE {where}"
+    rows = query(
+        run, f"SELECT {', '.join(COLUMNS)} FROM snapshots {condition} ORDER BY created_at, snapshot_id"
+    )
+    found: list[tuple[Any, ...]] = [tuple(row.values()) for row in rows.to_pylist()]
+    if not as_json:  # a row must fit a line: the hash is cut to what tells blobs apart
+        place = COLUMNS.index("blob_hash")
+        found = [(*row[:place], row[place][:12], *row[place + 1 :]) for row in found]
+    print_rows(COLUMNS, found, as_json)
+
+
+def _show(run: Path, wanted: str) -> None:
+    from storage.archive import open_reader
+
+    reader = open_reader(run)
+    print(json.dumps(reader.manifest(reader.resolve(wanted).snapshot_id), indent=2))
+
+
+def _verify(run: Path, as_json: bool) -> None:
+    from league.commands.progress import progress_bars
+    from storage.archive import open_reader
+    from storage.errors import Failure
+    from storage.upkeep.verification import verify_snapshots
+
+    reader = open_reader(run)
+    with progress_bars() as progress:
+        problems = verify_snapshots(reader, progress)
+    if as_json:
+        header = ("snapshot_id", "path", "problem")
+        print_rows(header, [(p.snapshot_id, str(p.path), p.message) for p in problems], as_json)
+    else:
+        for problem in problems:
+            print(f"{problem.snapshot_id}: {problem.message}")
+    stored = len(reader.snapshots())
+    if problems:
+        raise Failure(f"{run}: {len(problems)} of {stored} snapshots are damaged; restore them from a copy")
+    if not as_json:
+        print(f"{stored} snapshots verified")
+
+
+def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
+    from storage.archive import open_reader
+    from storage.remote.mirror import bring_blob
+    from storage.upkeep.exports import export_snapshot
+
+    reader = open_reader(run)
+    snapshot = reader.resolve(wanted)
+    bring_blob(run, snapshot.blob_hash)
+    export_snapshot(reader, snapshot, folder, license=license_)
+    print(f"{snapshot.snapshot_id} exported to {folder}")
+
+
+def _import(run: Path, folder: Path, name: str | None) -> None:
+    from league.commands.progress import progress_bars
+    from storage.archive import Archive
+    from storage.upkeep.imports import import_snapshot
+
+    with progress_bars() as progress, Archive.open(run, progress) as archive:
+        known = {snapshot.snapshot_id for snapshot in archive.snapshots()}
+        snapshot = import_snapshot(archive, folder, name)
+    done = "is here already, as in" if snapshot.snapshot_id in known else "imported from"
+    print(f"{snapshot.snapshot_id} ({snapshot.architecture}) {done} {folder}")
+
+
+def _collect(run: Path, delete: bool, as_json: bool) -> None:
+    from storage.upkeep.garbage import collect
+
+    garbage = collect(run, delete=delete)
+    print_rows(("path", "bytes", "why"), [(str(p), size, why) for p, size, why in garbage.files], as_json)
+    if not as_json:
+        done = "removed" if delete else "found; nothing was removed (add --delete)"
+        print(f"{len(garbage.files)} files, {garbage.bytes:,} bytes {done}")

@@ -1,0 +1,162 @@
+"""Names: what `main-0:greedy` stands for in a run, and the policy behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
+
+from league.competitors.modes import SAMPLE, BadMode, is_mode, temperature_of
+from league.envs import registry
+from league.models.actor import Actor
+from league.models.bots.scripted import Bots, bots_for
+from league.models.bots.seated import seated_bot
+from league.models.bots.settings import BotSettings
+from league.models.policies.policy import Policy
+from league.models.spec import PolicySpec
+from league.rollout.env_runner import BotSource
+from league.rollout.snapshots import SnapshotSource, load_tensors
+from storage.archive import ArchiveReader, open_reader
+from storage.errors import Mistake, UnknownSnapshot
+from storage.records import Bot, Snapshot
+from storage.suggestions import nearest
+
+_OWN_BOT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_MISSPELT = 0.95  # of two names that are this alike, one was meant to be the other
+
+
+class UnknownCompetitor(Mistake):
+    """No snapshot, player or bot goes by that name."""
+
+
+class Named(NamedTuple):
+    """Who is meant by a name."""
+
+    who: Snapshot | Bot
+    temperature: float | None  # None: the name says nothing of it
+
+
+class Names:
+    """Who goes by which name in one run."""
+
+    def __init__(self, reader: ArchiveReader, env_id: str) -> None:
+        config = reader.config()
+        self._reader = reader
+        self._bots = [*bots_for(env_id), *config.get("bots", {}), *_bots_played(config)]
+        self._by_id = {snapshot.snapshot_id: snapshot for snapshot in reader.snapshots()}
+        self._newest = {snapshot.player: snapshot for snapshot in reader.snapshots()}
+
+    def find(self, text: str) -> Named:
+        """A snapshot by id or unique prefix, a player (its newest snapshot) or a bot, also one of a user's
+        own ("module:Class"); behind a colon, how it plays. Raises UnknownCompetitor."""
+        bot = named_bot(text, self._bots)
+        if bot is not None:
+            return Named(Bot(bot), None)
+        name, colon, mode = text.rpartition(":")
+        if not colon:
+            return Named(self._snapshot(text), None)
+        try:
+            temperature = temperature_of(mode)
+        except BadMode as error:
+            own = _OWN_BOT.fullmatch(text) is not None and not self._has(name)
+            known = [bot for bot in self._bots if ":" in bot]
+            near = nearest(text, known, cutoff=_MISSPELT if own else 0.6)
+            if own and not near:
+                return Named(Bot(text), None)  # refused when it is made, if it is none
+            remedy = f"; did you mean '{near[0]}'?" if near else ""
+            raise UnknownCompetitor(f"'{text}': {error}{remedy}") from None
+        return Named(self._snapshot(name), temperature)
+
+    def _has(self, name: str) -> bool:
+        """Whether something of this run may be meant by a name."""
+        return name in self._bots or name in self._newest or any(i.startswith(name) for i in self._by_id)
+
+    def _snapshot(self, name: str) -> Snapshot:
+        if name not in self._by_id and name in self._newest:
+            return self._newest[name]
+        try:
+            return self._reader.resolve(name)
+        except UnknownSnapshot:
+            known = [*self._newest, *self._by_id, *self._bots]
+            fitting = [known_id for known_id in self._by_id if known_id.startswith(name)]
+            near = fitting[:5] or nearest(name, known, n=3, cutoff=0.3)
+            problem = "fits several snapshots" if fitting else "is no snapshot, player or bot of this run"
+            raise UnknownCompetitor(
+                f"'{name}' {problem}; nearest: {', '.join(near) or 'none'} (see: league ratings)"
+            ) from None
+
+
+def named_bot(text: str, bots: Collection[str]) -> str | None:
+    """Which of `bots` is meant, whose names may hold colons; None: none of them. Bots have no modes, so all
+    that may stand behind one is `:sample`. Raises UnknownCompetitor."""
+    if text in bots:
+        return text
+    name, _, mode = text.rpartition(":")
+    if name not in bots or not is_mode(mode):
+        return None
+    if mode != "sample":
+        raise UnknownCompetitor(
+            f"'{text}': found mode '{mode}' behind a bot, which plays as it always does; give its name alone"
+        )
+    return name
+
+
+def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | BotSource:
+    """Where that comes from which `text` stands for, as `Names.find` knows it. Raises UnknownCompetitor."""
+    who, temperature = Names(reader, env_id).find(text)
+    if isinstance(who, Bot):
+        return BotSource(who.name)
+    return source_of(reader, who, SAMPLE if temperature is None else temperature, reader.remote())
+
+
+def source_of(
+    reader: ArchiveReader, snapshot: Snapshot, temperature: float, remote: str | None
+) -> SnapshotSource:
+    """Where the policy of that snapshot comes from, and how it plays. `remote`: the reader's, which it would
+    have to look up for each.
+
+    Raises CorruptManifest, WeightsMismatch, RemoteFailed.
+    """
+    return SnapshotSource(
+        snapshot_id=snapshot.snapshot_id,
+        blob_hash=snapshot.blob_hash,
+        path=str(reader.blob_path(snapshot)),
+        spec=PolicySpec.from_json(reader.manifest(snapshot.snapshot_id)["spec"]),
+        temperature=temperature,
+        remote=remote,
+    )
+
+
+def load_actor(run: Path, name: str) -> Actor:
+    """The policy or bot that `name` stands for in `run`, its blob verified.
+
+    Raises UnknownCompetitor, also for a name with a mode: that is chosen at each call of `act`.
+    """
+    reader = open_reader(run)
+    config = reader.config()
+    env: Mapping[str, Any] = config["env"]
+    who, temperature = Names(reader, env["id"]).find(name)
+    if temperature is not None:
+        raise UnknownCompetitor(
+            f"'{name}': found a mode, expected a name alone; call act(..., greedy=True) or "
+            "act(..., temperature=0.5)"
+        )
+    if isinstance(who, Bot):
+        game = registry.make(env["id"], 1, **env["options"])
+        return seated_bot(who.name, env["id"], game, bot_settings(config)).actor
+    source = source_of(reader, who, SAMPLE, reader.remote())
+    return Policy(source.spec, load_tensors(source), source.snapshot_id)
+
+
+def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:
+    """The table `bots` of a run's config."""
+    return TypeAdapter(Bots).validate_python(config.get("bots", {}))
+
+
+def _bots_played(config: Mapping[str, Any]) -> list[str]:
+    """The bots that the run's roles play, such as "module:Class"."""
+    roles = config.get("league", {}).get("roles", {}).values()
+    return [bot for role in roles for bot in role.get("opponents", {}).get("bots", {})]

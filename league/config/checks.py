@@ -1,0 +1,170 @@
+"""What no part of the settings can see alone: whether they go together, and with the game."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import ValidationError
+
+from league.config.sections import check_players
+from league.config.settings import Settings
+from league.envs.base import BatchedGame
+from league.learning.settings import check_precision
+from league.models.bots.seated import seated_bot
+from league.models.networks.networks import check_network, trust_network
+from league.rules.building.builder import find_builder
+from storage.records import MAIN
+from storage.suggestions import nearest
+
+
+def check(settings: Settings) -> None:
+    """Raises ValueError, or Mistake, for the first contradiction."""
+    game = settings.game
+    _check_policies(settings, game)
+    if settings.storage.remote is not None:
+        from storage.remote.remote import check_url  # needs what a run without a remote does not
+
+        check_url(settings.storage.remote)
+    if settings.runners == 0 and settings.evaluation.runners:
+        raise ValueError(
+            f"evaluation.runners is {settings.evaluation.runners}, but runners is 0: without Ray one process "
+            "plays; set runners to 1 or more, or give roles a share of evaluation (opponents.evaluation)"
+        )
+    if settings.runners == 0 and settings.resources.address is not None:
+        raise ValueError(
+            "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"
+        )
+    _check_learner(settings)
+    check_players(settings.init_from, settings.players())
+    _check_league(settings, game)
+    if game.draw_possible and settings.ratings.draw_probability == 0.0:
+        raise ValueError(
+            f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
+        )
+    _check_anchor(settings)
+    if settings.learner.batch_steps > 100 * settings.rollout.matches_per_request * game.num_seats:
+        raise ValueError(
+            f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
+            f"rollout.matches_per_request = {settings.rollout.matches_per_request} matches bring; "
+            "raise one, lower the other"
+        )
+
+
+def _check_policies(settings: Settings, game: BatchedGame) -> None:
+    """Every player has a network that can be built, for seats that are there."""
+    for role, players in settings.league.player_names().items():
+        for player in players:
+            seats = settings.league.seats_of(player, role) or ()
+            if max(seats, default=0) >= game.num_seats:
+                raise ValueError(
+                    f"league: seats of {player}: found {list(seats)}, but '{settings.env.id}' has "
+                    f"{game.num_seats} seats, numbered from 0"
+                )
+            try:
+                spec = settings.policy_spec(player, role)
+            except ValidationError as error:
+                found = error.errors()[0]
+                where = ".".join(str(part) for part in found["loc"])
+                raise ValueError(
+                    f"league: policy of {player}: {where}: {found['msg'].removeprefix('Value error, ')}"
+                ) from None
+            if ":" in spec.architecture:
+                trust_network(spec.architecture)  # whoever wrote the config named it
+            check_network(spec)
+
+
+def _check_learner(settings: Settings) -> None:
+    """What learners ask of the rest of the run."""
+    learner, runners, gpus = settings.learner, settings.runners, settings.resources.gpus
+    if learner.aggregators > runners:
+        raise ValueError(
+            f"learner.aggregators is {learner.aggregators}, more than the {runners} runners that they would "
+            "serve; lower it, or raise runners"
+        )
+    if learner.processes > 1 and runners == 0:
+        raise ValueError(
+            f"learner.processes is {learner.processes}, but runners is 0: without Ray one process learns; "
+            "set runners to 1 or more, or processes to 1"
+        )
+    check_precision(learner, gpus)
+    for role in settings.league.resolve():
+        try:
+            settings.learner_of(role)
+        except ValidationError as error:
+            found = error.errors()[0]
+            where = ".".join(str(part) for part in found["loc"])
+            message = found["msg"].removeprefix("Value error, ")
+            raise ValueError(f"league.roles.{role}.learner.{where}: {message}") from None
+        except ValueError as error:
+            raise ValueError(f"league.roles.{role}.learner.{error}") from None
+
+
+def _check_anchor(settings: Settings) -> None:
+    """A competitor that never changes: at the beginning, the first snapshot of a player."""
+    anchor = settings.ratings.anchor
+    first = [f"{name}@0" for name in settings.players()]
+    if anchor is not None and anchor not in first:
+        near = nearest(anchor, first, cutoff=0.0)[0]
+        raise ValueError(
+            f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
+            f"beginning; did you mean '{near}'?"
+        )
+
+
+def _check_league(settings: Settings, game: BatchedGame) -> None:
+    """What the rules of the league ask of the game: seats, teams, bots."""
+    league, num_seats = settings.league, game.num_seats
+    try:
+        find_builder(league.builder)
+    except ValueError as error:
+        raise ValueError(f"league.builder: {error}") from None
+    for bot in settings.bots.keys() & set(settings.players()):
+        raise ValueError(f"bots: '{bot}' is a player's name already; choose another name")
+    for bot in dict.fromkeys([*league.bots(), *settings.bots]):
+        try:
+            seated_bot(bot, settings.env.id, game, settings.bots)
+        except ValueError as error:
+            raise ValueError(f"league.roles: bots: {error}") from None
+    teams = int(settings.matchmaking.team_of_seat(num_seats)[-1]) + 1
+    uneven = settings.seats_of() is not None
+    if uneven:
+        _check_uneven(settings, game)
+    for role, rules in () if uneven else league.resolve().items():
+        # Live mains must fill all teams but one wherever they are asked to. Snapshots may sit twice: they
+        # multiply; a player that plays itself fills all seats.
+        others = league.players[MAIN] - (role == MAIN)
+        needed = teams - 1
+        if rules.opponents.share("current_main") > 0 and others < needed:
+            raise ValueError(
+                f"league.players: the game has {teams} {'seats' if teams == num_seats else 'teams'}, more "
+                f"than players can fill: branch 'current_main' of roles.{role} needs {needed} other mains, "
+                f"found {others}; set main: {needed + (role == MAIN)} or give that share to another branch"
+            )
+    settings.make_matchmaker()
+
+
+def _check_uneven(settings: Settings, game: BatchedGame) -> None:
+    """Where not everybody may take every seat: each team can be filled, each player be one of them."""
+    team_of_seat = settings.matchmaking.team_of_seat(game.num_seats)
+    filled: set[int] = set()
+    for role, players in settings.league.player_names().items():
+        for player in players:
+            seats = settings.league.seats_of(player, role) or range(game.num_seats)
+            teams = {int(t) for t in team_of_seat if set(np.flatnonzero(team_of_seat == t)) <= set(seats)}
+            if not teams:
+                raise ValueError(
+                    f"league: seats of {player}: found {list(seats)}, expected those of a whole team"
+                )
+            filled |= teams
+    open_seats = [s for s, t in enumerate(team_of_seat.tolist()) if t not in filled]
+    if open_seats:
+        raise ValueError(
+            f"league: nobody may take seats {open_seats} of '{settings.env.id}'; give them to a player by "
+            "league.roles.<role>.seats or league.training.state.members.<player>.seats"
+        )
+    for role, rules in settings.league.resolve().items():
+        for branch in ("mains", "verification"):
+            if rules.opponents.share(branch) > 0:
+                raise ValueError(
+                    f"league.roles.{role}: branch '{branch}' needs a league in which everybody may take "
+                    "every seat; give its share to current_main or pfsp"
+                )

@@ -1,0 +1,55 @@
+"""Load settings from YAML or a mapping, and check them.
+
+Every mistake becomes one `ConfigError`: where, what was found, what was expected, what to do.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from league.config.checks import check
+from league.config.file import ConfigError, apply, read
+from league.config.settings import Settings
+from league.mistakes import explain
+from storage.errors import Mistake
+
+
+def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[str] = ()) -> Settings:
+    """Settings from a YAML file or a mapping, with `a.b=value` overrides on top.
+
+    Raises ConfigError on anything that is not right.
+    """
+    if isinstance(source, Settings):
+        source = source.model_dump(mode="json")
+    if isinstance(source, Mapping):
+        where, fields = "config", copy.deepcopy(dict(source))  # overrides must not reach the caller's
+    else:
+        where, fields = str(source), read(Path(source))
+        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
+    for override in overrides:
+        apply(fields, override)
+    try:
+        settings = Settings.model_validate(fields)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {explain(error, Settings)}") from None
+    settings = _with_teams(settings)
+    try:
+        check(settings)
+    except (ValueError, Mistake) as error:
+        raise ConfigError(f"{where}: {error}") from None
+    return settings
+
+
+def _with_teams(settings: Settings) -> Settings:
+    """The game's own teams, unless the config says others."""
+    teams = settings.game.teams
+    if teams is None or settings.matchmaking.teams is not None:
+        return settings
+    matchmaking = settings.matchmaking.model_copy(update={"teams": teams})
+    return settings.model_copy(update={"matchmaking": matchmaking})

@@ -1,0 +1,268 @@
+"""Any gymnasium env as a game: `gymnasium:CartPole-v1`. Every seat plays a copy of its own.
+
+    gymnasium:CartPole-v1                               `seats` copies of one env
+    gymnasium:CartPole-v1+MountainCarContinuous-v0      the first seat plays the one, the second the other
+    gymnasium:my_module:Mine-v3                         an env that is registered by importing `my_module`
+
+All seats of a match get the match's seed, so that copies of one env face the same chance and differ by
+what is done; the one with the highest return ranks first (`scale` makes returns of different envs
+comparable). A seat whose copy ended waits for the others, at no reward. gymnasium's `terminated` and
+`truncated` are kept apart seat by seat: a match is truncated when the time of any of its seats ran
+out, and `was_cut` tells those from the ones that came to an end.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box
+
+from league.envs.adapters.gymnasium.seats import expect_registered, seat_envs
+from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
+from league.envs.adapters.gymnasium.vector import VectorPlaces, vector_places
+from league.envs.slots import SlotGame
+
+NOTHING = (0.0, False, False)  # of a copy whose match crashed
+
+
+@functools.cache
+def game_of(name: str) -> type[GymnasiumGame]:
+    """The game of gymnasium's env `name`: its id, or "module:id" where `module` is what registers it;
+    or of several, joined by "+", one for each seat.
+
+    Raises LookupError, naming the nearest ids.
+    """
+    envs = tuple(name.split("+"))
+    for env in envs:
+        expect_registered(env)
+    return type("GymnasiumGame", (GymnasiumGame,), {"id": f"gymnasium:{name}", "envs": envs})
+
+
+class GymnasiumGame(SlotGame):
+    """An env for each seat of a match, made by `gymnasium.make(id, **kwargs)`.
+
+    seats           how many play copies of the env, if the id names one
+    kwargs          the env's own options; or a list of them, by seat
+    scale           what rewards are multiplied by; or a list, by seat
+    loss_reward     what a forfeit costs: the lowest return there is, scaled
+    threads         above 0: matches are stepped independently, by so many threads
+    vectorization   sync, async, vector_entry_point: all matches are stepped together, by gymnasium's
+                    `VectorEnv` (see `vector.py`); one that raises then costs them all
+    """
+
+    id: ClassVar[str] = "gymnasium"
+    envs: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        num_slots: int,
+        *,
+        seats: int | None = None,
+        kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        scale: float | Sequence[float] = 1.0,
+        loss_reward: float = -1.0,
+        threads: int = 0,
+        vectorization: str = "none",
+        step_limit: int | None = None,
+    ) -> None:
+        try:
+            self._seats = seat_envs(self.envs, seats, kwargs, scale)
+            self._vector = vector_places(self._seats, num_slots, vectorization, threads)
+            first = [seat.make() for seat in self._seats] if self._vector is None else []
+        except ValueError as error:
+            raise ValueError(f"{self.id}: {error}") from error
+        self.num_seats = len(self._seats)
+        self._first = [first]  # for whichever slot is used first
+        self._scale = [seat.scale for seat in self._seats]
+        made: list[Any] = [self._vector.single] * self.num_seats if self._vector is not None else first
+        self._spaces = [env.observation_space for env in made]
+        actions = [taken(env.action_space) for env in made]
+        self._act = [act for _, act in actions]
+        self.observation_spaces = tuple(shown(space) for space in self._spaces)
+        self.action_spaces = tuple(space for space, _ in actions)
+        self.renders = self._vector is None and all(env.render_mode == "ansi" for env in first)
+        self.loss_reward = float(loss_reward)
+        super().__init__(num_slots, step_limit=step_limit, threads=threads)
+        self._ended = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # the seat's copy
+        self._late = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # because its time ran out
+        # what seats see that see what the env shows as it is: most do, and each step writes it
+        self._plain = [
+            seen[""] if isinstance(space, Box) else None
+            for seen, space in zip(self.seen, self._spaces, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ one match
+
+    def _make(self) -> list[gymnasium.Env]:
+        try:
+            return self._first.pop()
+        except IndexError:
+            return [seat.make() for seat in self._seats]
+
+    def _discard(self, match: list[gymnasium.Env]) -> None:
+        for env in match:
+            env.close()
+
+    def _begin(self, match: list[gymnasium.Env], slot: int, seed: int) -> None:
+        self._ended[slot] = self._late[slot] = False
+        for seat, env in enumerate(match):
+            observation, _ = env.reset(seed=seed)
+            self._see(slot, seat, observation)
+        self.acting[slot] = True
+
+    def _advance(
+        self, match: list[gymnasium.Env], slot: int, seats: Sequence[int], actions: Sequence[Any]
+    ) -> None:
+        moves = [
+            self._step(match[seat], slot, seat, action) for seat, action in zip(seats, actions, strict=True)
+        ]
+        self._take_in(np.full(len(seats), slot), np.array(seats), *np.array(moves).T)
+
+    def _step(self, env: gymnasium.Env, slot: int, seat: int, action: Any) -> tuple[float, bool, bool]:
+        """The reward, and whether the seat's copy terminated, or its time ran out."""
+        observation, reward, terminated, truncated, _ = env.step(self._act[seat](action))
+        self._see(slot, seat, observation)
+        return float(reward), terminated, truncated
+
+    def _see(self, slot: int, seat: int, observation: Any) -> None:
+        plain = self._plain[seat]
+        if plain is not None:
+            plain[slot] = observation
+            return
+        for name, row in numbers(self._spaces[seat], observation).items():
+            self.seen[seat][name][slot] = row
+
+    def _take_in(
+        self,
+        slot: npt.NDArray[np.int64],
+        seat: npt.NDArray[np.int64],
+        reward: npt.NDArray,
+        terminated: npt.NDArray,
+        truncated: npt.NDArray,
+    ) -> None:
+        """What the copies did in one step, [n] each; of a slot, all copies that had not ended."""
+        self.gained[slot, seat] = reward * np.take(self._scale, seat)
+        ended = np.logical_or(terminated, truncated)
+        self._ended[slot, seat] = ended
+        self._late[slot, seat] = ended & ~np.asarray(terminated, dtype=np.bool_)
+        self.acting[slot, seat] = ~ended
+        self.finished[slot] = ~self.acting[slot].any(axis=1)
+        self.cut[slot] = self._late[slot].any(axis=1)
+
+    # ------------------------------------------------------------------ many matches
+
+    def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        if self._vector is None:
+            super()._start_all(slots, seeds)
+            return
+        self._ended[slots] = self._late[slots] = False
+        others = self.active.copy()
+        others[slots] = False
+        try:
+            self._vector.begin(self._places(slots), np.repeat(seeds, self.num_seats), not others.any())
+            self._await(slots)
+        except Exception as error:
+            self._all_crashed(np.flatnonzero(self.active), error)
+
+    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+        if self._pool is not None:
+            super()._play(slot, seat, action)
+            return
+        self.acting[slot] = False
+        self._moved[slot] = True
+        if self._vector is not None and (len(slot) or self.pending.any()):
+            self._step_together(self._vector, slot, seat, action)
+        elif len(slot):
+            self._step_each(slot, seat, action)
+        self._tell(np.flatnonzero(self._moved))
+
+    def _step_each(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray
+    ) -> None:
+        """What `SlotGame` does without threads, in one loop: 1.6 us instead of 2.2 per decision, of which
+        an env that does nothing has 0.5.
+        """
+        moves = []
+        rows = zip(slot.tolist(), seat.tolist(), action.tolist() if action.ndim == 1 else action, strict=True)
+        for place, who, own in rows:
+            match = self._matches.get(place)
+            try:
+                moves.append(NOTHING if match is None else self._step(match[who], place, who, own))
+            except Exception as error:  # the match's own mistake costs the match, not the run
+                self._crashed(place, error)
+                moves.append(NOTHING)
+        going = ~self._crash[slot]
+        self._take_in(slot[going], seat[going], *(np.array(told)[going] for told in zip(*moves, strict=True)))
+
+    def _step_together(
+        self,
+        vector: VectorPlaces,
+        slot: npt.NDArray[np.int64],
+        seat: npt.NDArray[np.int64],
+        action: npt.NDArray,
+    ) -> None:
+        waiting = np.flatnonzero(self.pending)
+        try:
+            moves = vector.step(slot * self.num_seats + seat, [self._act[0](own) for own in action])
+            self._show(slot, seat, moves.seen)
+            self._take_in(slot, seat, moves.reward, moves.terminated, moves.truncated)
+            self._await(waiting)
+        except Exception as error:
+            self._all_crashed(np.flatnonzero(self.active & ~self._over), error)
+
+    def _await(self, slots: npt.NDArray[np.int64]) -> None:
+        """Let the matches begin whose places stand at a start."""
+        assert self._vector is not None
+        begins = self._vector.fresh[self._places(slots)].reshape(-1, self.num_seats).all(axis=1)
+        self.pending[slots] = ~begins
+        slots = slots[begins]
+        self.acting[slots] = True
+        seats = np.tile(np.arange(self.num_seats), len(slots))
+        self._show(np.repeat(slots, self.num_seats), seats, self._vector.seen(self._places(slots)))
+
+    def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return (slots[:, None] * self.num_seats + np.arange(self.num_seats)).ravel()
+
+    def _show(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], seen: Mapping[str, npt.NDArray]
+    ) -> None:
+        for name, rows in seen.items():
+            self._seen[0][name][slot, seat] = rows
+
+    def _all_crashed(self, slots: npt.NDArray[np.int64], error: Exception) -> None:
+        """What steps the matches in these slots raised: nobody knows any more how any of them stands."""
+        assert self._vector is not None
+        self.pending[:] = False
+        self._moved[slots] = True
+        for slot in slots.tolist():
+            self._crashed(slot, error)
+        self._vector.drop()
+
+    # ------------------------------------------------------------------ what is asked of it
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        of, _ = self._place(seat)
+        slots, seats, width = self._mask[of].shape
+        return self._mask[of].reshape(slots * seats, width)[: len(slot)]  # all is legal, always
+
+    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return self._late[slot, seat] | ~self._ended[slot, seat]
+
+    def native(self, slot: int) -> Any:
+        """The env, or the envs by seat."""
+        if self._vector is not None:
+            raise ValueError(f"{self.id}: matches that are stepped together have no objects of their own")
+        match = super().native(slot)
+        return match[0] if self.num_seats == 1 else tuple(match)
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """The copy of `seat`, or all of them under each other, as they show themselves."""
+        envs = super().native(slot)
+        if seat is not None or len(envs) == 1:
+            return str(envs[seat or 0].render())
+        return "\n".join(f"seat {number}:\n{env.render()}" for number, env in enumerate(envs))

@@ -1,0 +1,275 @@
+"""Any game of OpenSpiel as a batched game: `openspiel:hex(board_size=5)`, whatever `pyspiel.load_game` takes.
+
+Turn-based and simultaneous games, with chance and with hidden information (Lanctot et al.: OpenSpiel,
+a framework for reinforcement learning in games, 2019). A match is a `pyspiel.State`; its chance nodes
+are drawn from the match's seed alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs import chance
+from league.envs.adapters.openspiel.lookup import load, sentence
+from league.envs.slots import SlotGame
+
+Observation = Literal["auto", "information_state", "observation"]
+
+DRAWS = 8  # numbers for chance nodes that are computed at once: numpy's calls cost more than they do
+TERMINAL, CHANCE = -4, -1  # of pyspiel.PlayerId: who is to act when it is no seat
+
+
+@functools.cache
+def game_of(name: str) -> type[OpenSpielGame]:
+    """The game behind OpenSpiel's game string `name`. Raises LookupError, as `openspiel_lookup.load`."""
+    return type("OpenSpielGame", (OpenSpielGame,), {"id": f"openspiel:{name}", "game": load(name)})
+
+
+class OpenSpielGame(SlotGame):
+    """One Discrete action space for all seats, float32 observations.
+
+    `observation`: "information_state" (all that a seat has seen since the match began) or "observation"
+    (what it sees now). "auto" takes the information state where something is hidden and the game has it
+    as a tensor, else the observation. `loss_reward`: the game's `min_utility` unless it is given.
+
+    No game says whether it can be drawn, so all count as games that can.
+    """
+
+    id: ClassVar[str] = "openspiel"
+    game: ClassVar[Any]  # a pyspiel.Game
+    renders = True
+
+    def __init__(
+        self,
+        num_slots: int,
+        *,
+        observation: Observation = "auto",
+        loss_reward: float | None = None,
+        step_limit: int | None = None,
+    ) -> None:
+        self._recalls = self._wants_recall(observation)
+        game, kind = self.game, self.game.get_type()
+        try:
+            game.new_initial_state()  # some parameters are looked at only here
+            shape = (
+                game.information_state_tensor_shape() if self._recalls else game.observation_tensor_shape()
+            )
+        except RuntimeError as error:  # pyspiel.SpielError
+            raise ValueError(f"{self.id}: OpenSpiel refuses it: {sentence(error)}") from error
+        if min(shape, default=1) < 1:
+            raise ValueError(
+                f"{self.id}: what a seat sees is shaped {shape}; are the game's parameters right?"
+            )
+        self._observer = _observer(game, self._recalls)
+        # the library's own method, without the Python one around it
+        self._see = getattr(self._observer, "_observation", self._observer).set_from
+        self.num_seats = game.num_players()
+        self.observation_spaces = (Box(-np.inf, np.inf, shape, np.float32),) * self.num_seats
+        self.action_spaces = (Discrete(game.num_distinct_actions()),) * self.num_seats
+        self.loss_reward = float(game.min_utility() if loss_reward is None else loss_reward)
+        if not np.isfinite(self.loss_reward):
+            raise ValueError(
+                f"{self.id}: loss_reward is {self.loss_reward}, expected a number; give it as an option"
+            )
+        super().__init__(num_slots, step_limit=step_limit)
+        self._pays_at_the_end = kind.reward_model.name == "TERMINAL"
+        self._has_chance = kind.chance_mode.name != "DETERMINISTIC"
+        self._at_once = kind.dynamics.name == "SIMULTANEOUS"
+        self._hides = kind.information.name == "IMPERFECT_INFORMATION"
+        # by slot * num_seats + seat; a memoryview is written in a third of the time that numpy takes
+        self._rows: list[Any] = [
+            row.data for row in self._seen[0][""].reshape(num_slots * self.num_seats, -1)
+        ]
+        self._masks = self._mask[0].reshape(num_slots * self.num_seats, -1)
+        self._seed = np.zeros(num_slots, dtype=np.int64)
+        self._numbers = np.zeros((num_slots, DRAWS))  # for chance nodes: a match's present block
+        self._number_rows: list[Any] = [row.data for row in self._numbers]
+        self._luck: list[Iterator[float]] = [iter(())] * num_slots  # what is left of the block
+        self._block = [0] * num_slots  # which one that is
+        self._before = np.zeros((num_slots, self.num_seats))  # returns that are told already
+        # noted of one match after the other, until `_write`
+        self._asked: list[int] = []  # slot * num_seats + seat of who must act
+        self._legal: list[int] = []  # their legal actions, side by side
+        self._num_legal: list[int] = []
+        self._paid: list[int] = []  # slots whose returns may have changed
+        self._returned: list[list[float]] = []
+
+    def _wants_recall(self, observation: Observation) -> bool:
+        if observation not in get_args(Observation):
+            expected = ", ".join(get_args(Observation))
+            raise ValueError(f"{self.id}: observation is {observation!r}, expected one of {expected}")
+        kind = self.game.get_type()
+        has = {
+            "information_state": kind.provides_information_state_tensor,
+            "observation": kind.provides_observation_tensor,
+        }
+        if observation == "auto":
+            hides = kind.information.name == "IMPERFECT_INFORMATION"
+            return has["information_state"] and (hides or not has["observation"])
+        if not has[observation]:
+            other = next(name for name in has if name != observation)
+            raise ValueError(f"{self.id}: observation is '{observation}', but the game only has '{other}'")
+        return observation == "information_state"
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        state = self._matches[slot]
+        if seat is None or not self._hides:
+            return str(state)
+        if self.game.get_type().provides_information_state_string:
+            return state.information_state_string(seat)
+        return state.observation_string(seat)
+
+    def seen_in(self, state: Any, seat: int) -> npt.NDArray[np.float32]:
+        """What `seat` sees in any `pyspiel.State` of this game: [size], valid until it is asked again."""
+        self._see(state, seat)
+        return self._observer.tensor
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        return self._matches[slot].action_to_string(seat, int(action))
+
+    def _make(self) -> Any:
+        return self.game.new_initial_state()
+
+    def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._before[slots] = 0.0
+        if self._has_chance:
+            self._seed[slots] = seeds
+            self._numbers[slots] = _uniform(seeds, 0)
+        for slot, seed in zip(slots.tolist(), seeds.tolist(), strict=True):
+            try:
+                self._matches[slot] = self._make()  # a state is one match
+                self._begin(self._matches[slot], slot, seed)
+            except Exception as error:  # a match's own mistake costs the match, not the run
+                self._crashed(slot, error)
+        self._moved[slots] = self._crash[slots]
+        self._write()
+
+    def _begin(self, match: Any, slot: int, seed: int) -> None:
+        self._block[slot] = 0
+        self._luck[slot] = iter(self._number_rows[slot])
+        self._show(match, slot, match.current_player())
+
+    def _advance(self, match: Any, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+        if match.is_simultaneous_node():
+            joint = [0] * self.num_seats  # what is said for seats that have no action is not looked at
+            for seat, action in zip(seats, actions, strict=True):
+                joint[seat] = action
+            match.apply_actions(joint)
+        else:
+            match.apply_action(actions[0])
+        self._show(match, slot, match.current_player())
+
+    def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
+        if self._at_once:
+            super()._play(slot, seat, action)
+        else:
+            self._take_turns(slot, action)
+
+    def _take_turns(self, slot: npt.NDArray[np.int64], action: npt.NDArray[np.int64]) -> None:
+        """The same where one seat acts at a time: such a step takes a microsecond, so calls count."""
+        self.acting[slot] = False
+        matches, rows, num_seats, see = self._matches, self._rows, self.num_seats, self._see
+        tensor, asked, legal, num_legal = self._observer.tensor, self._asked, self._legal, self._num_legal
+        at_the_end = self._pays_at_the_end
+        for place, chosen in zip(slot.tolist(), action.tolist(), strict=True):
+            state = matches[place]
+            try:
+                state.apply_action(chosen)
+                player = state.current_player()
+                if player < 0 or not at_the_end:
+                    self._show(state, place, player)
+                    continue
+                allowed = state.legal_actions()
+                see(state, player)
+                row = place * num_seats + player
+                rows[row][:] = tensor
+            except Exception as error:  # a match's own mistake costs the match, not the run
+                self._crashed(place, error)
+                continue
+            asked.append(row)
+            legal += allowed  # at once: lists that are kept are lists that the cache has lost
+            num_legal.append(len(allowed))
+        self._moved[slot] = True
+        self._tell(np.flatnonzero(self._moved))
+
+    def _show(self, state: Any, slot: int, player: int) -> None:
+        """Play what chance has to say; then note who must act, what they see, and what was gained."""
+        while player == CHANCE:  # the outcome in whose share of [0, 1) the match's next number lies
+            number = next(self._luck[slot], None)
+            if number is None:
+                number = self._more_luck(slot)
+            outcomes = state.chance_outcomes()
+            for outcome, probability in outcomes:  # noqa: B007  # taken after the loop
+                number -= probability
+                if number < 0:
+                    break
+            else:  # probabilities that sum to a little less than 1
+                outcome = next(outcome for outcome, probability in reversed(outcomes) if probability)
+            state.apply_action(outcome)
+            player = state.current_player()
+        if player == TERMINAL:
+            self.finished[slot] = True
+        else:
+            for seat in (player,) if player >= 0 else range(self.num_seats):
+                legal = state.legal_actions(seat)
+                if legal:  # where all act at once, who has nothing to choose is not asked
+                    row = slot * self.num_seats + seat
+                    self._see(state, seat)
+                    self._rows[row][:] = self._observer.tensor
+                    self._asked.append(row)
+                    self._legal += legal
+                    self._num_legal.append(len(legal))
+        if player == TERMINAL or not self._pays_at_the_end:
+            # `rewards` would be told again after a chance node, and some games' miss what chance pays
+            self._paid.append(slot)
+            self._returned.append(state.returns())
+
+    def _refresh(self, match: Any, slot: int) -> None:
+        for seat in range(self.num_seats):
+            self._rows[slot * self.num_seats + seat][:] = self.seen_in(match, seat)
+
+    def _tell(self, slots: npt.NDArray[np.int64]) -> None:
+        self._write()
+        super()._tell(slots)
+
+    def _write(self) -> None:
+        """All that was noted of many matches, into the arrays at once."""
+        if self._asked:
+            asked, legal = (np.fromiter(row, np.int64, len(row)) for row in (self._asked, self._legal))
+            self._masks[asked] = False
+            self._masks[asked.repeat(self._num_legal), legal] = True
+            self.acting.reshape(-1)[asked] = True
+        if self._paid:
+            returns = np.array(self._returned)
+            self.gained[self._paid] = returns - self._before[self._paid]
+            self._before[self._paid] = returns
+        for noted in (self._asked, self._legal, self._num_legal, self._paid, self._returned):
+            noted.clear()
+
+    def _more_luck(self, slot: int) -> float:
+        """Draw the match's next block of numbers, and take the first."""
+        self._block[slot] += 1
+        self._numbers[slot] = _uniform(self._seed[slot : slot + 1], self._block[slot])
+        self._luck[slot] = iter(self._number_rows[slot])
+        return next(self._luck[slot])
+
+
+def _uniform(seeds: npt.NDArray[np.int64], block: int) -> npt.NDArray:
+    """The numbers of each seed's `block`, in [0, 1): [k, DRAWS]."""
+    bits = chance.bits(seeds[:, None], block * DRAWS + np.arange(DRAWS))
+    return (bits >> np.uint64(11)) * 2.0**-53
+
+
+def _observer(game: Any, recalls: bool) -> Any:
+    """Writes what a seat sees of a state into its `tensor`."""
+    pyspiel, observation = (importlib.import_module(m) for m in ("pyspiel", "open_spiel.python.observation"))
+    return observation.make_observation(
+        game, pyspiel.IIGObservationType(perfect_recall=True) if recalls else None
+    )

@@ -1,0 +1,105 @@
+"""A policy of ours behind OpenSpiel's policy interface, for its exact algorithms. Needs open_spiel.
+
+policy = as_openspiel_policy("leduc_poker", league.load_policy(run, "main-0"))
+nash_conv(policy.game, policy)        of open_spiel.python.algorithms.exploitability
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from open_spiel.python.policy import Policy
+
+from league.envs.adapters.openspiel.game import Observation, OpenSpielGame, game_of
+
+Question = tuple[bytes, tuple[int, ...]]  # what a seat sees, and its legal actions
+
+
+class Evaluates(Protocol):
+    """What is asked of an actor: `league.models.policies.policy.Policy` has it."""
+
+    memory_size: int
+    wants_reward: bool
+
+    def evaluate(
+        self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Probabilities [n, A] and values [n], by observations [n, *shape] and masks [n, A]."""
+
+
+def as_openspiel_policy(
+    game: str, actor: Evaluates, observation: Observation = "auto", whole_tree: bool = True
+) -> ActorPolicy:
+    """An OpenSpiel policy that plays the turn-based `game` as `actor` does; `.game` is the pyspiel.Game.
+
+    `game` is a game string, with or without the prefix `openspiel:`, and `observation` the option of
+    that env. With `whole_tree` the actor is asked about every state of the game in one call; else about
+    each when it first comes up, which suits games whose tree is too large to walk.
+
+    Raises LookupError when there is no such game, ValueError when it is no turn-based one, or when
+    what the actor does depends on more than what it sees now.
+    """
+    adapter = game_of(game.removeprefix("openspiel:"))(1, observation=observation)
+    if adapter.game.get_type().dynamics.name != "SEQUENTIAL":
+        raise ValueError(
+            f"{adapter.id}: its seats act at once, expected a turn-based game; wrap it as "
+            "turn_based_simultaneous_game(game=...)"
+        )
+    if actor.memory_size or actor.wants_reward:
+        raise ValueError(
+            f"{adapter.id}: the policy remembers what it saw or got before, expected one that goes by what "
+            "it sees now"
+        )
+    policy = ActorPolicy(adapter, actor)
+    if whole_tree:
+        policy.learn(_decisions(adapter.game.new_initial_state()))
+    return policy
+
+
+def _decisions(state: Any) -> Iterator[Any]:
+    """Every state from here on in which a player must act."""
+    if state.is_terminal():
+        return
+    if not state.is_chance_node():
+        yield state
+    for action in state.legal_actions():
+        yield from _decisions(state.child(action))
+
+
+class ActorPolicy(Policy):
+    """An actor's answers, each kept once it was given: states that look alike are one question."""
+
+    def __init__(self, adapter: OpenSpielGame, actor: Evaluates) -> None:
+        super().__init__(adapter.game, list(range(adapter.num_seats)))
+        self._adapter = adapter
+        self._actor = actor
+        self._known: dict[Question, dict[int, float]] = {}
+
+    def action_probabilities(self, state: Any, player_id: int | None = None) -> dict[int, float]:
+        """By legal action. `player_id` is who must act in `state`: the game is turn-based."""
+        question = self._question(state)
+        if question not in self._known:
+            self._ask([question])
+        return self._known[question]
+
+    def learn(self, states: Iterable[Any]) -> None:
+        """Ask about all of them in one call."""
+        self._ask(list(dict.fromkeys(map(self._question, states))))
+
+    def _question(self, state: Any) -> Question:
+        seen = self._adapter.seen_in(state, state.current_player())
+        return seen.tobytes(), tuple(state.legal_actions())
+
+    def _ask(self, questions: list[Question]) -> None:
+        shape, width = self._adapter.observation_specs[0].shape, self._adapter.action_specs[0].mask_width
+        seen = np.frombuffer(bytearray().join(tensor for tensor, _ in questions), dtype=np.float32)
+        mask = np.zeros((len(questions), width), dtype=np.bool_)
+        for row, (_, legal) in enumerate(questions):
+            mask[row, legal] = True
+        probabilities, _ = self._actor.evaluate(seen.reshape(-1, *shape), mask)
+        for (tensor, legal), row in zip(questions, probabilities.tolist(), strict=True):
+            total = sum(row[action] for action in legal)  # 1, as float32 goes
+            self._known[tensor, legal] = {action: row[action] / total for action in legal}

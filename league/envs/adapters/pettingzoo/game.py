@@ -1,0 +1,168 @@
+"""PettingZoo's envs as games: `pettingzoo:classic/chess_v6`, and a user's own AEC or Parallel class.
+
+Seats are the env's possible agents, in order, each with spaces of its own. What is legal is read from
+the mask in the observation or in `info`, and is no part of what a seat sees; illegal moves never reach
+the env. A match ends when no agent is left, and is truncated when the env truncated any.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.adapters.pettingzoo.envs import Api, Maker, find_makers, open_env, takes_option
+from league.envs.adapters.pettingzoo.matches import MaskSource, Match, SeatView, match_of, view_seat
+from league.envs.slots import SlotGame
+
+# what a seat can lose at most, with the env's own defaults, where it is more than 1
+LOWEST_RETURN = {
+    "leduc_holdem_v4": -7.0,
+    "rps_v2": -15.0,
+    "texas_holdem_v4": -25.0,
+    "texas_holdem_no_limit_v6": -100.0,
+}
+
+
+@functools.cache
+def game_of(name: str) -> type[PettingZooGame]:
+    """The game of the env that `find_makers` finds under `name`. Raises LookupError as it does."""
+    return type(
+        "PettingZooGame", (PettingZooGame,), {"id": f"pettingzoo:{name}", "makers": find_makers(name)}
+    )
+
+
+@functools.cache
+def game_from(maker: Maker, env_id: str) -> type[PettingZooGame]:
+    """The game of a user's own env: `maker` is its class, or a function that returns one."""
+    return type("PettingZooGame", (PettingZooGame,), {"id": env_id, "makers": {"auto": maker}})
+
+
+def is_pettingzoo(found: object) -> bool:
+    """Whether that is an env class of PettingZoo's, or, in a program that uses PettingZoo, a function that
+    can be called without arguments."""
+    pettingzoo = sys.modules.get("pettingzoo")
+    if pettingzoo is None:
+        return False
+    if isinstance(found, type):
+        return issubclass(found, pettingzoo.AECEnv | pettingzoo.ParallelEnv)
+    if not callable(found):
+        return False
+    parameters = inspect.signature(found).parameters.values()
+    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)
+
+
+class PettingZooGame(SlotGame):
+    """An env in each slot, made with `kwargs`.
+
+    api          parallel: all agents act at once; aec: one after the other; auto: at once if the env
+                 offers it
+    mask         where the env says what is legal: observation, info, none (everything is), or auto:
+                 wherever it does
+    loss_reward  the lowest return a seat can get; none: known for PettingZoo's classic games, else -1
+    fresh        make the env anew for each match, for one whose `reset` leaves something behind
+    """
+
+    id: ClassVar[str] = "pettingzoo"
+    makers: ClassVar[Mapping[str, Maker]]  # by API; "auto": whichever it is
+
+    def __init__(
+        self,
+        num_slots: int,
+        *,
+        api: Api = "auto",
+        kwargs: Mapping[str, Any] | None = None,
+        mask: MaskSource = "auto",
+        loss_reward: float | None = None,
+        fresh: bool = False,
+        step_limit: int | None = None,
+        threads: int = 0,
+    ) -> None:
+        for option, value, choices in (("api", api, get_args(Api)), ("mask", mask, get_args(MaskSource))):
+            if value not in choices:
+                raise ValueError(f"{self.id}: {option} is {value!r}, expected one of {', '.join(choices)}")
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise ValueError(f"{self.id}: kwargs is {kwargs!r}, expected the env's own options by name")
+        self._api, self._kwargs, self._mask_source = api, dict(kwargs or {}), mask
+        self._fresh = fresh
+        first = self._open()
+        self.views = self._view(first)
+        self.num_seats = len(self.views)
+        self.observation_spaces = tuple(view.shows for view in self.views)
+        self.action_spaces = tuple(view.takes for view in self.views)
+        self.loss_reward = _lowest_return(first) if loss_reward is None else float(loss_reward)
+        super().__init__(num_slots, step_limit=step_limit, threads=threads)
+        self.ended = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # the agent died
+        self.cut_short = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # because its time ran out
+        if _text_mode(first) is None and takes_option(self.makers, api, "render_mode"):
+            self._kwargs["render_mode"] = "ansi"
+            first = self._open()
+        self.renders = _text_mode(first) == "ansi"
+        self._spare = [first]
+
+    def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return self.cut_short[slot, seat] | ~self.ended[slot, seat]
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """The env's own text. PettingZoo has none for one seat alone: each of them is shown everything."""
+        return str(self.native(slot).render())
+
+    def native(self, slot: int) -> Any:
+        """The PettingZoo env."""
+        return super().native(slot).env
+
+    def _make(self) -> Match:
+        try:
+            env = self._spare.pop()
+        except IndexError:
+            env = self._open()
+        return match_of(self, env)
+
+    def _begin(self, match: Match, slot: int, seed: int) -> None:
+        if self._fresh:
+            match.env.close()
+            match.env = self._open()
+        match.begin(slot, seed)
+
+    def _advance(self, match: Match, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+        match.advance(slot, seats, actions)
+
+    def _refresh(self, match: Match, slot: int) -> None:
+        match.refresh(slot)
+
+    def _discard(self, match: Match) -> None:
+        match.env.close()
+
+    def _open(self) -> Any:
+        try:  # without masks an illegal move is the env's own affair
+            return open_env(self.makers, self._api, self._kwargs, guarded=self._mask_source == "none")
+        except ValueError as error:
+            raise ValueError(f"{self.id}: {error}") from error
+
+    def _view(self, env: Any) -> tuple[SeatView, ...]:
+        agents = getattr(env, "possible_agents", ())
+        if not agents:
+            raise ValueError(f"{self.id}: the env names no possible_agents, which would be the seats")
+        try:
+            return tuple(
+                view_seat(agent, env.observation_space(agent), env.action_space(agent), self._mask_source)
+                for agent in agents
+            )
+        except ValueError as error:
+            raise ValueError(f"{self.id}: {error}") from error
+
+
+def _lowest_return(env: Any) -> float:
+    return LOWEST_RETURN.get(str(getattr(env, "metadata", {}).get("name")), -1.0)
+
+
+def _text_mode(env: Any) -> str | None:
+    """ "ansi" if the env shows itself as text, None if it would if it were told to, else another word."""
+    if "ansi" not in getattr(env, "metadata", {}).get("render_modes", ()):
+        return "never"
+    return getattr(env, "render_mode", "ansi")

@@ -1,0 +1,251 @@
+"""One PettingZoo env in one slot: AEC (agents act one after the other) or Parallel (all at once).
+
+Both write what they say into the rows of their slot. What an env calls an agent is a seat here; who is
+dead, who has come back or was never there is read off the env after every step, never remembered.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Dict, Space
+
+from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
+
+if TYPE_CHECKING:
+    from league.envs.adapters.pettingzoo.game import PettingZooGame
+
+MASK = "action_mask"
+SEEDS = 2**31  # many envs hand their seed to numpy's RandomState, which takes no more
+
+MaskSource = Literal["observation", "info", "auto", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeatView:
+    """How one agent's spaces look to a seat."""
+
+    agent: Any
+    sees: Space[Any]  # what the env shows, less the mask
+    inside: str | None  # the entry of a dict observation that is all the seat sees
+    shows: Space[Any]  # the same as a Box, or a Dict of Boxes
+    takes: Space[Any]
+    act: Callable[[Any], Any]  # makes an action of the env's own
+    mask: MaskSource  # auto: in `info`, if it is there
+
+
+def view_seat(agent: Any, sees: Space[Any], takes: Space[Any], mask: MaskSource) -> SeatView:
+    """`mask` says where the env names what is legal; "auto": in the observation, or else in `info`.
+
+    Raises ValueError when a mask must be in the observation, and is not.
+    """
+    inside = None
+    if mask in ("auto", "observation") and isinstance(sees, Dict) and MASK in sees.spaces:
+        mask = "observation"
+        rest = {name: part for name, part in sees.spaces.items() if name != MASK}
+        inside = next(iter(rest)) if len(rest) == 1 else None
+        sees = Dict(rest) if inside is None else rest[inside]
+    elif mask == "observation":
+        raise ValueError(f"mask is 'observation', but agent {agent!r} sees {sees}, without '{MASK}'")
+    own, act = taken(takes)
+    return SeatView(agent, sees, inside, _shows(sees), own, act, mask)
+
+
+def _shows(space: Space[Any]) -> Space[Any]:
+    if isinstance(space, Box) and space.dtype == np.bool_:  # planes of a board: a byte each, not four
+        return Box(0, 1, space.shape, np.int8)
+    return shown(space)
+
+
+class Match(ABC):
+    """What both kinds share: the env, and the rows of its game that it writes."""
+
+    def __init__(self, game: PettingZooGame, env: Any) -> None:
+        self.env = env
+        self._game = game
+        self._views = game.views
+        self._seat_of = {view.agent: seat for seat, view in enumerate(game.views)}
+
+    def begin(self, slot: int, seed: int) -> None:
+        """Start anew. Raises ValueError when nobody is there to act."""
+        self._game.ended[slot] = self._game.cut_short[slot] = False
+        self._reset(slot, seed % SEEDS)
+        if self._game.finished[slot]:
+            raise ValueError("the env has no agents after its reset")
+
+    @abstractmethod
+    def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+        """Take the actions of the seats that were asked, and ask the next."""
+
+    @abstractmethod
+    def refresh(self, slot: int) -> None:
+        """Write what all who still play see now."""
+
+    @abstractmethod
+    def _reset(self, slot: int, seed: int) -> None:
+        """Reset the env and ask the first seats, or finish the match if there are none."""
+
+    def _see(self, slot: int, seat: int, observation: Any) -> None:
+        view, rows = self._views[seat], self._game.seen[seat]
+        if view.inside is not None:
+            observation = observation[view.inside]
+        if isinstance(view.sees, Box):
+            rows[""][slot] = observation
+        else:
+            for name, row in numbers(view.sees, observation).items():
+                rows[name][slot] = row
+
+    def _allow(self, slot: int, seat: int, observation: Any, info: Mapping[str, Any]) -> bool:
+        """Write what is legal for a seat now; whether anything is."""
+        source, row = self._views[seat].mask, self._game.mask[seat]
+        if source == "none" or row.shape[1] == 0:
+            return True
+        if source == "observation":
+            mask = observation[MASK]
+        else:
+            mask = info.get(MASK)
+            if mask is None and source == "info":
+                raise ValueError(f"mask is 'info', but the info of a seat is {info}, without '{MASK}'")
+            if mask is None:
+                row[slot] = True
+                return True
+        if isinstance(mask, tuple):  # of several choices
+            mask = np.concatenate([np.ravel(choice) for choice in mask])
+        row[slot] = mask
+        return bool(np.count_nonzero(row[slot]))
+
+    def _finish(self, slot: int) -> None:
+        self._game.finished[slot] = True
+        self._game.cut[slot] = self._game.cut_short[slot].any()
+
+    def _note_end(self, slot: int, agent: Any, terminated: Any, truncated: Any) -> None:
+        seat = self._seat_of[agent]
+        self._game.ended[slot, seat] = True
+        self._game.cut_short[slot, seat] = truncated and not terminated
+
+
+def match_of(game: PettingZooGame, env: Any) -> Match:
+    """The env as a match of the game, by the API that it speaks."""
+    from pettingzoo import AECEnv
+
+    return AecMatch(game, env) if isinstance(env, AECEnv) else ParallelMatch(game, env)
+
+
+class AecMatch(Match):
+    """Agents act one after the other. Whoever is dead is stepped with None, as PettingZoo asks."""
+
+    def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+        env, gained, seat_of = self.env, self._game.gained, self._seat_of
+        env.step(self._views[seats[0]].act(actions[0]))
+        for agent, reward in env.rewards.items():
+            if reward:
+                gained[slot, seat_of[agent]] += reward
+        self._next(slot)
+
+    def refresh(self, slot: int) -> None:
+        env = self.env
+        for agent in env.agents:
+            if not env.terminations[agent]:
+                self._see(slot, self._seat_of[agent], env.observe(agent))
+
+    def _reset(self, slot: int, seed: int) -> None:
+        self.env.reset(seed=seed)
+        self._next(slot)
+
+    def _next(self, slot: int) -> None:
+        """Show the one who acts next what it sees, or finish the match."""
+        env, game = self.env, self._game
+        death = True in env.terminations.values() or True in env.truncations.values()
+        if (death and not self._bury(slot)) or not env.agents:
+            self._finish(slot)
+            return
+        agent = env.agent_selection
+        seat = self._seat_of[agent]
+        observation = env.observe(agent)
+        self._see(slot, seat, observation)
+        if not self._allow(slot, seat, observation, env.infos.get(agent, {})):
+            raise ValueError(f"agent {agent!r} must act, and has no legal action")
+        game.ended[slot, seat] = False  # it may have come back
+        game.acting[slot, seat] = True
+
+    def _bury(self, slot: int) -> bool:
+        """Note who died, and tell them None until it is the turn of one who lives; whether one does."""
+        env = self.env
+        for _ in range(len(self._views) + 1):
+            dead = [a for a in env.agents if env.terminations[a] or env.truncations[a]]
+            for agent in dead:
+                self._note_end(slot, agent, env.terminations[agent], env.truncations[agent])
+                if env.truncations[agent]:
+                    self._see(slot, self._seat_of[agent], env.observe(agent))
+            if len(dead) == len(env.agents):
+                return False  # none of them could do anything any more
+            if env.agent_selection not in dead:
+                return True
+            env.step(None)
+        raise ValueError(f"agent {env.agent_selection!r} is dead, and stays when it is stepped with None")
+
+
+class ParallelMatch(Match):
+    """All agents act at once. One whose mask allows nothing waits: nobody is asked, and the env is
+    told an action that it will not heed.
+    """
+
+    def __init__(self, game: PettingZooGame, env: Any) -> None:
+        super().__init__(game, env)
+        self._waiting: list[int] = []
+        self._idle = [view.act(_first(view.takes)) for view in game.views]
+
+    def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
+        views, gained, seat_of = self._views, self._game.gained, self._seat_of
+        told = {views[s].agent: views[s].act(a) for s, a in zip(seats, actions, strict=True)}
+        for seat in self._waiting:
+            told[views[seat].agent] = self._idle[seat]
+        observations, rewards, terminations, truncations, infos = self.env.step(told)
+        for agent, reward in rewards.items():
+            gained[slot, seat_of[agent]] = reward
+        for agent in told:
+            terminated, truncated = terminations.get(agent, False), truncations.get(agent, False)
+            if terminated or truncated:
+                self._note_end(slot, agent, terminated, truncated)
+                if truncated and agent in observations:
+                    self._see(slot, seat_of[agent], observations[agent])
+        alive = [a for a in self.env.agents if not (terminations.get(a) or truncations.get(a))]
+        self._ask(slot, alive, observations, infos)
+
+    def refresh(self, slot: int) -> None:
+        """Every step shows it to all of them."""
+
+    def _reset(self, slot: int, seed: int) -> None:
+        observations, infos = self.env.reset(seed=seed)
+        self._ask(slot, self.env.agents, observations, infos)
+
+    def _ask(
+        self, slot: int, agents: Sequence[Any], observations: Mapping[Any, Any], infos: Mapping[Any, Any]
+    ) -> None:
+        """Show all who live what they see, and name those who may act; or finish the match."""
+        acting, ended = self._game.acting, self._game.ended
+        self._waiting = []
+        for agent in agents:
+            seat, observation = self._seat_of[agent], observations[agent]
+            self._see(slot, seat, observation)
+            ended[slot, seat] = False
+            if self._allow(slot, seat, observation, infos.get(agent, {})):
+                acting[slot, seat] = True
+            else:
+                self._waiting.append(seat)
+        if not agents:
+            self._finish(slot)
+        elif not acting[slot].any():
+            raise ValueError("agents are alive, and none has a legal action")
+
+
+def _first(space: Space[Any]) -> npt.NDArray | int:
+    """The lowest action of a seat's space."""
+    if isinstance(space, Box):
+        return space.low
+    return 0 if not space.shape else np.zeros(space.shape, dtype=np.int64)

@@ -1,0 +1,29 @@
+"""Import paths: the parts that a user plugs in by `module:Name`."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from storage.suggestions import nearest
+
+
+def is_import_path(name: str) -> bool:
+    """Return whether `name` names a user's own part rather than one of ours."""
+    return ":" in name
+
+
+def import_path(path: str) -> Any:
+    """Import what `path` ("module:Name") names. Raise ValueError that names the part not found."""
+    module_name, _, name = path.partition(":")
+    if not module_name or not name:
+        raise ValueError(f"'{path}': expected 'module:Name'")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {error}") from error
+    if not hasattr(module, name):
+        near = nearest(name, dir(module))
+        remedy = f"; did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{remedy}")
+    return getattr(module, name)

@@ -1,0 +1,207 @@
+"""From `Episodes` (flat arrays) to `Batch` (tensors): minibatches of whole sequences.
+
+Steps stay flat: the network sees N rows and no padding. Only the scalars that V-trace recurses
+over are laid out as [T, B]; `Batch.rows` says where each of those steps lies among the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from league.episode import Episodes
+from league.learning.groups.peers import ALONE, Peers, shard_episodes
+from league.learning.maths.gae import GAE
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One minibatch: B sequences of at most T steps, N steps in all, K of them truncated."""
+
+    observation: Tensor  # [N + K, *shape]; the last K rows are what truncated sequences saw next
+    mask: Tensor  # [N, mask_width] bool
+    action: Tensor  # [N, *action.shape], as it was drawn
+    log_prob: Tensor  # [N] float32, of the policy that acted
+    reward: Tensor  # [N] float32
+    rows: Tensor  # [T, B] int64, a step's row among the N; padding is row N
+    after: Tensor  # [T, B] int64, row of the following observation, or N + K: none (terminated, padding)
+    memory: Tensor  # [B, S] float32, what the network remembers at the first step of each sequence
+    lag_versions: Tensor  # [N] int64, version of the weights that acted
+    total_steps: int  # of the whole minibatch: more than N where it is shared among peers
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.action)
+
+    @property
+    def layout(self) -> Tensor:
+        """[T + 1, B] int64: rows of the observations of each sequence in order of time; N + K: none."""
+        return torch.cat([self.rows[:1], self.after])
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it that is a tensor, by name."""
+        found = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+
+    def with_tensors(self, tensors: dict[str, Tensor]) -> Self:
+        """The same batch of these tensors, all of them given."""
+        return type(self)(**tensors, total_steps=self.total_steps)
+
+    def to(self, device: torch.device) -> Self:
+        if device.type == "cpu":
+            return self
+        moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors().items()}
+        return self.with_tensors(moved)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetedBatch(Batch):
+    """A minibatch whose advantages and value targets are known already."""
+
+    advantage: Tensor  # [N] float32
+    value_target: Tensor  # [N] float32
+
+
+@dataclass(frozen=True, slots=True)
+class Sequences:
+    """Episodes cut at some length: S sequences, in order of their episodes, then of time."""
+
+    start: npt.NDArray[np.int64]  # [S], first step
+    length: npt.NDArray[np.int64]  # [S]
+    following: npt.NDArray[np.int64]  # [S]; a step, N + k for the k-th bootstrap, or -1: terminated
+    episode: npt.NDArray[np.int64]  # [S]
+    part: npt.NDArray[np.int64]  # [S], 0 for the first of its episode
+    final: npt.NDArray[np.bool_]  # [S], whether it is the last of its episode
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def cut(episodes: Episodes, limit: int) -> Sequences:
+    """Episodes longer than `limit` become several sequences; each but the last is truncated there."""
+    total = np.diff(episodes.offset)
+    last = np.full(len(episodes), -1, dtype=np.int64)
+    last[~episodes.terminated] = episodes.num_steps + np.arange(np.count_nonzero(~episodes.terminated))
+    number = np.arange(len(total))
+    if not len(total) or total.max() <= limit:
+        whole = np.ones(len(total), dtype=np.bool_)
+        return Sequences(episodes.offset[:-1], total, last, number, np.zeros_like(number), whole)
+    parts = -(-total // limit)
+    episode = np.repeat(number, parts)
+    part = np.arange(len(episode)) - np.repeat(np.cumsum(parts) - parts, parts)
+    start = episodes.offset[:-1][episode] + part * limit
+    length = np.minimum(limit, total[episode] - part * limit)
+    final = part == parts[episode] - 1
+    return Sequences(start, length, np.where(final, last[episode], start + length), episode, part, final)
+
+
+def minibatches(
+    episodes: Episodes,
+    steps: int,
+    sequence_length: int,
+    rng: np.random.Generator | None = None,
+    *,
+    memory: npt.NDArray[np.float32] | None = None,
+    targets: GAE | None = None,
+    peers: Peers = ALONE,
+) -> Iterator[Batch]:
+    """Cut `episodes` into batches of about `steps` steps, in order, or shuffled by whole sequence.
+
+    Episodes longer than `sequence_length` become several sequences; each but the last is
+    truncated there, with the observation that follows as its bootstrap. `memory` [S, size] is what
+    the network remembers at the first step of each. With `targets` the batches are `TargetedBatch`es.
+    Of each batch only the share of this one of the `peers` is made; it may be without any step.
+    """
+    sequences = cut(episodes, sequence_length)
+    if memory is None:
+        memory = np.zeros((len(sequences), 0), dtype=np.float32)
+    order = np.arange(len(sequences)) if rng is None else rng.permutation(len(sequences))
+    for chosen in groups(sequences.length[order], steps):
+        mine = order[chosen]
+        total = int(sequences.length[mine].sum())
+        if peers.size > 1:
+            mine = mine[shard_episodes(sequences.length[mine], peers.size)[peers.rank]]
+        yield _batch(episodes, sequences, mine, memory[mine], targets, total)
+
+
+def groups(length: npt.NDArray[np.int64], steps: int) -> list[npt.NDArray[np.int64]]:
+    """Indices of neighbouring sequences, in groups of about `steps` steps, none of them empty."""
+    if not len(length):
+        return []
+    ends = np.cumsum(length)
+    count = max(1, round(ends[-1] / steps))
+    cuts = np.searchsorted(ends, np.arange(1, count) * (ends[-1] / count)) + 1
+    return [group for group in np.split(np.arange(len(length)), cuts) if len(group)]
+
+
+def lay_out(length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """[T, B]: rows of the steps of B sequences that lie one behind the other; padding is their sum."""
+    first = np.cumsum(length) - length
+    time = np.arange(length.max(initial=0))[:, None]
+    return np.where(time < length, first + time, length.sum())
+
+
+def observed(episodes: Episodes, rows: npt.NDArray[np.int64]) -> npt.NDArray:
+    """Observations of these rows: steps, or N + k for the k-th bootstrap."""
+    inside = rows < episodes.num_steps
+    if inside.all():
+        return episodes.observation[rows]
+    found = np.empty((len(rows), *episodes.observation.shape[1:]), dtype=episodes.observation.dtype)
+    found[inside] = episodes.observation[rows[inside]]
+    found[~inside] = episodes.bootstrap[rows[~inside] - episodes.num_steps]
+    return found
+
+
+def tensor_of(array: npt.NDArray) -> Tensor:
+    """Arrays out of an object store are read-only, which torch cannot express: those are copied."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def _batch(
+    episodes: Episodes,
+    sequences: Sequences,
+    chosen: npt.NDArray[np.int64],
+    memory: npt.NDArray[np.float32],
+    targets: GAE | None,
+    total_steps: int,
+) -> Batch:
+    start, length, following = sequences.start[chosen], sequences.length[chosen], sequences.following[chosen]
+    num_steps = int(length.sum())
+    steps: slice | npt.NDArray[np.int64]
+    if len(chosen) and (start[1:] == start[:-1] + length[:-1]).all():
+        steps = slice(int(start[0]), int(start[0]) + num_steps)  # no copy
+    else:
+        steps = np.repeat(start - (np.cumsum(length) - length), length) + np.arange(num_steps)
+    truncated = np.flatnonzero(following >= 0)
+    observation = episodes.observation[steps]
+    if len(truncated):
+        observation = np.concatenate([observation, observed(episodes, following[truncated])])
+    rows = lay_out(length)
+    nothing = num_steps + len(truncated)
+    after = np.where(np.arange(len(rows))[:, None] < length - 1, rows + 1, nothing)
+    after[length[truncated] - 1, truncated] = num_steps + np.arange(len(truncated))
+    columns = {
+        "observation": tensor_of(observation),
+        "mask": tensor_of(episodes.mask[steps]),
+        "action": tensor_of(episodes.action[steps]),
+        "log_prob": tensor_of(episodes.log_prob[steps]),
+        "reward": tensor_of(episodes.reward[steps]),
+        "rows": torch.from_numpy(rows),
+        "after": torch.from_numpy(after),
+        "memory": torch.from_numpy(memory),
+        "lag_versions": torch.from_numpy(np.repeat(episodes.version[sequences.episode[chosen]], length)),
+    }
+    if targets is None:
+        return Batch(**columns, total_steps=total_steps)
+    return TargetedBatch(
+        **columns,
+        total_steps=total_steps,
+        advantage=torch.from_numpy(targets.advantage[steps]),
+        value_target=torch.from_numpy(targets.value_target[steps]),
+    )

@@ -1,0 +1,141 @@
+"""The line in front of each learner, as the driver counts it: how long, how often full, what was lost.
+
+The experience itself waits elsewhere, with the learner; here are only its numbers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from league.learning.groups.shard_learners import Learned, LearnerStopped, LearnReport
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """One player's queue, counted since the player was added."""
+
+    depth: int  # blocks of experience submitted and not yet reported: rollouts, or several as one
+    bound: int  # depth from which play waits
+    gathering: int  # rollouts that wait at the aggregators for a block to fill
+    waits: int  # times that play had to wait
+    wait_seconds: float
+    dropped_rollouts: int
+    dropped_steps: int
+    age_seconds: float  # of the experience last reported on: from its submission until then
+    lag: float  # of the last update, in updates
+    stopped: bool  # its learner takes nothing any more: what comes is dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Experience under way to a learner."""
+
+    player: str
+    rollouts: int
+    steps: int
+    submitted: float  # on the queue's clock: the oldest of its rollouts
+
+
+class Waiting(NamedTuple):
+    """A block that its learner was not yet given."""
+
+    block: Block
+    episodes: Any  # or a reference to them
+    progress: float
+
+
+def one_of_each(waiting: deque[Waiting]) -> list[Waiting]:
+    """Take out the oldest block of each player."""
+    oldest: dict[str, Waiting] = {}
+    kept = [w for w in waiting if oldest.setdefault(w.block.player, w) is not w]
+    waiting.clear()
+    waiting.extend(kept)
+    return list(oldest.values())
+
+
+class Queue:
+    """Counts one player's blocks. `clock` gives seconds that only grow."""
+
+    def __init__(self, player: str, bound: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.player = player
+        self._bound = bound
+        self._clock = clock
+        self._depth = 0
+        self.gathering = 0
+        self._waits = 0
+        self._wait_seconds = 0.0
+        self._full_since: float | None = None
+        self._dropped_rollouts = 0
+        self._dropped_steps = 0
+        self._age_seconds = 0.0
+        self._lag = 0.0
+        self.stopped = False
+
+    @property
+    def depth(self) -> int:
+        return self._depth
+
+    def block(self, rollouts: int, steps: int, submitted: float | None = None) -> Block:
+        """A block joins the queue."""
+        self._depth += 1
+        return Block(self.player, rollouts, steps, self._clock() if submitted is None else submitted)
+
+    def settle(self, block: Block, learned: Learned) -> LearnReport | LearnerStopped | None:
+        """A block leaves the queue, learned or dropped; what is to be said of it."""
+        outcome = learned.outcome
+        self._leave(1)
+        if isinstance(outcome, LearnReport):
+            self._age_seconds = self._clock() - block.submitted
+            self._lag = self._lag if outcome.metrics is None else outcome.metrics["lag"]
+        else:  # the block that stopped a learner taught it nothing either
+            self.stopped = True
+            self.lost(block.rollouts, block.steps)
+        return outcome
+
+    def drop(self, block: Block) -> None:
+        """A block leaves the queue without being learned."""
+        self._leave(1)
+        self.lost(block.rollouts, block.steps)
+
+    def lost(self, rollouts: int, steps: int) -> None:
+        """Rollouts that nobody learns from."""
+        self._dropped_rollouts += rollouts
+        self._dropped_steps += steps
+
+    def clear(self) -> None:
+        """Nothing is waited for any more: what is in the queue will be learned, but not reported."""
+        self._leave(self._depth)
+
+    def full(self) -> bool:
+        """Whether play must wait; a wait lasts from the first yes until there is room again."""
+        if self._depth < self._bound:
+            return False
+        if self._full_since is None:
+            self._full_since = self._clock()
+            self._waits += 1
+        return True
+
+    def _leave(self, blocks: int) -> None:
+        self._depth -= blocks
+        if self._full_since is not None and self._depth < self._bound:
+            self._wait_seconds += self._clock() - self._full_since
+            self._full_since = None
+
+    def info(self) -> QueueInfo:
+        waiting = 0.0 if self._full_since is None else self._clock() - self._full_since
+        return QueueInfo(
+            depth=self._depth,
+            bound=self._bound,
+            gathering=self.gathering,
+            waits=self._waits,
+            wait_seconds=self._wait_seconds + waiting,
+            dropped_rollouts=self._dropped_rollouts,
+            dropped_steps=self._dropped_steps,
+            age_seconds=self._age_seconds,
+            lag=self._lag,
+            stopped=self.stopped,
+        )

@@ -1,0 +1,86 @@
+"""Optimizers: one for all of a network's parameters, or a second for the value's own.
+
+States are flat mappings by name, "exp_avg.torso.0.weight", whichever optimizer a parameter is in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from league.learning.maths.schedules import value_at
+from league.learning.settings import LearnerSettings
+from storage.errors import WeightsMismatch
+
+EPSILON = 1e-5
+RMS_DECAY = 0.99  # as in IMPALA's own code
+VALUE = "value_"  # names of the value's own parameters begin so: value_head, value_torso
+MOMENTS = {
+    "adam": {"step", "exp_avg", "exp_avg_sq"},
+    "adamw": {"step", "exp_avg", "exp_avg_sq"},
+    "rmsprop": {"step", "square_avg"},
+}
+
+
+class Optimizers:
+    """Steps all of `parameters` by their gradients. Parameters without one stay as they are."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], settings: LearnerSettings) -> None:
+        self._parameters = parameters
+        self._settings = settings
+        separate = settings.value_lr is not None
+        own = [p for name, p in parameters.items() if separate and name.startswith(VALUE)]
+        others = [p for name, p in parameters.items() if not (separate and name.startswith(VALUE))]
+        self._policy = self._make(others)
+        self._value = self._make(own) if own else None
+
+    def _make(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        settings = self._settings
+        fused = True if parameters[0].is_cuda else None
+        # the rate is set at each step
+        if settings.optimizer == "adam":
+            return torch.optim.Adam(parameters, eps=EPSILON, fused=fused)
+        if settings.optimizer == "adamw":
+            return torch.optim.AdamW(parameters, eps=EPSILON, weight_decay=settings.weight_decay, fused=fused)
+        return torch.optim.RMSprop(parameters, alpha=RMS_DECAY, eps=EPSILON)
+
+    def step(self, progress: float) -> None:
+        """One step at the rates of `progress`, the part of the run that is done."""
+        _step(self._policy, value_at(self._settings.lr, progress))
+        if self._value is not None and self._settings.value_lr is not None:
+            _step(self._value, value_at(self._settings.value_lr, progress))
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies on the CPU of all moments and step counts."""
+        return {
+            f"{moment}.{name}": tensor.detach().to("cpu", copy=True)
+            for name, parameter in self._parameters.items()
+            for moment, tensor in self._of(name).state[parameter].items()
+        }
+
+    def load(self, player: str, state: Mapping[str, Tensor]) -> None:
+        """Go on from what `state` returned. Raises WeightsMismatch if it is of another kind."""
+        wanted = MOMENTS[self._settings.optimizer]
+        for key, tensor in state.items():
+            moment, _, name = key.partition(".")
+            if moment not in wanted or name not in self._parameters:
+                raise WeightsMismatch(
+                    f"player {player}: the saved optimizer has '{key}', {self._settings.optimizer} keeps "
+                    f"{', '.join(sorted(wanted))} of each parameter; was learner.optimizer changed?"
+                )
+            parameter = self._parameters[name]
+            optimizer = self._of(name)
+            fused = bool(optimizer.param_groups[0].get("fused"))
+            place = parameter.device if moment != "step" or fused else "cpu"
+            optimizer.state[parameter][moment] = tensor.to(place, copy=True)
+
+    def _of(self, name: str) -> torch.optim.Optimizer:
+        return self._policy if self._value is None or not name.startswith(VALUE) else self._value
+
+
+def _step(optimizer: torch.optim.Optimizer, lr: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    optimizer.step()

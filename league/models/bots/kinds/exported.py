@@ -1,0 +1,77 @@
+"""An exported snapshot as a bot. Nothing in its folder is executed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Actor, Chosen
+from league.models.bots.base import UnknownBot
+from league.models.bots.settings import ExportSettings
+from league.models.policies.policy import Policy
+from league.models.spec import PolicySpec
+from storage.errors import Mistake, StorageError, WeightsMismatch
+from storage.upkeep.exports import read_export
+
+
+class Greedy(Actor):
+    """An actor that always takes its likeliest action, at any temperature."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self.memory_size = actor.memory_size
+        self.wants_reward = actor.wants_reward
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        temperature: float = 1.0,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        return self._actor.decide(observation, mask, rng, 0.0, memory, reward)
+
+    def see(
+        self,
+        observation: npt.NDArray,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> npt.NDArray:
+        return self._actor.see(observation, memory, reward)
+
+
+def exported_bot(
+    name: str, settings: ExportSettings, observation: ObservationSpec, action: ActionSpec
+) -> Actor:
+    """The policy in `settings.folder`, its weights verified.
+
+    Raises UnknownBot if there is none, it was trained for other spaces, or its network is code of its
+    own that no `trust_network` has named.
+    """
+    try:
+        manifest, tensors = read_export(Path(settings.folder))
+        spec = PolicySpec.from_json(manifest.get("spec") or {})
+        _check_spaces(settings.folder, "observation", spec.observation, observation)
+        _check_spaces(settings.folder, "action", spec.action, action)
+        policy = Policy(spec, tensors, manifest["snapshot_id"])
+    except (StorageError, Mistake) as error:
+        raise UnknownBot(f"bot '{name}': {error}") from error
+    return Greedy(policy) if settings.mode == "greedy" else policy
+
+
+def _check_spaces(
+    folder: str, part: str, found: ObservationSpec | ActionSpec, wanted: ObservationSpec | ActionSpec
+) -> None:
+    """Raise WeightsMismatch, naming the first field that differs."""
+    theirs = asdict(found)
+    for field, ours in asdict(wanted).items():
+        if theirs[field] != ours:
+            raise WeightsMismatch(
+                f"{folder}: {part} {field} is {theirs[field]}, expected {ours}; is it of another game?"
+            )

@@ -1,0 +1,178 @@
+"""OpenSpiel's bots, in games that are OpenSpiel's: tree search, and those it has registered by name.
+
+They look into the match itself, not at what a seat is shown of it.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.adapters.openspiel.game import OpenSpielGame
+from league.envs.base import BatchedGame
+from league.envs.registry import game_class
+from league.models.actor import Actor, Chosen, is_certain
+from league.models.bots.base import BadChoice, UnknownBot, drawn, on_one_line
+from league.models.bots.settings import MctsSettings, OpenSpielSettings
+from storage.errors import Mistake
+
+MAX_TREE_MIB = 512  # beyond it a search forgets what it hardly visited
+
+
+class _OneChoice(NamedTuple):
+    """As in `Chosen`, of one decision."""
+
+    action: int
+    log_prob: float
+    certain: bool
+
+
+class OpenSpielBot(Actor):
+    """Asked with the game at hand, of whose matches `native` gives the pyspiel.State."""
+
+    wants_game = True
+
+    def __init__(self, name: str, game: Any) -> None:
+        """`game`: a pyspiel.Game."""
+        self._name = name
+        self._game = game
+
+    @abstractmethod
+    def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
+        """What `seat` does, which must act in `state`."""
+
+    def decide_at(
+        self,
+        game: BatchedGame,
+        slot: npt.NDArray[np.int64],
+        seat: npt.NDArray[np.int64],
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        temperature: float = 1.0,
+    ) -> Chosen:
+        action = np.empty(len(slot), dtype=np.int64)
+        log_prob = np.empty(len(slot), dtype=np.float32)
+        certain = np.empty(len(slot), dtype=np.bool_)
+        for row, (s, who) in enumerate(zip(slot.tolist(), seat.tolist(), strict=True)):
+            # bots search in clones that they make themselves
+            action[row], log_prob[row], certain[row] = self._choose(game.native(s), who, rng, temperature)
+        return Chosen(action, log_prob, observation, action, certain)
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        temperature: float = 1.0,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        raise Mistake(
+            f"bot '{self._name}' was asked to act on observations, but it looks into the match itself; call "
+            "decide_at(game, ...), or let it play in a run"
+        )
+
+
+class MctsBot(OpenSpielBot):
+    """Monte Carlo tree search (Kocsis and Szepesvari: Bandit based Monte-Carlo planning, ECML 2006), by
+    OpenSpiel, in C++.
+
+    All it draws comes from a seed that `rng` gives, one for each decision; between two it keeps nothing.
+    """
+
+    def __init__(self, name: str, game: Any, settings: MctsSettings) -> None:
+        super().__init__(name, game)
+        self._settings = settings
+
+    def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
+        import pyspiel
+
+        settings = self._settings
+        of_rollouts, of_search = rng.integers(2**31, size=2).tolist()
+        search = pyspiel.MCTSBot(
+            self._game,
+            pyspiel.RandomRolloutEvaluator(settings.rollouts, of_rollouts),
+            settings.uct_c,
+            settings.simulations,
+            MAX_TREE_MIB,
+            settings.solve,
+            of_search,
+            False,  # not verbose
+        )
+        return _OneChoice(search.step(state), 0.0, certain=False)  # how likely it was, a search cannot tell
+
+
+class RegisteredBot(OpenSpielBot):
+    """A bot of OpenSpiel's that gives the probabilities of its actions, and keeps nothing of a match."""
+
+    def __init__(self, name: str, game: Any, bots: Sequence[Any]) -> None:
+        """`bots`: a pyspiel.Bot for each seat."""
+        super().__init__(name, game)
+        self._bots = bots
+
+    def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
+        try:
+            policy = self._bots[seat].get_policy(state)
+        except Exception as error:  # pyspiel.SpielError, or what a bot written in Python raises
+            raise BadChoice(f"bot '{self._name}': in a match it raised {on_one_line(error)}") from error
+        actions, probability = zip(*policy, strict=True)
+        chosen, log_prob = drawn(np.array([probability], dtype=np.float32), rng, temperature)
+        certain = is_certain(log_prob, temperature)
+        return _OneChoice(actions[int(chosen[0])], float(log_prob[0]), bool(certain[0]))
+
+
+def mcts_bot(name: str, env_id: str, settings: MctsSettings) -> Actor:
+    """Tree search in `env_id`. Raises UnknownBot where it cannot be done, or would see what is hidden."""
+    where = f"bot '{name}' of kind mcts cannot play '{env_id}'"
+    game = _game(where, env_id)
+    kind = game.get_type()
+    hindrances = {
+        "simultaneous moves": kind.dynamics.name != "SEQUENTIAL",
+        "hidden information": kind.information.name != "PERFECT_INFORMATION",
+        "rewards before the end": kind.reward_model.name != "TERMINAL",
+    }
+    found = [hindrance for hindrance, there in hindrances.items() if there]
+    if found:
+        raise UnknownBot(
+            f"{where}: found {', '.join(found)}, expected turns, perfect information and rewards at the end; "
+            "choose another bot"
+        )
+    return MctsBot(name, game, settings)
+
+
+def registered_bot(name: str, env_id: str, settings: OpenSpielSettings) -> Actor:
+    """A bot by OpenSpiel's name for it. Raises UnknownBot if none such can play `env_id`."""
+    where = f"bot '{name}' of kind openspiel cannot play '{env_id}'"
+    game = _game(where, env_id)
+    import pyspiel
+
+    seats = range(game.num_players())
+    there = set.intersection(*(set(pyspiel.bots_that_can_play_game(game, seat)) for seat in seats))
+    if settings.bot not in there:
+        expected = ", ".join(sorted(there)) or "none"
+        raise UnknownBot(f"{where}: OpenSpiel has no '{settings.bot}' for it; expected one of: {expected}")
+    try:
+        bots = [pyspiel.load_bot(settings.bot, game, seat, settings.parameters) for seat in seats]
+    except pyspiel.SpielError as error:
+        raise UnknownBot(
+            f"{where}: OpenSpiel cannot load '{settings.bot}' with parameters {settings.parameters}: "
+            f"{on_one_line(error)}"
+        ) from error
+    if not bots[0].provides_policy():
+        raise UnknownBot(f"{where}: '{settings.bot}' gives no probabilities of its actions; choose another")
+    return RegisteredBot(name, game, bots)
+
+
+def _game(where: str, env_id: str) -> Any:
+    """The pyspiel.Game behind `env_id`."""
+    game = game_class(env_id)
+    if not issubclass(game, OpenSpielGame):
+        raise UnknownBot(
+            f"{where}: found a game that is not OpenSpiel's, expected one such as openspiel:tic_tac_toe"
+        )
+    return game.game

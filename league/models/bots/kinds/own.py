@@ -1,0 +1,132 @@
+"""Bots of a user's own: a class that acts, or a function that chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.spaces import ActionSpec
+from league.import_paths import import_path
+from league.models.actor import Actor, Chosen
+from league.models.bots.base import BadChoice, UnknownBot, on_one_line
+from storage.errors import Mistake
+
+
+class OwnBot(Actor):
+    """A user's bot that has `act(observation, mask, rng, greedy)` and no more. What it raises, or gives
+    instead of actions and log-probabilities, is a BadChoice.
+
+    Whatever it says of its log-probabilities, it was certain if it drew nothing from `rng`. At no
+    temperature but 0 does it play otherwise than at 1.
+    """
+
+    def __init__(self, bot: Any, where: str = "bot") -> None:
+        """`where`: what messages call it."""
+        self.bot, self._where = bot, where
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        temperature: float = 1.0,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        before = rng.bit_generator.state
+        try:
+            action, log_prob = map(np.asarray, self.bot.act(observation, mask, rng, temperature == 0.0))
+        except Exception as error:  # whatever a user's class raises is for the user to read
+            raise BadChoice(
+                f"{self._where}: asked to act on observations {list(observation.shape)} and masks "
+                f"{list(mask.shape)}, expected actions and their log-probabilities, found "
+                f"{on_one_line(error)}"
+            ) from error
+        n = len(observation)
+        if action.shape[:1] != (n,) or log_prob.shape != (n,):
+            raise BadChoice(
+                f"{self._where}: gave actions {list(action.shape)} and log-probabilities "
+                f"{list(log_prob.shape)}, expected one of each for each of the {n} observations"
+            )
+        return Chosen(action, log_prob, observation, action, _undrawn(rng, before, n))
+
+
+class FunctionBot(Actor):
+    """`choose(observation [n, *shape], mask [n, mask_width], rng)` gives actions [n, *action.shape].
+
+    It says nothing of how likely they were: their log-probabilities are those of a certain choice, 0,
+    which they were if it drew nothing from `rng`. An illegal action forfeits its match; what are no
+    actions at all raises BadChoice.
+    """
+
+    def __init__(self, where: str, choose: Callable[..., Any], action: ActionSpec | None = None) -> None:
+        """`where`: what messages call it. Without `action`, an action is one choice."""
+        self._where = where
+        self._choose = choose
+        self._shape = () if action is None else action.shape
+        self._dtype = np.dtype(np.int64 if action is None else action.dtype)
+
+    def decide(
+        self,
+        observation: npt.NDArray,
+        mask: npt.NDArray[np.bool_],
+        rng: np.random.Generator,
+        temperature: float = 1.0,
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> Chosen:
+        n, before = len(observation), rng.bit_generator.state
+        try:
+            action = np.asarray(self._choose(observation, mask, rng))
+        except Exception as error:  # whatever a user's function raises is for the user to read
+            raise BadChoice(
+                f"{self._where}: of observations {list(observation.shape)} and masks {list(mask.shape)} it "
+                f"raised {on_one_line(error)}"
+            ) from error
+        expected = (n, *self._shape)
+        if action.shape != expected or not np.can_cast(action.dtype, self._dtype, "same_kind"):
+            raise BadChoice(
+                f"{self._where}: gave an array {list(action.shape)} of {action.dtype}, expected "
+                f"{list(expected)} of {self._dtype}: one action for each of the {n} observations"
+            )
+        action = action.astype(self._dtype)
+        return Chosen(action, np.zeros(n, dtype=np.float32), observation, action, _undrawn(rng, before, n))
+
+
+def _undrawn(rng: np.random.Generator, before: Mapping[str, Any], n: int) -> npt.NDArray[np.bool_]:
+    """[n], all alike: whether the generator's state is as it was `before`."""
+    return np.full(n, rng.bit_generator.state == before)
+
+
+def own_bot(path: str, env_id: str) -> Actor:
+    """What "module:Class" makes of the env's id. Raises UnknownBot."""
+    make = _imported("bot", path, "a class or function that takes the env id")
+    try:
+        bot = make(env_id)
+    except Mistake:
+        raise
+    except Exception as error:  # the user's own code
+        raise UnknownBot(f"bot '{path}' cannot be made for '{env_id}': {on_one_line(error)}") from error
+    if not callable(getattr(bot, "act", None)):
+        raise UnknownBot(f"bot '{path}' is {bot!r}, which has no act(observation, mask, rng, greedy)")
+    return bot if isinstance(bot, Actor) else OwnBot(bot, f"bot '{path}'")
+
+
+def function_bot(name: str, path: str, action: ActionSpec | None) -> FunctionBot:
+    """The function "module:function" as a bot. Raises UnknownBot."""
+    where = f"bot '{name}': function"
+    choose = _imported(where, path, "a function choose(observation, mask, rng) that gives actions")
+    return FunctionBot(f"{where} '{path}'", choose, action)
+
+
+def _imported(where: str, path: str, expected: str) -> Callable[..., Any]:
+    try:
+        found = import_path(path)
+    except ValueError as error:
+        raise UnknownBot(f"{where} {error}") from error
+    if not callable(found):
+        raise UnknownBot(f"{where} '{path}' is {found!r}, expected {expected}")
+    return found

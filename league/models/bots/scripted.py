@@ -1,0 +1,146 @@
+"""Bots by name: competitors that need no training here, and act on the same arrays as a policy.
+
+Known by name alone, each for its games:
+
+    random            any legal action, in every game
+    one_ply           wins if it can at once, else stops the opponent from doing so, else random
+    perfect           an action that keeps the game's value, by minimax; in recall, by memory
+    equilibrium       an equilibrium of the whole game: nobody gains against it
+    tight             bets what is worth it, and never bluffs
+    roomy             goes where there is most room
+    thrifty           takes tricks as cheaply as it can
+    rock, paper, scissors, beat_last
+
+A user's own class is named "module:Class". Whatever needs settings (a tree search, an exported
+snapshot, a network in a file, a function) goes by a name that the config gives it: `bots.settings`.
+
+A bot that is uniform over the actions it prefers, or draws from probabilities, says so exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from league.envs.games import rock_paper_scissors
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Actor
+from league.models.bots.base import RandomBot, ScriptedPolicy, UnknownBot
+from league.models.bots.games.four import Roomy, Thrifty
+from league.models.bots.games.lines import PerfectTicTacToe, one_ply_connect_four, one_ply_tic_tac_toe
+from league.models.bots.games.poker import KuhnEquilibrium, TightLeduc
+from league.models.bots.games.rounds import Always, BeatLast, PerfectRecall
+from league.models.bots.kinds.own import function_bot, own_bot
+from league.models.bots.settings import (
+    BotSettings,
+    ExportSettings,
+    FunctionSettings,
+    MctsSettings,
+    OnnxSettings,
+    OpenSpielSettings,
+)
+
+__all__ = ["Bots", "RandomBot", "ScriptedPolicy", "UnknownBot", "bots_for", "make_bot"]
+
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+_BOTS: dict[str, dict[str, Callable[[], Actor]]] = {
+    "connect_four": {"one_ply": one_ply_connect_four},
+    "kuhn_poker": {"equilibrium": KuhnEquilibrium},
+    "leduc_poker": {"tight": TightLeduc},
+    "recall": {"perfect": PerfectRecall},
+    "rock_paper_scissors": {
+        "rock": lambda: Always(rock_paper_scissors.ROCK),
+        "paper": lambda: Always(rock_paper_scissors.PAPER),
+        "scissors": lambda: Always(rock_paper_scissors.SCISSORS),
+        "beat_last": BeatLast,
+    },
+    "tic_tac_toe": {"one_ply": one_ply_tic_tac_toe, "perfect": PerfectTicTacToe},
+    "tron": {"roomy": Roomy},
+    "whist": {"thrifty": Thrifty},
+}
+
+
+def _checked(bots: dict[str, BotSettings]) -> dict[str, BotSettings]:
+    """Raises ValueError for a name that means something else already."""
+    for name in bots:
+        if name in _built_in():
+            raise ValueError(f"'{name}' is a bot of its own already; choose another name")
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is no name for a bot, expected letters, digits, '.', '_' and '-'")
+    return bots
+
+
+Bots = Annotated[dict[str, BotSettings], AfterValidator(_checked)]
+"""The table `bots` of a config: settings by the names that the user gave them."""
+
+
+def _built_in() -> set[str]:
+    return {"random", *(name for bots in _BOTS.values() for name in bots)}
+
+
+def bots_for(env_id: str) -> list[str]:
+    """The names of the bots that can play `env_id` without settings, in order."""
+    return sorted(["random", *_BOTS.get(env_id, {})])
+
+
+def make_bot(
+    name: str,
+    env_id: str,
+    action: ActionSpec | None = None,
+    settings: Mapping[str, BotSettings] = {},
+    observation: ObservationSpec | None = None,
+) -> Actor:
+    """The bot `name` for the game `env_id`; "module:Class" is called with `env_id`.
+
+    `action`, `observation`: what an action of the seat is, and what it sees; without them, one choice,
+    and anything. A bot of kind export or onnx must be given both. `settings`: of bots by name.
+
+    Raises UnknownBot when there is no such bot, or it cannot play the game.
+    """
+    if name in settings:
+        return _make_of_settings(name, env_id, settings[name], observation, action)
+    if ":" in name:
+        return own_bot(name, env_id)
+    if name == "random":
+        return RandomBot(action)
+    make = _BOTS.get(env_id, {}).get(name)
+    if make is None:
+        problem = f"bot '{name}' cannot play '{env_id}'" if name in _built_in() else f"no bot '{name}'"
+        there = sorted({*bots_for(env_id), *settings})
+        raise UnknownBot(f"{problem}; for '{env_id}' there are: {', '.join(there)}")
+    return make()
+
+
+def _make_of_settings(
+    name: str,
+    env_id: str,
+    settings: BotSettings,
+    observation: ObservationSpec | None,
+    action: ActionSpec | None,
+) -> Actor:
+    """Imports what the kind needs, and no more."""
+    match settings:
+        case FunctionSettings():
+            return function_bot(name, settings.function, action)
+        case MctsSettings():
+            from league.models.bots.kinds.openspiel import mcts_bot
+
+            return mcts_bot(name, env_id, settings)
+        case OpenSpielSettings():
+            from league.models.bots.kinds.openspiel import registered_bot
+
+            return registered_bot(name, env_id, settings)
+    if observation is None or action is None:
+        raise ValueError(f"bot '{name}' of kind {settings.kind}: found no spaces of a seat, expected both")
+    match settings:
+        case ExportSettings():
+            from league.models.bots.kinds.exported import exported_bot
+
+            return exported_bot(name, settings, observation, action)
+        case OnnxSettings():
+            from league.models.bots.kinds.onnx_file import onnx_bot
+
+            return onnx_bot(name, settings, observation, action)

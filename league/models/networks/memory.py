@@ -1,0 +1,267 @@
+"""Memories: what connects the steps of one seat in one match.
+
+    gru, lstm      recurrent (Cho et al. 2014, https://arxiv.org/abs/1406.1078;
+                   Hochreiter and Schmidhuber 1997)
+    transformer    attention over the last `context` steps, the present one included
+
+What is remembered is a row of floats per seat, all zero when a match begins. `step` takes every
+seat one step further; `unroll` takes whole sequences, and gives what `step` would.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from league.models.networks.encoders import ACTIVATIONS, BadNetwork, orthogonal
+from league.models.spec import PolicySettings
+
+
+class Memory(nn.Module, ABC):
+    """n, M: rows; T, B: steps, sequences."""
+
+    memory_size: int  # floats per seat
+    width: int  # of what it gives out
+
+    @abstractmethod
+    def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [n, F], memory [n, memory_size] -> [n, width] and the memory after this step."""
+
+    @abstractmethod
+    def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [M, F], memory [B, memory_size] -> [M, width] and the memory after each sequence.
+
+        layout [T, B] int64: the row of each step; M where a sequence has ended.
+        """
+
+    @abstractmethod
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw fresh weights in place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The rows of a layout by time, the longest sequence first: no padding."""
+
+    rows: Tensor  # [M] the row that lies at each packed place
+    places: Tensor  # [M] the packed place of each row
+    sizes: Tensor  # [T] on the CPU: how many sequences are still going on
+    order: Tensor  # [B] the sequences, longest first
+    rank: Tensor  # [B] where each sequence lies in that order
+
+    @staticmethod
+    def of(layout: Tensor, num_rows: int) -> Packed:
+        present = layout < num_rows
+        order = present.sum(0).argsort(descending=True)
+        rows = layout[:, order][present[:, order]]
+        return Packed(rows, _inverse(rows), present.sum(1).cpu(), order, _inverse(order))
+
+
+def _inverse(permutation: Tensor) -> Tensor:
+    places = torch.empty_like(permutation)
+    places[permutation] = torch.arange(len(permutation), device=permutation.device)
+    return places
+
+
+class Recurrent(Memory):
+    """A GRU, or an LSTM whose memory row is its output and its cell, side by side.
+
+    The weights are handed to the kernels as they are at each call: torch's own modules keep a list
+    of them aside, which need not follow the tensors that policies lend.
+    """
+
+    def __init__(self, kind: str, num_features: int, size: int) -> None:
+        super().__init__()
+        self.kind = kind
+        self.cell = (nn.GRU if kind == "gru" else nn.LSTM)(num_features, size)
+        self.memory_size = size if kind == "gru" else 2 * size
+        self.width = size
+
+    def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        if self.kind == "gru":
+            output = torch.gru_cell(features, memory, *self._weights())
+            return output, output.float()
+        output, cell = torch.lstm_cell(features, memory.chunk(2, 1), *self._weights())
+        return output, torch.cat([output, cell], 1).float()
+
+    def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        packed = Packed.of(layout, len(features))
+        data, first = features.index_select(0, packed.rows), memory.index_select(0, packed.order)
+        # on the CPU, the gradient of torch's packed kernels takes T passes over all M rows
+        run = self._by_kernel if data.is_cuda else self._by_loop
+        output, last = run(data, packed.sizes, first)
+        return output.index_select(0, packed.places), last.index_select(0, packed.rank).float()
+
+    def _by_kernel(self, data: Tensor, sizes: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Packed rows [M, F], memory [B, memory_size] -> packed outputs [M, size], memory."""
+        # has_biases, num_layers, dropout, train, bidirectional
+        options = (True, 1, 0.0, self.training, False)
+        if self.kind == "gru":
+            output, last = torch.gru(data, sizes, memory.unsqueeze(0), self._weights(), *options)
+            return output, last[0]
+        both = tuple(part.contiguous().unsqueeze(0) for part in memory.chunk(2, 1))
+        output, hidden, cell = torch.lstm(data, sizes, both, self._weights(), *options)
+        return output, torch.cat([hidden[0], cell[0]], 1)
+
+    def _by_loop(self, data: Tensor, sizes: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """As `_by_kernel`, of which it is the arithmetic."""
+        weight_ih, weight_hh, bias_ih, bias_hh = self._weights()
+        advance = _gru_step if self.kind == "gru" else _lstm_step
+        state = memory.chunk(self.memory_size // self.width, 1)
+        outputs, lasts = [], []  # lasts: of the sequences that ended, shortest first
+        for gates in F.linear(data, weight_ih, bias_ih).split(sizes.tolist()):
+            if len(gates) < len(state[0]):
+                lasts.append(torch.cat([part[len(gates) :] for part in state], 1))
+                state = tuple(part[: len(gates)] for part in state)
+            state = advance(gates, state, weight_hh.t(), bias_hh)
+            outputs.append(state[0])
+        lasts.append(torch.cat(state, 1))
+        return torch.cat(outputs), torch.cat(lasts[::-1])
+
+    def _weights(self) -> list[Tensor]:
+        """weight_ih, weight_hh, bias_ih, bias_hh."""
+        weights: list[Tensor] = [*self.cell.all_weights[0]]
+        if weights[0].is_cuda and len({weight.untyped_storage().data_ptr() for weight in weights}) > 1:
+            self.cell.flatten_parameters()  # in a copy of a module they lie apart, which is slow in cuDNN
+        return weights
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Each gate orthogonal, biases zero; the forget gates of an LSTM open (Jozefowicz et al. 2015)."""
+        weight_ih, weight_hh, *biases = self._weights()
+        with torch.no_grad():
+            for gate in (*weight_ih.split(self.width), *weight_hh.split(self.width)):
+                nn.init.orthogonal_(gate, 1.0, generator=generator)
+            for bias in biases:
+                bias.zero_()
+            if self.kind == "lstm":
+                biases[0][self.width : 2 * self.width] = 1.0
+
+
+def _gru_step(gates: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+    """What the input gives to the gates [n, 3 size], hidden [n, size] -> hidden."""
+    (hidden,) = state
+    size = hidden.shape[1]
+    own = torch.addmm(bias, hidden, weight)
+    reset, update = (gates[:, : 2 * size] + own[:, : 2 * size]).sigmoid().chunk(2, 1)
+    new = torch.addcmul(gates[:, 2 * size :], reset, own[:, 2 * size :]).tanh()
+    return (torch.lerp(new, hidden, update),)
+
+
+def _lstm_step(gates: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+    """What the input gives to the gates [n, 4 size], hidden and cell [n, size] -> hidden, cell."""
+    hidden, cell = state
+    enter, forget, new, leave = (torch.addmm(gates, hidden, weight) + bias).chunk(4, 1)
+    cell = torch.addcmul(forget.sigmoid() * cell, enter.sigmoid(), new.tanh())
+    return leave.sigmoid() * cell.tanh(), cell
+
+
+class Transformer(Memory):
+    """One pre-norm block whose attention looks back on the last `context` steps and no further.
+
+    The window slides with every step, so a step depends on nothing before it and long sequences
+    cost no more per step than short ones. How much a step attends to another is their product plus a
+    learned number for each head and age (Raffel et al. 2020, https://arxiv.org/abs/1910.10683, 2.1).
+
+    As each window is asked one question only, keys and values are never made: the question is taken
+    to the space of the features instead, and their weighted sum is taken out of it.
+
+    A memory row: the features of the last context - 1 steps, oldest first, and how many there are.
+    """
+
+    def __init__(self, num_features: int, width: int, context: int, heads: int, activation: str) -> None:
+        super().__init__()
+        if width % heads:
+            raise BadNetwork(
+                f"policy.memory_size is {width}, policy.heads {heads}; expected a memory_size that is a "
+                f"multiple of heads, such as {-(-width // heads) * heads}"
+            )
+        self.width = width
+        self.context = context
+        self.heads = heads
+        self.memory_size = (context - 1) * width + 1
+        self.enter = nn.Linear(num_features, width)
+        self.attention_norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, width)
+        self.key = nn.Linear(width, width, bias=False)  # a bias would add the same to all, so nothing
+        self.content = nn.Linear(width, width, bias=False)  # a bias would be one of `leave`
+        self.age = nn.Parameter(torch.empty(heads, context))  # oldest first, the present last
+        self.leave = nn.Linear(width, width)
+        self.dense_norm = nn.LayerNorm(width)
+        self.dense = nn.Sequential(
+            nn.Linear(width, 2 * width), ACTIVATIONS[activation](), nn.Linear(2 * width, width)
+        )
+        self.output_norm = nn.LayerNorm(width)
+
+    def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.enter(features)
+        kept, count = self._kept(memory)
+        present = self.attention_norm(x)
+        window = torch.cat([kept, present.unsqueeze(1)], 1)
+        count = count + 1
+        output = self._attend(x, present, window, self._ages(x) < count.unsqueeze(1))
+        return output, self._row(window[:, 1:], count)
+
+    def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        num_rows, (num_steps, num_sequences) = len(features), layout.shape
+        x = self.enter(features)
+        present = self.attention_norm(x)
+        kept, count = self._kept(memory)
+        # where each step's features lie, those of before the first step in front: [context - 1 + T, B]
+        pool = torch.cat([present, kept.flatten(0, 1)])
+        before = torch.arange(num_rows, len(pool), device=layout.device).view(num_sequences, self.context - 1)
+        places = torch.cat([before.T, layout])
+        windows = places.unfold(0, self.context, 1)  # [T, B, context]
+        known = count + torch.arange(1, num_steps + 1, device=layout.device).unsqueeze(1)  # [T, B]
+        taken = layout < num_rows
+        by_row = _inverse(layout[taken])
+        window = pool[windows[taken][by_row]]
+        output = self._attend(x, present, window, self._ages(x) < known[taken][by_row].unsqueeze(1))
+        length = taken.sum(0)
+        last = places.gather(0, length + torch.arange(self.context - 1, device=layout.device).unsqueeze(1))
+        return output, self._row(pool[last.T], count + length)
+
+    def _kept(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Features [n, context - 1, width], and how many of them are there [n]."""
+        return memory[:, :-1].unflatten(1, (self.context - 1, self.width)), memory[:, -1]
+
+    def _row(self, kept: Tensor, count: Tensor) -> Tensor:
+        count = count.clamp(max=self.context - 1).unsqueeze(1)
+        return torch.cat([kept.flatten(1), count], 1).float()
+
+    def _ages(self, like: Tensor) -> Tensor:
+        return torch.arange(self.context - 1, -1, -1, device=like.device)
+
+    def _attend(self, x: Tensor, present: Tensor, window: Tensor, known: Tensor) -> Tensor:
+        """x, present [n, width], window [n, context, width], known [n, context] -> [n, width]."""
+        shape = (self.heads, self.width // self.heads)
+        query = self.query(present).unflatten(1, shape)
+        question = torch.einsum("nhd,hdw->nhw", query, self.key.weight.unflatten(0, shape))
+        score = question @ window.transpose(1, 2) / math.sqrt(shape[1]) + self.age  # [n, heads, context]
+        weight = score.masked_fill(~known.unsqueeze(1), -torch.inf).softmax(2)
+        answer = torch.einsum("nhw,hdw->nhd", weight @ window, self.content.weight.unflatten(0, shape))
+        x = x + self.leave(answer.flatten(1))
+        return self.output_norm(x + self.dense(self.dense_norm(x)))
+
+    def initialise(self, generator: torch.Generator) -> None:
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                orthogonal(layer, math.sqrt(2.0) if layer is self.dense[0] else 1.0, generator)
+            elif isinstance(layer, nn.LayerNorm):
+                layer.reset_parameters()  # ones and zeros: nothing is drawn
+        nn.init.zeros_(self.age)
+
+
+def build_memory(settings: PolicySettings, num_features: int) -> Memory | None:
+    """The memory that the settings ask for, on features of a torso. Raises BadNetwork."""
+    if settings.memory == "none":
+        return None
+    if settings.memory == "transformer":
+        return Transformer(
+            num_features, settings.memory_size, settings.context, settings.heads, settings.activation
+        )
+    return Recurrent(settings.memory, num_features, settings.memory_size)

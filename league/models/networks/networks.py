@@ -1,0 +1,337 @@
+"""Networks: what a `PolicySpec` is built into.
+
+Rows of observations go in, the parameters of the action's distribution and values come out:
+
+    normaliser > torso > memory > policy_head, value_head
+
+A network keeps nothing between two calls: what it remembers of a seat is a row of floats that the
+caller hands in and gets back, all zero when a match begins.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from league.import_paths import import_path
+from league.models.networks.distributions import distribution
+from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
+from league.models.networks.memory import Memory, build_memory
+from league.models.networks.normaliser import Normaliser
+from league.models.spec import PolicySpec
+from storage.errors import WeightsMismatch
+
+INITIAL_LOG_STD = -0.5
+_TRUSTED: set[str] = set()
+
+
+class Network(nn.Module, ABC):
+    """The base of all networks; a class of your own that remembers is derived from it.
+
+    n, M: rows; S: `memory_size`; P: parameters of the action's distribution; T, B: steps, sequences.
+    """
+
+    memory_size: int = 0  # floats that it wants kept for each seat
+    normaliser: Normaliser | None  # a None here would hide the layer of that name
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.normaliser = None
+
+    @abstractmethod
+    def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Act: [n, *shape], memory [n, S] -> parameters [n, P], memory [n, S]. The value is not computed.
+
+        Without memory the second is whatever was given.
+        """
+
+    @abstractmethod
+    def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """[n, *shape] of the spec's dtype, memory [n, S] -> parameters [n, P], values [n]."""
+
+    @abstractmethod
+    def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Whole sequences: [M, *shape] -> parameters [M, P], values [M], memory [B, S] after each.
+
+        layout: [T, B] int64, the row of each step, M where a sequence has ended; every row lies in it
+        once, every sequence has a step. memory: [B, S] before each sequence's first step.
+        """
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """Draw fresh weights in place; the same generator state gives the same weights. A network of your
+        own may leave this out: then its constructor draws them (`CustomNetwork`)."""
+        raise NotImplementedError
+
+
+class LayeredNetwork(Network):
+    """A torso under a policy head and a value head, with whatever the settings put between them.
+
+    Weights are orthogonal, with gain sqrt(2) in the torso, 0.01 at the policy (so that a fresh
+    policy is close to uniform) and 1 at the value.
+    """
+
+    def __init__(self, spec: PolicySpec) -> None:
+        super().__init__()
+        settings, seen, action = spec.settings, spec.seen, spec.action
+        encoder = (settings.hidden, settings.activation, settings.channels, settings.kernel)
+        self.normaliser = _normaliser(spec)
+        self.torso = build_encoder(seen, settings.architecture, *encoder)
+        self.memory: Memory | None = build_memory(settings, self.torso.width)
+        self.memory_size = 0 if self.memory is None else self.memory.memory_size
+        width = self.torso.width if self.memory is None else self.memory.width
+        self.policy_head = nn.Linear(width, action.mask_width or len(action.low))
+        # the spread of continuous actions is the same wherever the seat is
+        self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.kind == "continuous" else None
+        self.value_torso = (
+            build_encoder(seen, settings.architecture, *encoder) if settings.separate_value else None
+        )
+        if self.value_torso is not None:
+            width = self.value_torso.width + (0 if self.memory is None else width)
+        self.value_head = nn.Linear(width, 1)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        if self.normaliser is not None:
+            self.normaliser.initialise()
+        self.torso.initialise(generator)
+        if self.memory is not None:
+            self.memory.initialise(generator)
+        orthogonal(self.policy_head, 0.01, generator)
+        if self.log_std is not None:
+            nn.init.constant_(self.log_std, INITIAL_LOG_STD)
+        if self.value_torso is not None:
+            self.value_torso.initialise(generator)
+        orthogonal(self.value_head, 1.0, generator)
+
+    def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        features = self.torso(_normalised(self.normaliser, observation))
+        if self.memory is not None:
+            features, memory = self.memory.step(features, _given(memory))
+        return self._action_parameters(features), memory
+
+    def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        shown = _normalised(self.normaliser, observation)
+        features = self.torso(shown)
+        if self.memory is not None:
+            features, _ = self.memory.step(features, _given(memory))
+        return self._action_parameters(features), self._value(shown, features)
+
+    def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        shown = _normalised(self.normaliser, observation)
+        features = self.torso(shown)
+        if self.memory is not None:
+            features, memory = self.memory.unroll(features, layout, memory)
+        return self._action_parameters(features), self._value(shown, features), memory
+
+    def _action_parameters(self, features: Tensor) -> Tensor:
+        parameters = self.policy_head(features)
+        if self.log_std is None:
+            return parameters
+        return torch.cat([parameters, self.log_std.expand_as(parameters)], 1)
+
+    def _value(self, shown: Tensor, features: Tensor) -> Tensor:
+        if self.value_torso is not None:
+            own = self.value_torso(shown)
+            # it reads what the policy remembers, but teaches it nothing
+            features = own if self.memory is None else torch.cat([own, features.detach()], 1)
+        return self.value_head(features).squeeze(-1)
+
+
+def _given(memory: Tensor | None) -> Tensor:
+    if memory is None:
+        raise ValueError("this network remembers: found no memory, expected rows [n, memory_size]")
+    return memory
+
+
+def _normalised(normaliser: Normaliser | None, observation: Tensor) -> Tensor:
+    return observation if normaliser is None else normaliser(observation)
+
+
+def _normaliser(spec: PolicySpec) -> Normaliser | None:
+    for connector in spec.settings.connectors:
+        if connector.kind == "normalise":
+            return Normaliser(spec.seen.shape, connector.clip, connector.epsilon)
+    return None
+
+
+class CustomNetwork(Network):
+    """A user's `module:Class` behind the normaliser: a plain module, or a `Network` if it remembers.
+
+    A plain module's `forward(observation)` gives (parameters [n, P], values [n]).
+    """
+
+    def __init__(self, spec: PolicySpec) -> None:
+        super().__init__()
+        self.normaliser = _normaliser(spec)
+        make = _imported(spec.architecture)
+        num_parameters = distribution(spec.action, spec.settings.squash).num_parameters
+        self._make = functools.partial(
+            make, observation=spec.seen, num_parameters=num_parameters, **spec.settings.options
+        )
+        try:
+            self.module = self._make()
+        except Exception as error:  # whatever a user's class raises is for the user to read
+            raise BadNetwork(
+                f"{_where(spec)}: called with observation={spec.seen}, num_parameters={num_parameters} and "
+                f"policy.options {spec.settings.options} it raised {type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(self.module, nn.Module):
+            raise BadNetwork(f"{_where(spec)} made {self.module!r}, expected a torch.nn.Module")
+        if isinstance(self.module, Network):
+            self.memory_size = self.module.memory_size
+        self._remembers = isinstance(self.module, Network)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        """By the module's own `initialise(generator)`; without one, as its constructor draws its weights."""
+        if self.normaliser is not None:
+            self.normaliser.initialise()
+        own = getattr(type(self.module), "initialise", Network.initialise)
+        if own is not Network.initialise:
+            own(self.module, generator)
+            return
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"):
+            torch.default_generator.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+            self.module.load_state_dict(self._make().state_dict())
+
+    def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        shown = _normalised(self.normaliser, observation)
+        if self._remembers:
+            return self.module.step(shown, memory)
+        return self.module(shown)[0], memory
+
+    def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        shown = _normalised(self.normaliser, observation)
+        return self.module(shown, memory) if self._remembers else self.module(shown)
+
+    def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        shown = _normalised(self.normaliser, observation)
+        if self._remembers:
+            return self.module.unroll(shown, layout, memory)
+        return *self.module(shown), memory
+
+
+def _where(spec: PolicySpec) -> str:
+    return f"policy.architecture '{spec.architecture}'"
+
+
+def _check_tensor(what: str, tensor: object, shape: tuple[int, ...]) -> None:
+    if not isinstance(tensor, Tensor):
+        raise BadNetwork(f"{what} as {type(tensor).__name__}, expected a tensor")
+    if tuple(tensor.shape) != shape or tensor.dtype != torch.float32 or tensor.device.type != "cpu":
+        raise BadNetwork(
+            f"{what} of shape {list(tensor.shape)}, {tensor.dtype} on {tensor.device}, expected shape "
+            f"{list(shape)}, torch.float32 on cpu"
+        )
+
+
+def trust_network(path: str) -> None:
+    """Let this process import the network `path` ("module:Class"): whoever runs it has named it.
+
+    A snapshot never does: its spec comes from whoever wrote the run, and importing is running.
+    """
+    _TRUSTED.add(path)
+
+
+def _imported(path: str) -> Callable[..., Any]:
+    if path not in _TRUSTED:
+        raise WeightsMismatch(
+            f"policy.architecture '{path}' is code, found in a snapshot's spec but not in a config that you "
+            f"run, so it was not imported; if you trust it, give --trust {path}, name it in your config, or "
+            f"call league.models.networks.networks.trust_network('{path}') first"
+        )
+    try:
+        make = import_path(path)
+    except ValueError as error:
+        raise BadNetwork(f"policy.architecture {error}") from error
+    if not callable(make):
+        raise BadNetwork(f"policy.architecture '{path}' is {make!r}, expected a class of torch.nn.Module")
+    return make
+
+
+def build_network(spec: PolicySpec) -> Network:
+    """The network of `spec`, uninitialised.
+
+    Raises BadNetwork if its settings do not fit what is seen, WeightsMismatch for a class that no
+    `trust_network` has named.
+    """
+    return (CustomNetwork if ":" in spec.architecture else LayeredNetwork)(spec)
+
+
+def check_network(spec: PolicySpec) -> None:
+    """Build the network of `spec` and run it. Raises Mistake, which says where it does not fit."""
+    try:
+        spec.seen  # noqa: B018  # connectors that do not fit say so here
+    except ValueError as error:
+        raise BadNetwork(f"policy.connectors: {error}") from error
+    networks = [build_network(spec) for _ in range(2)]
+    for network in networks:
+        network.initialise(torch.Generator().manual_seed(0))
+    weights, again = (network.state_dict() for network in networks)
+    for name, tensor in weights.items():
+        if not torch.equal(tensor, again[name]):
+            raise BadNetwork(
+                f"{_where(spec)}: two networks initialised by the same seed differ in '{name}'; draw it from "
+                "torch's own generator, or from the one that initialise(generator) is given"
+            )
+    _check_outputs(spec, networks[0].eval(), _where(spec))
+    with torch.device("meta"):  # as all policies share it: without numbers but those of the weights
+        bare = build_network(spec).eval()
+    bare.load_state_dict(weights, assign=True)
+    where = f"{_where(spec)}, with nothing of its own but parameters and saved buffers (see register_buffer)"
+    _check_outputs(spec, bare, where)
+
+
+def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
+    """Raise BadNetwork unless two rows come out of it as they should, alone and as one sequence."""
+    rng, shape = np.random.default_rng(0), (2, *spec.seen.shape)
+    rows = torch.from_numpy(rng.integers(0, 2, shape).astype(spec.seen.dtype))
+    num_parameters = distribution(spec.action, spec.settings.squash).num_parameters
+    size = network.memory_size
+    memory = torch.zeros(2, size) if size else None
+    layout, first = torch.tensor([[0], [1]]), torch.zeros(1, size)
+    wanted: dict[str, tuple[tuple[Tensor | None, ...], dict[str, tuple[int, ...]]]] = {
+        "forward": ((rows, memory), {"parameters": (2, num_parameters), "values": (2,)}),
+        "step": ((rows, memory), {"parameters": (2, num_parameters), "memory": (2, size)}),
+        "unroll": (
+            (rows, layout, first),
+            {"parameters": (2, num_parameters), "values": (2,), "memory": (1, size)},
+        ),
+    }
+    for method, (arguments, shapes) in wanted.items():
+        try:
+            with torch.no_grad():
+                found = getattr(network, method)(*arguments)
+        except Exception as error:  # whatever a user's class raises is for the user to read
+            raise BadNetwork(
+                f"{where}: {method} of observations {list(rows.shape)} {spec.seen.dtype} raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not isinstance(found, tuple) or len(found) != len(shapes):
+            raise BadNetwork(
+                f"{where}: {method} gave {type(found).__name__}, expected a tuple of {' and '.join(shapes)}"
+            )
+        for (name, expected), tensor in zip(shapes.items(), found, strict=True):
+            if size or name != "memory":
+                _check_tensor(f"{where}: {method} gave {name}", tensor, expected)
+    if size:
+        _check_memory(network, rows, found, where)
+
+
+def _check_memory(network: Network, rows: Tensor, unrolled: tuple[Tensor, ...], where: str) -> None:
+    """Raise BadNetwork unless two steps, one after the other, give what `unroll` gave."""
+    memory: Tensor | None = torch.zeros(1, network.memory_size)
+    with torch.no_grad():
+        for row in range(2):
+            parameters, memory = network.step(rows[row : row + 1], memory)
+            if not torch.allclose(parameters[0], unrolled[0][row], atol=1e-4):
+                raise BadNetwork(
+                    f"{where}: unroll and step differ in the parameters of step {row + 1} by "
+                    f"{float((parameters[0] - unrolled[0][row]).abs().max()):.2g}, expected the same"
+                )
+    if not torch.allclose(_given(memory), unrolled[2], atol=1e-4):
+        raise BadNetwork(f"{where}: unroll and step leave different memories, expected the same")

@@ -1,0 +1,116 @@
+"""Resident: the weights of many snapshots on one device, side by side, for whoever plays there.
+
+Snapshots of one architecture differ in nothing but numbers: each of their tensors is a row of one
+stacked tensor [rows, *shape]. A policy reads its row where it lies. The row of a snapshot that left
+is overwritten by the next that comes; what is leased never leaves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from league.models.policies.policy import Policy
+from league.models.spec import PolicySpec
+from storage.cache.policy_map import PolicyMap, TierInfo
+from storage.errors import Mistake
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def check_device(device: str) -> None:
+    """Raise Mistake if policies cannot play on `device` (cpu, cuda) here."""
+    if torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise Mistake(
+            f"rollout.device: found {device}, but torch sees no GPU here, expected cpu; set it to cpu, or "
+            "play where there is a GPU"
+        )
+
+
+class ResidentStack:
+    """Room for the tensors of `capacity` snapshots of one architecture on a device."""
+
+    def __init__(self, like: Mapping[str, Tensor], capacity: int, device: torch.device) -> None:
+        """`like`: tensors of such a snapshot."""
+        self.stacked = {
+            name: torch.empty((capacity, *tensor.shape), dtype=tensor.dtype, device=device)
+            for name, tensor in like.items()
+        }
+        self._free = list(range(capacity))
+
+    def put(self, tensors: Mapping[str, Tensor]) -> int | None:
+        """Copy `tensors` into a free row; None if there is none."""
+        if not self._free:
+            return None
+        row = self._free.pop()
+        for name, stack in self.stacked.items():
+            stack[row].copy_(tensors[name])
+        return row
+
+    def row(self, row: int) -> dict[str, Tensor]:
+        """The tensors of this row: views."""
+        return {name: stack[row] for name, stack in self.stacked.items()}
+
+    def free(self, row: int) -> None:
+        """Let the row be overwritten."""
+        self._free.append(row)
+
+
+@dataclass(frozen=True, slots=True)
+class _Resident:
+    policy: Policy
+    bytes: int
+    row: int | None  # None: beside the stack, which was full of leased ones
+
+
+class ResidentPolicies(Generic[Key]):
+    """Policies on a device: the `capacity` used last, and whatever is leased. For one thread."""
+
+    def __init__(
+        self,
+        capacity: int,
+        device: torch.device,
+        lend: Callable[[Key], contextlib.AbstractContextManager[Policy]],
+    ) -> None:
+        """`lend` gives the policy of a key, on the CPU, until it is copied."""
+        self._rows = capacity + 1  # a newcomer is placed before the oldest leaves
+        self._device = device
+        self._lend = lend
+        self._stacks: dict[PolicySpec, ResidentStack] = {}
+        self._policies: PolicyMap[Key, _Resident] = PolicyMap(
+            capacity, self._place, size=lambda resident: resident.bytes, release=self._leave
+        )
+
+    @contextlib.contextmanager
+    def lease(self, key: Key) -> Iterator[Policy]:
+        """The policy of `key`, which keeps its weights until the block is left, and no longer."""
+        with self._policies.lease(key) as resident:
+            yield resident.policy
+
+    def info(self) -> TierInfo:
+        """The tier `device`."""
+        return self._policies.info("device")
+
+    def _place(self, key: Key) -> _Resident:
+        with self._lend(key) as policy:
+            spec, tensors = policy.spec, policy.tensors
+            if spec not in self._stacks:
+                self._stacks[spec] = ResidentStack(tensors, self._rows, self._device)
+            stack = self._stacks[spec]
+            row = stack.put(tensors)
+            own = stack.row(row) if row is not None else _copied(tensors, self._device)
+            size = sum(tensor.nbytes for tensor in own.values())
+            return _Resident(Policy(spec, own, policy.name), size, row)
+
+    def _leave(self, resident: _Resident) -> None:
+        if resident.row is not None:
+            self._stacks[resident.policy.spec].free(resident.row)
+
+
+def _copied(tensors: Mapping[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    return {name: tensor.to(device, copy=True) for name, tensor in tensors.items()}

@@ -1,0 +1,178 @@
+"""When a player's weights become a snapshot, what it goes on with, and which snapshots stay seated:
+decided here, done by the session."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol, Self, cast
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from league.rules.building.keep import KeepSettings, retirements
+from league.rules.building.resets import ResetSettings, reset_of
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from league.section import Section
+from storage.records import Decision, Freeze, LivePlayer, Role
+
+DEFAULT = "default"
+
+
+class FreezeSettings(Section):
+    """When players of one role are frozen. With neither `beats` nor `max_steps`: never."""
+
+    beats: Literal["mains", "snapshots"] | None = Field(
+        default=None, description="Freeze when all of these are beaten; none: by steps only"
+    )
+    win_rate: float = Field(default=0.7, ge=0, le=1, description="An opponent is beaten above this win rate")
+    min_games: int = Field(
+        default=50, ge=0, description="Games against an opponent before it can count as beaten"
+    )
+    min_steps: int = Field(default=0, ge=0, description="Fewest env steps between two snapshots of a player")
+    max_steps: int | None = Field(
+        default=None, gt=0, description="Freeze after so many env steps in any case; none: never"
+    )
+    prior_strength: float = Field(
+        default=10.0, ge=0, allow_inf_nan=False, description="Games that the TrueSkill prediction is worth"
+    )
+
+    @model_validator(mode="after")
+    def _steps_are_ordered(self) -> Self:
+        if self.max_steps is not None and self.max_steps < self.min_steps:
+            raise ValueError(
+                f"freeze: max_steps is {self.max_steps}, expected at least min_steps, {self.min_steps}; "
+                "lower min_steps or raise max_steps"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """How far a player is, in env steps of its own and updates."""
+
+    env_steps: int
+    updates: int
+    since_freeze: int  # env steps since its last snapshot, or its start
+    since_reset: int  # env steps since its last reset, or its start
+
+
+class HasBuildingRules(Protocol):
+    """The part of a role's settings that building needs."""
+
+    @property
+    def freeze(self) -> FreezeSettings: ...
+    @property
+    def reset(self) -> ResetSettings: ...
+    @property
+    def keep(self) -> KeepSettings: ...
+
+
+class LeagueBuilder:
+    """Settings per role; no state of its own. A user's own builder is made and asked the same way."""
+
+    def __init__(self, roles: Mapping[Role, HasBuildingRules]) -> None:
+        self._roles = dict(roles)
+
+    def decide(
+        self,
+        roster: Roster,
+        standings: Standings,
+        clocks: Mapping[str, Clock],
+        rng: np.random.Generator,
+    ) -> list[Decision]:
+        """What is due now. First freezes, by player in order of admission, each with its Reset behind it;
+        then retirements: at most one of each player, and none of a player that is frozen in this call,
+        so that neighbours of one player are always one deed. What is over goes in the next calls.
+
+        `clocks` maps every live player's name to its Clock. Raises ValueError when a reset has no
+        snapshot to go back to, KeyError for a player without clock or role without settings.
+        """
+        decisions: list[Decision] = []
+        for player in roster.players:
+            freeze = self._freeze_of(player, roster, standings, clocks[player.player])
+            if freeze is None:
+                continue
+            decisions.append(freeze)
+            reset = self._roles[player.role].reset
+            if reset.probability > 0.0 and (drawn := float(rng.random())) < reset.probability:
+                decisions.append(reset_of(player, reset, roster, standings, drawn))
+        busy = {decision.player for decision in decisions}
+        for role, rules in self._roles.items():
+            for retire in retirements(role, rules.keep, roster, standings):
+                if retire.player not in busy:
+                    busy.add(retire.player)
+                    decisions.append(retire)
+        return decisions
+
+    def _freeze_of(
+        self, player: LivePlayer, roster: Roster, standings: Standings, clock: Clock
+    ) -> Freeze | None:
+        if player.role not in self._roles:
+            raise KeyError(f"builder: no settings for role '{player.role}' of '{player.player}'")
+        rule = self._roles[player.role].freeze
+        if clock.since_freeze < max(rule.min_steps, 1):
+            return None  # also: unchanged weights are never frozen twice
+        evidence: dict[str, float] = {"steps_since_freeze": clock.since_freeze}
+        if rule.beats is not None:
+            home = roster.index(player.player)
+            opponents = roster.mains() if rule.beats == "mains" else roster.snapshots()
+            opponents = opponents[opponents != home]
+            if len(opponents):
+                lowest = float(standings.win_rate(home, opponents, rule.prior_strength).min())
+                fewest = int(standings.payoff.recorded(home, opponents).min())
+                evidence |= {
+                    "min_steps": rule.min_steps,
+                    "win_rate": lowest,
+                    "win_rate_threshold": rule.win_rate,
+                    "games": fewest,
+                    "min_games": rule.min_games,
+                    "opponents": len(opponents),
+                }
+                if lowest > rule.win_rate and fewest >= rule.min_games:
+                    return Freeze(player=player.player, reason=f"beats all {rule.beats}", evidence=evidence)
+        if rule.max_steps is not None and clock.since_freeze >= rule.max_steps:
+            evidence["max_steps"] = rule.max_steps
+            reason = "schedule" if rule.beats is None else "timeout"
+            return Freeze(player=player.player, reason=reason, evidence=evidence)
+        return None
+
+
+def find_builder(name: str) -> type[LeagueBuilder]:
+    """The class that `name` stands for: `default`, or a user's own `module:Class`, best a subclass of
+    LeagueBuilder, else anything made and asked like it. Raises ValueError for what is neither."""
+    if name == DEFAULT:
+        return LeagueBuilder
+    module, _, attribute = name.partition(":")
+    if not module or not attribute:
+        raise ValueError(f"no builder is called '{name}', expected '{DEFAULT}' or your own as 'module:Class'")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever a user's module raises as it is imported
+        raise ValueError(
+            f"builder '{name}' cannot be imported ({type(error).__name__}: {error}); is it on the path?"
+        ) from error
+    if not inspect.isclass(found):
+        raise ValueError(f"builder '{name}' is a {type(found).__name__}, expected a class")
+    for wanted, call, given in (
+        ("decide(roster, standings, clocks, rng)", getattr(found, "decide", None), 5),  # with self
+        ("__init__(roles)", found, 1),
+    ):
+        if call is None or not _takes(call, given):
+            raise ValueError(
+                f"builder '{name}' has no {wanted}; the simplest is a subclass of "
+                "league.rules.building.builder.LeagueBuilder"
+            )
+    return cast(type[LeagueBuilder], found)
+
+
+def _takes(call: Callable[..., object], given: int) -> bool:
+    """Whether it can be called with so many arguments."""
+    try:
+        inspect.signature(call).bind(*[None] * given)
+    except (TypeError, ValueError):  # too many, too few; or nothing that has a signature
+        return False
+    return True

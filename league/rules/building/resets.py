@@ -1,0 +1,104 @@
+"""What a player goes on with after a freeze: which stored weights, by the rule of its role."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from league.section import Section
+from storage.arrays import Indices
+from storage.records import MAIN, LivePlayer, Reset
+
+
+class ResetSettings(Section):
+    """What players of one role become after a freeze."""
+
+    probability: float = Field(default=0.0, ge=0, le=1, description="Chance of a reset after each freeze")
+    target: Literal["initial", "latest_main", "named", "inherit"] = Field(
+        default="initial",
+        description="Weights to go on with: the player's first snapshot, the newest of a main, "
+        "`snapshot`, or the past exploiter of its role closest to 50 % against the mains",
+    )
+    snapshot: str | None = Field(default=None, description="Snapshot id, when target is named")
+    inherit_above: float = Field(
+        default=0.2, ge=0, le=1, description="Least rate against the mains to inherit"
+    )
+    inherit_below: float = Field(
+        default=0.5, ge=0, le=1, description="Highest rate against the mains to inherit"
+    )
+    prior_strength: float = Field(
+        default=10.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Games that the TrueSkill prediction is worth when it inherits",
+    )
+
+    @model_validator(mode="after")
+    def _target_is_complete(self) -> Self:
+        if (self.target == "named") != (self.snapshot is not None):
+            found = "no snapshot" if self.snapshot is None else f"snapshot '{self.snapshot}'"
+            raise ValueError(
+                f"reset: target '{self.target}' with {found}; set `snapshot` exactly when target is named"
+            )
+        if self.inherit_above > self.inherit_below:
+            raise ValueError(
+                f"reset: inherit_above is {self.inherit_above:g}, expected at most inherit_below, "
+                f"{self.inherit_below:g}"
+            )
+        return self
+
+
+def reset_of(
+    player: LivePlayer, rule: ResetSettings, roster: Roster, standings: Standings, drawn: float
+) -> Reset:
+    """The reset that follows when `drawn` in [0, 1) is below the rule's probability. Where the rule's
+    target does not exist (no main's snapshot, nobody to inherit from): the player's first snapshot.
+
+    Raises ValueError when the player has none, KeyError when no snapshot has the name in the rule.
+    """
+    own = roster.snapshots_of(player.player)
+    evidence: dict[str, float] = {"drawn": drawn, "probability": rule.probability}
+    fits = np.zeros(0, dtype=np.int64)
+    if rule.target == "latest_main":
+        fits = roster.snapshots(MAIN)
+    elif rule.target == "inherit":
+        fits, rates = _heirs(player, rule, roster, standings)
+    if rule.target in ("latest_main", "inherit"):
+        evidence["candidates"] = len(fits)
+    if rule.target == "named" and rule.snapshot is not None:
+        target, how = roster.index(rule.snapshot), "named"
+    elif rule.target == "latest_main" and len(fits):
+        target, how = int(fits[-1]), "latest main"
+    elif rule.target == "inherit" and len(fits):
+        nearest = len(fits) - 1 - int(np.argmin(np.abs(rates[::-1] - 0.5)))
+        target, how = int(fits[nearest]), "inherited"
+        evidence |= {
+            "win_rate": float(rates[nearest]),
+            "inherit_above": rule.inherit_above,
+            "inherit_below": rule.inherit_below,
+        }
+    elif len(own):
+        target, how = int(own[0]), "initial"
+    else:
+        raise ValueError(
+            f"builder: '{player.player}' is to be reset but has no snapshot; admit its initial one first"
+        )
+    return Reset(player=player.player, reason=how, evidence=evidence, target=roster.id(target))
+
+
+def _heirs(
+    player: LivePlayer, rule: ResetSettings, roster: Roster, standings: Standings
+) -> tuple[Indices, np.ndarray]:
+    """The seated snapshots of the player's role [n] whose mean rate against the live mains lies between
+    `inherit_above` and `inherit_below`, and that rate of each [n]."""
+    past: Indices = roster.snapshots(player.role)
+    mains = roster.mains()
+    if not len(past) or not len(mains):
+        return past[:0], np.zeros(0)
+    rates = 1.0 - np.mean([standings.win_rate(int(m), past, rule.prior_strength) for m in mains], axis=0)
+    fits = (rates >= rule.inherit_above) & (rates <= rule.inherit_below)
+    return past[fits], rates[fits]

@@ -1,0 +1,132 @@
+"""Who sits where: teams, seats taken in turn, and the seeds of matches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, PositiveInt
+
+from league.rules.roster import Roster
+from league.section import Section
+from storage.arrays import Indices
+from storage.records import MatchBatch, Purpose
+
+
+class MatchmakingSettings(Section):
+    """What holds for the matches of every role."""
+
+    distinct_opponents: int = Field(
+        default=8, ge=1, description="Most different snapshots in one request (but one for each branch drawn)"
+    )
+    seats: Literal["balanced", "random"] = Field(
+        default="balanced",
+        description="The player's seat: equally often each against every opponent, or drawn",
+    )
+    teams: tuple[PositiveInt, ...] | None = Field(
+        default=None,
+        description="Seats of each team, such as [2, 2], by which the game's seats are counted off; none: "
+        "everyone for itself. One competitor plays all seats of a team",
+    )
+
+    def team_of_seat(self, num_seats: int) -> Indices:
+        """The team of each seat [num_seats]. Raises ValueError for teams that do not fill the seats."""
+        sizes = (1,) * num_seats if self.teams is None else self.teams
+        if sum(sizes) != num_seats:
+            raise ValueError(
+                f"matchmaking.teams: found {list(sizes)}, {sum(sizes)} seats in all, but the game has "
+                f"{num_seats}; expected sizes that sum to {num_seats}, or none"
+            )
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Who meets whom in M matches of T teams, before anybody has a seat."""
+
+    home: int
+    opponent: Indices  # [M, T - 1]: who plays each other team
+    match_type: npt.NDArray[np.int16]  # [M], indices into the match types
+    home_learns: bool
+    all_learn: npt.NDArray[np.bool_]  # [M]: matches in which every seat does
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Who is which team in M matches."""
+
+    by_team: Indices  # [M, T], indices of competitors
+    learning: npt.NDArray[np.bool_]  # [M, T]
+    match_type: npt.NDArray[np.int16]  # [M], indices into the match types
+
+
+def arrange(pairing: Pairing, *, balanced: bool, rng: np.random.Generator) -> Tables:
+    """Give the home player and its opponents a team each.
+
+    Balanced: home takes the teams in turn, against each opponent; otherwise its team is drawn.
+    """
+    opponent, (n, others) = pairing.opponent, pairing.opponent.shape
+    rows = np.arange(n)
+    if balanced:  # alternate along the matches, sorted so that those of one opponent are neighbours
+        home_team = np.empty(n, dtype=np.int64)
+        along = np.lexsort((*opponent.T[:1], pairing.match_type))  # in a game for one there is no opponent
+        home_team[along] = (rows + rng.integers(others + 1)) % (others + 1)
+    else:
+        home_team = rng.integers(others + 1, size=n)
+    by_team = np.empty((n, others + 1), dtype=np.int64)
+    by_team[rows, home_team] = pairing.home
+    elsewhere = np.arange(others + 1) != home_team[:, None]
+    by_team[elsewhere] = opponent.ravel()
+    learning = (~elsewhere & pairing.home_learns) | pairing.all_learn[:, None]
+    return Tables(by_team, learning, pairing.match_type)
+
+
+def seat(
+    tables: Tables,
+    team_of_seat: Indices,
+    *,
+    env: str,
+    purpose: Purpose,
+    match_types: tuple[str, ...],
+    roster: Roster,
+    run_seed: int,
+    first_match_id: int,
+) -> MatchBatch:
+    """Give every team its seats."""
+    present, competitor = np.unique(tables.by_team, return_inverse=True)
+    n, num_teams = tables.by_team.shape
+    match_id = np.arange(first_match_id, first_match_id + n, dtype=np.int64)
+    return MatchBatch(
+        env=env,
+        purpose=purpose,
+        match_types=match_types,
+        competitors=tuple(roster.id(i) for i in present.tolist()),
+        match_id=match_id,
+        seed=match_seeds(run_seed, match_id),
+        match_type=tables.match_type,
+        seat=competitor.reshape(n, num_teams).astype(np.int32)[:, team_of_seat],
+        learning=tables.learning[:, team_of_seat],
+        team_of_seat=None if num_teams == len(team_of_seat) else tuple(team_of_seat.tolist()),
+    )
+
+
+def match_seeds(run_seed: int, match_id: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The seed of each match [M], in [0, 2^63), from the run's seed and its id alone.
+
+    splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014),
+    whose state is the mixed run seed advanced by the match id.
+    """
+    state = _mix(np.array([run_seed % 2**64], dtype=np.uint64))
+    return (_mix(state + match_id.astype(np.uint64) * _GAMMA) >> np.uint64(1)).astype(np.int64)
+
+
+_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    z = z + _GAMMA
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

@@ -1,0 +1,110 @@
+"""Games whose seats differ, and leagues in which not everybody may take every seat.
+
+A match then begins with the home player's team; each other team gets somebody who may be it, by the
+match's branch: of the branch's pool those who fit, with their weights. Where the branch has nobody
+for a team, it is filled by a player as it plays now, else by whoever else fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from league.rules.matchmaking.pools import Pool, everybody
+from league.rules.matchmaking.seating import Tables
+from league.rules.roster import Roster
+from storage.arrays import Indices
+from storage.records import Competitor
+
+SeatsOf = Callable[[Competitor], tuple[int, ...] | None]
+"""The seats that a competitor may take; none: all."""
+
+
+class NobodyFits(ValueError):
+    """Nobody in the league may be one of a match's teams."""
+
+
+class Places:
+    """Which teams each competitor may be: those of which it may take all seats."""
+
+    def __init__(self, team_of_seat: Indices, seats_of: SeatsOf) -> None:
+        self._team_of_seat = team_of_seat
+        self._seats_of = seats_of
+        self._may = np.zeros((0, int(team_of_seat[-1]) + 1), dtype=np.bool_)
+
+    def may(self, roster: Roster) -> npt.NDArray[np.bool_]:
+        """[len(roster), num_teams]. Competitors never change, so each is asked about once."""
+        newcomers = range(len(self._may), len(roster))
+        if newcomers:
+            theirs = [self._teams(self._seats_of(roster.at(index))) for index in newcomers]
+            self._may = np.concatenate([self._may, theirs])
+        return self._may
+
+    def _teams(self, seats: tuple[int, ...] | None) -> npt.NDArray[np.bool_]:
+        teams = np.ones(int(self._team_of_seat[-1]) + 1, dtype=np.bool_)
+        if seats is not None:
+            teams[self._team_of_seat[np.isin(np.arange(len(self._team_of_seat)), seats, invert=True)]] = False
+        return teams
+
+
+def fitting(pool: Pool, may: npt.NDArray[np.bool_]) -> Pool:
+    """Those of a pool for whom `may` [len(roster)] is True, with their weights."""
+    fit = may[pool.candidates]
+    p = pool.p[fit]
+    if not p.sum() > 0.0:  # those with a weight do not fit: nobody of this pool
+        return Pool(pool.candidates[:0], pool.p[:0])
+    return Pool(pool.candidates[fit], p / p.sum())
+
+
+def arrange(
+    home: int,
+    match_type: npt.NDArray[np.int16],
+    pools: Mapping[int, Pool],
+    self_play: int,
+    may: npt.NDArray[np.bool_],
+    roster: Roster,
+    distinct_opponents: int,
+    rng: np.random.Generator,
+    *,
+    learning: bool,
+) -> Tables:
+    """Seat M matches of `home`: its teams in turn, every other team by the pool of the match's type.
+
+    `pools` by match type; `self_play` has none: home is every team it may be, players as they play now
+    are the others, and all of them learn. `may` [len(roster), num_teams].
+    """
+    n, num_teams = len(match_type), may.shape[1]
+    teams = np.flatnonzero(may[home])
+    if not len(teams):
+        raise ValueError(f"'{roster.id(home)}' may take no seat of a whole team")
+    home_team = np.empty(n, dtype=np.int64)
+    in_turn = np.argsort(match_type, kind="stable")
+    home_team[in_turn] = teams[(np.arange(n) + rng.integers(len(teams))) % len(teams)]
+    by_team = np.full((n, num_teams), home, dtype=np.int64)
+    alone = match_type == self_play
+    for kind in np.unique(match_type).tolist():
+        for team in range(num_teams):
+            rows = rng.permutation(np.flatnonzero((match_type == kind) & (home_team != team)))
+            if not len(rows) or (kind == self_play and may[home, team]):
+                continue
+            pool = _who(pools.get(kind), may[:, team], roster, home)
+            most = max(1, distinct_opponents * len(rows) // (n * max(num_teams - 1, 1)))
+            draws = rng.choice(pool.candidates, size=min(len(rows), most), p=pool.p)
+            by_team[rows, team] = draws[np.arange(len(rows)) % len(draws)]
+    live = np.isin(by_team, roster.indices(player.player for player in roster.players))
+    learns = live & ((by_team == home) | alone[:, None]) & learning
+    return Tables(by_team, learns, match_type)
+
+
+def _who(pool: Pool | None, may: npt.NDArray[np.bool_], roster: Roster, home: int) -> Pool:
+    """Who may be a team: of the pool, else any other player, else anybody."""
+    if pool is not None and (theirs := fitting(pool, may)):
+        return theirs
+    live = roster.indices(player.player for player in roster.players)
+    for candidates in (live[may[live] & (live != home)], everybody(roster).candidates, live):
+        fit = candidates[may[candidates]]
+        if len(fit):
+            return Pool(fit, np.full(len(fit), 1.0 / len(fit)))
+    raise NobodyFits("there are seats that nobody of its league may take")

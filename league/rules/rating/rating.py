@@ -1,0 +1,326 @@
+"""TrueSkill ratings of everyone in the league, updated match by match in the order of play.
+
+Herbrich, Minka, Graepel: TrueSkill, a Bayesian skill rating system (NIPS 2006). Two sides, of one
+seat or of many, are rated in closed form, which is exact because their factor graph has no loop;
+more than two by the `trueskill` library.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from statistics import NormalDist
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, PlainValidator
+
+from league.rules.rating.closed_form import Seen, Table
+from league.rules.rating.draws import PRIOR_SHARE, DrawRecord
+from league.rules.rating.prediction import expected_score, first_probability, team_difference
+from league.rules.rating.trueskill_library import Library
+from league.section import Section
+from storage.arrays import Floats, Indices
+from storage.records import Outcome
+
+ESTIMATED = "estimated"
+
+
+def _share(value: Any) -> float | str:
+    """One message for a number and a word, where a union would give two."""
+    if value == ESTIMATED:
+        return ESTIMATED
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value < 1.0:
+        return float(value)
+    raise ValueError(f"found {value!r}, expected a share of at least 0 and below 1, or '{ESTIMATED}'")
+
+
+_Share = float | Literal["estimated"]
+
+
+class RatingSettings(Section):
+    """Constants of TrueSkill, and when a rating stops moving."""
+
+    mu: float = Field(default=25.0, description="Mean of a newcomer without parent", allow_inf_nan=False)
+    sigma: float = Field(
+        default=25.0 / 3.0, gt=0, allow_inf_nan=False, description="Standard deviation of a newcomer"
+    )
+    beta: float = Field(
+        default=25.0 / 6.0, gt=0, allow_inf_nan=False, description="Standard deviation of one performance"
+    )
+    tau: float = Field(
+        default=25.0 / 300.0, ge=0, allow_inf_nan=False, description="Drift of a learner's skill per game"
+    )
+    update_drift: float = Field(
+        default=0.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Drift of a learner's skill per update of its weights, added to its sigma whenever a "
+        "snapshot tells how many there were; 0: by games alone",
+    )
+    draw_probability: Annotated[_Share, PlainValidator(_share, json_schema_input_type=_Share)] = Field(
+        default=0.1,
+        description="Share of draws between equals; 0 only where draws cannot happen; estimated: from the "
+        "games played, anew whenever their number has doubled",
+    )
+    placement_games: int = Field(
+        default=50, ge=1, description="Games after which the rating of a snapshot or bot is fixed"
+    )
+    anchor: str | None = Field(
+        default=None, description="Competitor fixed from the start; none: the first snapshot or bot admitted"
+    )
+    anchor_sigma: float = Field(
+        default=25.0 / 300.0, gt=0, allow_inf_nan=False, description="Standard deviation of the anchor"
+    )
+
+
+class RatingBook:
+    """mu, sigma, games by index. Learners drift by tau with every game; the rating of anything
+    immutable is fixed once it has `placement_games`, that of the anchor from the start.
+
+    `draw_probability` is the share of draws between equals that holds now. When it is estimated, the
+    ratings of games already played stay as they are. All of it depends on the games in their order
+    alone, however they come in batches.
+    """
+
+    def __init__(self, settings: RatingSettings) -> None:
+        self.settings = settings
+        self.mu: Floats = np.zeros(0)
+        self.variance: Floats = np.zeros(0)
+        self.games: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.fixed: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        self._learns: npt.NDArray[np.bool_] = np.zeros(0, dtype=np.bool_)
+        share = settings.draw_probability
+        self._draws = DrawRecord() if isinstance(share, str) else None
+        self._expect_draws(PRIOR_SHARE if isinstance(share, str) else share)
+
+    def __len__(self) -> int:
+        return len(self.mu)
+
+    @property
+    def sigma(self) -> Floats:
+        return np.sqrt(self.variance)
+
+    def admit(self, *, mu: float | None = None, learns: bool, anchor: bool = False) -> int:
+        """Rate a newcomer: fresh sigma around `mu` (None: the default). Returns its index."""
+        s = self.settings
+        sigma = s.anchor_sigma if anchor else s.sigma
+        self.mu = np.append(self.mu, s.mu if mu is None else mu)
+        self.variance = np.append(self.variance, sigma * sigma)
+        self.games = np.append(self.games, 0)
+        self.fixed = np.append(self.fixed, anchor)
+        self._learns = np.append(self._learns, learns)
+        return len(self.mu) - 1
+
+    def restart(self, index: int, mu: float) -> None:
+        """A learner begins anew: fresh sigma around `mu`, no games."""
+        self.mu[index] = mu
+        self.variance[index] = self.settings.sigma**2
+        self.games[index] = 0
+
+    def widen(self, index: int, updates: int) -> None:
+        """A learner's weights have changed so many times: its variance grows by `update_drift` squared
+        for each, at most to that of a newcomer. Raises ValueError for a negative number."""
+        if updates < 0:
+            raise ValueError(f"ratings: {updates} updates, expected 0 or more")
+        before, newcomer = float(self.variance[index]), self.settings.sigma**2
+        self.variance[index] = max(before, min(before + updates * self.settings.update_drift**2, newcomer))
+
+    # ------------------------------------------------------------------ what is expected
+
+    def draw_margin(self, seats: int = 2) -> float:
+        """epsilon of the paper, for two sides of `seats` players in all: sqrt(seats) beta
+        Phi^-1((draw_probability + 1) / 2)."""
+        return math.sqrt(seats) * self.settings.beta * self._margin
+
+    def win_probability(
+        self, home: npt.ArrayLike, away: npt.ArrayLike, sizes: tuple[int, int] = (1, 1)
+    ) -> Floats:
+        """Expected score (a draw counts half) of `home` against `away`, arrays or scalars that broadcast,
+        each alone on its side, in as many seats as `sizes` says.
+
+        P(win) + P(draw) / 2, see `prediction.expected_score`, of the gap H mu_h - A mu_a, with
+        c^2 = (H + A) beta^2 + H^2 sigma_h^2 + A^2 sigma_a^2.
+        """
+        (of_home, of_away), h, a = sizes, np.asarray(home), np.asarray(away)
+        c = np.sqrt(
+            sum(sizes) * self.settings.beta**2 + of_home**2 * self.variance[h] + of_away**2 * self.variance[a]
+        )
+        return expected_score(of_home * self.mu[h] - of_away * self.mu[a], c, self.draw_margin(sum(sizes)))
+
+    def team_win_probability(self, home: Indices, away: Indices) -> Floats:
+        """Expected score of the teams `home` [n, H] against `away` [n, A], of anyone: [n]. With sums of
+        mu and c^2 = (H + A) beta^2 + the sum of variances; who sits in several seats is one skill."""
+        side = np.repeat(np.array([1, -1]), [home.shape[1], away.shape[1]])
+        gap, variance = team_difference(np.hstack([home, away]), side, self.mu, self.variance)
+        c = np.sqrt(len(side) * self.settings.beta**2 + variance)
+        return expected_score(gap, c, self.draw_margin(len(side)))
+
+    def pairwise_scores(self, seated: Indices) -> Floats:
+        """Of n free-for-alls `seated` [n, S], each seat's expected score against the mean of the others
+        [n, S], pair by pair as the payoff counts them: exact."""
+        scores = self.win_probability(seated[:, :, None], seated[:, None, :])  # a seat with itself: 1/2
+        return (scores.sum(axis=2) - 0.5) / (seated.shape[1] - 1)
+
+    def first_probability(self, seated: Indices) -> Floats:
+        """Probability that each seat of n free-for-alls `seated` [n, S] performs best: [n, S], by
+        quadrature (see `prediction.first_probability`)."""
+        deviation = np.sqrt(self.variance[seated] + self.settings.beta**2)
+        return first_probability(self.mu[seated], deviation)
+
+    # ------------------------------------------------------------------ what has happened
+
+    def rate_pairs(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> Indices:
+        """Rate G games of two in order: indices [G], [G], home's Outcome [G]. Returns who played.
+
+        Raises ValueError for a draw when `draw_probability` is 0.
+        """
+        self._refuse_draws(bool((outcome == Outcome.DRAW).any()))
+        return self._between_estimates(
+            len(home), lambda games: self._rate_pairs(home[games], away[games], outcome[games])
+        )
+
+    def rate_ranked(self, seated: Indices, rank: npt.NDArray[np.int8]) -> Indices:
+        """Rate M free-for-alls in order: `rate_teams` of one seat each."""
+        return self.rate_teams(seated, np.arange(seated.shape[1]), rank)
+
+    def rate_teams(self, seated: Indices, team_of_seat: Indices, rank: npt.NDArray[np.int8]) -> Indices:
+        """Rate M matches of teams in order: who sat where [M, S], the team of each seat [S], ranks [M, S]
+        (0 is best, ties equal, one rank for all of a team). Returns who was rated.
+
+        A competitor in several seats of a match has one skill, and has played one game. What it wins
+        against itself cancels between two teams; in more, it takes the mean of what it earned in each.
+        Raises ValueError for a tie when `draw_probability` is 0, or for ranks that
+        differ within a team.
+        """
+        teams, first, team = np.unique(team_of_seat, return_index=True, return_inverse=True)
+        ranks = rank[:, first]
+        if (rank != ranks[:, team]).any():
+            match = int((rank != ranks[:, team]).any(axis=1).argmax())
+            raise ValueError(
+                f"ratings: seats of one team were ranked {rank[match].tolist()} with teams "
+                f"{team.tolist()}, expected one rank for each team"
+            )
+        ordered = np.sort(ranks, axis=1)
+        tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1) & (seated != seated[:, :1]).any(axis=1)
+        self._refuse_draws(bool(tied.any()))
+        if len(teams) < 2:  # all on one side, against the game
+            return np.zeros(0, dtype=np.int64)
+        rate = self._rate_two_teams if len(teams) == 2 else self._rate_many_teams
+        return self._between_estimates(
+            len(seated), lambda games: rate(seated[games], team.astype(np.int64), ranks[games])
+        )
+
+    def _rate_pairs(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> Indices:
+        played, local = np.unique(np.concatenate([home, away]), return_inverse=True)
+        first, second = local.reshape(2, -1).tolist()
+        table = self._table(played)
+        seen = table.rate_pairs(
+            first, second, outcome.tolist(), beta=self.settings.beta, margin=self.draw_margin()
+        )
+        self._store(played, table)
+        self._note_draws(seen, seats=2)
+        return played
+
+    def _rate_two_teams(self, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]) -> Indices:
+        everyone, local = np.unique(seated, return_inverse=True)
+        side, lead = 1 - 2 * team, np.sign(ranks[:, 1].astype(np.int64) - ranks[:, 0])
+        table = self._table(everyone)
+        seen = table.rate_two_teams(
+            [row.tolist() for row in local.reshape(seated.shape)],
+            side.tolist(),
+            lead.tolist(),
+            beta=self.settings.beta,
+            margin=self.draw_margin(len(team)),
+        )
+        rated = everyone[np.array(table.games) > self.games[everyone]]
+        self._store(everyone, table)
+        self._note_draws(seen, seats=len(team))
+        return rated
+
+    def _rate_many_teams(self, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]) -> Indices:
+        """Who fills a seats of a team enters it once, with skill a mu and a sigma; see `Library.rate`."""
+        played = []
+        for members, order in zip(seated, ranks.tolist(), strict=True):
+            unique = np.unique(members)
+            if len(unique) == 1:
+                continue
+            (of_team, member), seats = np.unique(np.stack([team, members]), axis=1, return_counts=True)
+            drift = np.where(self._learns[member] & ~self.fixed[member], self.settings.tau**2, 0.0)
+            mu, sigma = seats * self.mu[member], seats * np.sqrt(self.variance[member] + drift)
+            self._note_ties(mu, sigma, seats, of_team, order)
+            mu, sigma = self._library.rate(mu, sigma, seats.tolist(), of_team.tolist(), order)
+            entry = np.searchsorted(unique, member)
+            teams = np.bincount(entry)
+            moves = ~self.fixed[unique]
+            self.mu[unique[moves]] = (np.bincount(entry, mu / seats) / teams)[moves]
+            self.variance[unique[moves]] = (np.bincount(entry, (sigma / seats) ** 2) / teams)[moves]
+            self.games[unique] += 1
+            self.fixed[unique] |= ~self._learns[unique] & (
+                self.games[unique] >= self.settings.placement_games
+            )
+            played.append(unique)
+        return _union(played)
+
+    def _table(self, played: Indices) -> Table:
+        free = self._learns[played]
+        drift = np.where(free & ~self.fixed[played], self.settings.tau**2, 0.0)
+        placement = np.where(free, np.iinfo(np.int64).max, self.settings.placement_games)
+        columns = (self.mu, self.variance, self.games, self.fixed)
+        mu, variance, games, fixed = (column[played].tolist() for column in columns)
+        return Table(mu, variance, games, fixed, drift.tolist(), placement.tolist(), self._draws is not None)
+
+    def _store(self, played: Indices, table: Table) -> None:
+        self.mu[played], self.variance[played] = table.mu, table.variance
+        self.games[played], self.fixed[played] = table.games, table.fixed
+
+    # ------------------------------------------------------------------ draws
+
+    def _expect_draws(self, share: float) -> None:
+        s = self.settings
+        self.draw_probability = share
+        self._margin = NormalDist().inv_cdf((share + 1.0) / 2.0)
+        self._library = Library(mu=s.mu, sigma=s.sigma, beta=s.beta, draw_probability=share)
+
+    def _between_estimates(self, games: int, rate: Callable[[slice], Indices]) -> Indices:
+        """Rate so many games in order, and estimate the draw probability anew where it is due."""
+        if self._draws is None:
+            return rate(slice(0, games))
+        played, start = [], 0
+        while start < games:
+            stop = min(games, start + self._draws.room)
+            played.append(rate(slice(start, stop)))
+            if self._draws.passed(stop - start):
+                self._expect_draws(self._draws.estimate())
+            start = stop
+        return _union(played)
+
+    def _note_draws(self, seen: Seen, seats: int) -> None:
+        if self._draws is not None and seen:
+            gap, c, result = np.array(seen).T
+            self._draws.add(gap, math.sqrt(seats) * self.settings.beta / c, result == Outcome.DRAW)
+
+    def _note_ties(
+        self, mu: Floats, sigma: Floats, seats: Indices, of_team: Indices, order: list[int]
+    ) -> None:
+        """Every two teams of a match are a game that was tied or not."""
+        if self._draws is None:
+            return
+        total, variance, size = (np.bincount(of_team, x) for x in (mu, sigma**2, seats))
+        one, other = np.triu_indices(len(order), k=1)
+        noise = (size[one] + size[other]) * self.settings.beta**2
+        c = np.sqrt(noise + variance[one] + variance[other])
+        place = np.array(order)
+        self._draws.add((total[one] - total[other]) / c, np.sqrt(noise) / c, place[one] == place[other])
+
+    def _refuse_draws(self, drawn: bool) -> None:
+        if drawn and self.draw_probability == 0.0:
+            raise ValueError(
+                "ratings: a match was drawn, but ratings.draw_probability is 0, which says that draws "
+                "cannot happen; set it to the share of draws you expect between equals, such as 0.1"
+            )
+
+
+def _union(played: list[Indices]) -> Indices:
+    return np.unique(np.concatenate(played)) if played else np.zeros(0, dtype=np.int64)

@@ -1,0 +1,73 @@
+"""Matches of more than two sides, rated by the `trueskill` library, whatever the gap."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import trueskill
+
+from storage.arrays import Floats
+
+log = logging.getLogger(__name__)
+
+_WIDEST_GAP = 100.0  # of a team's mu, for the last resort
+_KNOWN = 1e-4  # sigma of a skill that is known, in beta: it must not be 0
+
+
+class Library:
+    """The library's environments for one set of constants; nothing global is touched.
+
+    There is no drift here (tau 0): it is already in the sigmas given, as only learners have any.
+    """
+
+    def __init__(self, *, mu: float, sigma: float, beta: float, draw_probability: float) -> None:
+        self.exact, self.precise = (
+            trueskill.TrueSkill(
+                mu=mu, sigma=sigma, beta=beta, tau=0.0, draw_probability=draw_probability, backend=backend
+            )
+            for backend in (None, "mpmath")
+        )
+
+    def rate(
+        self, mu: Floats, sigma: Floats, seats: list[int], team: list[int], ranks: list[int]
+    ) -> tuple[Floats, Floats]:
+        """Posterior mu [E] and sigma [E] of one match, of E entries: `team` [E] of each, from 0 on, and
+        `ranks` [T] of the teams (0 is best, ties equal).
+
+        An entry of a `seats` [E] is one competitor whose skill counts a times: mu and sigma are a times
+        its own. The noise of its other a - 1 performances, and their share of the draw margin, is brought
+        in by as many players whose skill is known to be 0.
+
+        The library gives up beyond a gap of about 230 mu; then in multiple precision; then with the
+        teams' gaps clamped, which is logged.
+        """
+        entries_of: list[list[int]] = [[] for _ in ranks]
+        for entry, t in enumerate(team):
+            entries_of[t].append(entry)
+        strangers = [sum(seats[entry] - 1 for entry in entries) for entries in entries_of]
+        total = np.array([mu[entries].sum() for entries in entries_of])
+        apart = np.clip(total, np.median(total) - _WIDEST_GAP, np.median(total) + _WIDEST_GAP) - total
+        near = mu + (apart / np.bincount(team))[team]
+        known = self.exact.create_rating(0.0, _KNOWN * self.exact.beta)
+        for environment, means in ((self.exact, mu), (self.precise, mu), (self.precise, near)):
+            # Numbers of Python's own: numpy's would warn where these raise.
+            priors = list(map(environment.create_rating, means.tolist(), sigma.tolist()))
+            groups = [
+                (*(priors[entry] for entry in entries), *[known] * more)
+                for entries, more in zip(entries_of, strangers, strict=True)
+            ]
+            try:
+                rated = environment.rate(groups, ranks=ranks)
+            except (ArithmeticError, ValueError):
+                continue
+            posterior, moved = np.empty_like(sigma), np.empty_like(mu)
+            for entries, group in zip(entries_of, rated, strict=True):
+                for entry, rating in zip(entries, group, strict=False):  # the known ones come last
+                    moved[entry], posterior[entry] = float(rating.mu) - means[entry], float(rating.sigma)
+            if np.isfinite(moved).all() and np.isfinite(posterior).all():
+                if means is near:
+                    log.warning("ratings: gap of %.0f mu clamped to rate one match", float(np.ptp(total)))
+                return mu + moved, posterior
+        log.warning("ratings: a match over a gap of %.0f mu could not be rated", float(np.ptp(total)))
+        return mu, sigma

@@ -1,0 +1,88 @@
+"""Who sits with whom, so that everybody meets everybody alike: rows of T different entrants of N."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from league.tournament.schedules.base import Pairings
+from storage.arrays import Indices
+
+
+def cyclic_design(field: int, num_teams: int, times: int) -> Pairings:
+    """[b, T] base rows, which `developed` makes a design in which any two meet at least `times` times.
+
+    Shifted around the circle of the field, two meet as often as their distance is found in the base
+    rows: a difference family (Colbourn, Dinitz: Handbook of Combinatorial Designs, 2nd edition, section
+    II.18). Of two teams each distance is one row, and any two meet exactly `times` times. Of more there
+    need not be such a family: a row then takes distances that were least met before, and what is met more
+    than once makes up for it in later rows. So the first rows, however many, are balanced too.
+    """
+    met = np.zeros(field)  # by distance around the circle
+    rows: list[Pairings] = []
+    while (met[1:] < times).any():
+        if rows and (met[1:] == met[1]).all():  # from here on it would repeat itself
+            return np.tile(np.concatenate(rows), (-(-times // int(met[1])), 1))
+        row = _least_met(met, num_teams)
+        distances = (row[:, None] - row)[~np.eye(num_teams, dtype=np.bool_)] % field
+        met += np.bincount(distances, minlength=field) * (len(developed(row[None], field)) / field)
+        rows.append(row[None])
+    return np.concatenate(rows)
+
+
+def developed(base: Pairings, field: int) -> Pairings:
+    """[n, T] the base rows, each shifted by all that makes another row of it."""
+    parts = []
+    for row in base:
+        shifted = (row + np.arange(field)[:, None]) % field
+        _, first = np.unique(np.sort(shifted, axis=1), axis=0, return_index=True)
+        parts.append(shifted[np.sort(first)])
+    return np.concatenate(parts)
+
+
+def matchings(pairs: int, field: int, num_teams: int, rng: np.random.Generator) -> Pairings:
+    """[pairs, T] drawn at random, any two alike, all entrants about as often: who is drawn waits until
+    all were."""
+    drawn: list[Pairings] = []
+    missing = pairs
+    while missing > 0:
+        order = rng.permutation(field)[: field - field % num_teams]
+        drawn.append(order.reshape(-1, num_teams)[:missing])
+        missing -= len(drawn[-1])
+    return np.concatenate(drawn)
+
+
+def ring(field: int, num_teams: int, rng: np.random.Generator) -> Pairings:
+    """[n, T] around a circle in random order: all are connected, with as few rows as let each be in two."""
+    order = rng.permutation(field)
+    step = num_teams - 1
+    starts = np.arange(0, field, step) if field > num_teams else np.zeros(1, dtype=np.int64)
+    return order[(starts[:, None] + np.arange(num_teams)) % field]
+
+
+def meetings(history: Sequence[Pairings], field: int) -> Indices:
+    """[N, N] how many pairs any two were in together; with themselves 0."""
+    met = np.zeros(field * field, dtype=np.int64)
+    for pairings in history:
+        for i, j in itertools.permutations(range(pairings.shape[1]), 2):
+            met += np.bincount(pairings[:, i] * field + pairings[:, j], minlength=field * field)
+    return met.reshape(field, field)
+
+
+def _least_met(met: npt.NDArray[np.float64], num_teams: int) -> Pairings:
+    """[T] from 0 on, one more at a time: whoever is at the distances least met from those who are in."""
+    field = len(met)
+    row, extra = [0], np.zeros(field)  # what this row itself adds to `met`
+    distance = np.arange(field)
+    for _ in range(num_teams - 1):
+        members = np.array(row)
+        cost = (met + extra)[(distance[:, None] - members) % field].sum(axis=1)
+        cost[members] = np.inf
+        chosen = int(cost.argmin())
+        away = (chosen - members) % field
+        np.add.at(extra, np.concatenate([away, (field - away) % field]), 1.0)
+        row.append(chosen)
+    return np.array(row, dtype=np.int64)

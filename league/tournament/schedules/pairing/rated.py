@@ -1,0 +1,65 @@
+"""Rounds that go by the ratings so far."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.statistics.games import Games, games_per_pair
+from analysis.statistics.ratings import Ratings, bradley_terry
+from league.tournament.schedules.base import Pairings, Schedule, in_tiles
+from league.tournament.schedules.pairing.designs import matchings, meetings, ring
+from league.tournament.schedules.pairing.order import information, most_worth
+from league.tournament.schedules.settings import ScheduleSettings
+
+
+class Rated(Schedule):
+    """First a ring, in which each meets two others. Then, round by round, `uniform` of the pairs drawn alike
+    among all, and the others chosen by what their games are expected to be worth."""
+
+    def __init__(self, field: int, num_teams: int, settings: ScheduleSettings, budget: int) -> None:
+        """`budget` in pairs, at most."""
+        self._field, self._num_teams, self._budget = field, num_teams, budget
+        self._uniform = settings.uniform
+        self._per_round = settings.pairs_per_round or max(
+            math.ceil(2 * field / num_teams), math.ceil(budget / 30)
+        )
+
+    @abstractmethod
+    def stakes(self, ratings: Ratings) -> npt.NDArray[np.float64] | None:
+        """[N, N] what a little variance of each two's difference costs, see `order`; None: that is all."""
+
+    def next_round(
+        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
+    ) -> Pairings | None:
+        if not history:
+            return in_tiles(ring(self._field, self._num_teams, rng)[: self._budget])
+        number = min(self._per_round, self._budget - sum(map(len, history)))
+        if number <= 0:
+            return None
+        ratings = bradley_terry(games)
+        stakes = self.stakes(ratings)
+        if stakes is None:
+            return None
+        uniform = math.ceil(self._uniform * number)
+        drawn = matchings(uniform, self._field, self._num_teams, rng)
+        if uniform == number:
+            return in_tiles(drawn)
+        worth = information(ratings, games_per_pair(self._num_teams)) * self._counted(history, games)
+        chosen = most_worth(ratings.covariance, stakes, worth, number - uniform, self._num_teams)
+        return in_tiles(np.concatenate([drawn, chosen]))
+
+    def total_pairs(self) -> int:
+        return self._budget
+
+    def _counted(self, history: Sequence[Pairings], games: Games) -> npt.NDArray[np.float64]:
+        """[N, N] share of the pairs of any two that is expected to count, from those so far: the same game
+        again, or one without a valid end, teaches nothing."""
+        played = meetings(history, self._field)
+        met = np.bincount(games.home * self._field + games.away, minlength=self._field**2)
+        met = met.reshape(self._field, self._field)
+        return (1.0 + (met + met.T) / games_per_pair(self._num_teams)) / (1.0 + played)

@@ -1,0 +1,371 @@
+"""What another preset would have drawn and decided in a run that is over, or still trains; nothing is
+played.
+
+The ledger is folded again, fact by fact. Whenever matches were recorded of a player, the preset's
+matchmaker draws as many for it from the league as it stood, and its builder is asked. Standings are
+the run's own: what the preset would have frozen was never played, so it is never drawn. Whoever has
+a role that the preset does not know is left out with its snapshots; what the run retired stays seated
+until the preset retires it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from pydantic import ValidationError
+
+from league.envs import registry
+from league.rules.building.builder import Clock, LeagueBuilder
+from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.matchmaking.uneven import NobodyFits
+from league.rules.presets import PRESETS, LeagueSettings, RoleSettings
+from league.rules.rating.rating import RatingSettings
+from league.rules.roster import Roster
+from league.training.state.state import State
+from league.training.state.tally import Tally, matches_of
+from storage.archive import open_reader
+from storage.errors import Mistake
+from storage.layout import LEDGER
+from storage.ledger.ledger import read_frames
+from storage.records import (
+    IMPORTED,
+    Bot,
+    Competitor,
+    Decision,
+    Freeze,
+    LivePlayer,
+    MatchBatch,
+    Purpose,
+    Remove,
+    Reset,
+    ResultBatch,
+    Retire,
+    Role,
+    Snapshot,
+)
+from storage.suggestions import nearest
+from storage.tables import columns
+from storage.tables.competitors import competitors_of
+
+_TABLES = ("runs", "players", "competitors", "snapshots", "decisions", "matches", "seats", "updates")
+
+
+class DrawRow(NamedTuple):
+    """How often one player was matched one way. Shares are of all of its training matches; those of
+    the preset are None when it leaves the player out."""
+
+    player: str
+    role: str
+    match_type: str
+    matches: int
+    recorded: float
+    preset: float | None
+
+
+class OpponentRow(NamedTuple):
+    """How often one player met one opponent (itself in self-play), by seats of others."""
+
+    player: str
+    opponent: str
+    seats: int
+    recorded: float
+    preset: float | None
+
+
+class DecisionRow(NamedTuple):
+    """One decision of the run (`recorded`) or of the preset."""
+
+    source: str
+    seconds: float  # since the run began, by the clock
+    env_steps: int  # of the whole league, as recorded so far
+    kind: str
+    player: str
+    player_env_steps: int  # that the player had learned from
+    snapshot_id: str | None  # frozen (as recorded), reset to, or retired
+    reason: str
+    evidence: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Counterfactual:
+    """Both leagues side by side, by player in order of admission; decisions in order of time."""
+
+    recorded: str  # the run's own preset
+    preset: str
+    left_out: tuple[str, ...]  # players whose role the preset does not know
+    draws: list[DrawRow]
+    opponents: list[OpponentRow]
+    decisions: list[DecisionRow]
+
+
+def replay(
+    run: str | Path, preset: str, *, freeze_every: int | None = None, every: int = 1
+) -> Counterfactual:
+    """Fold the ledger of `run`, drawing and deciding by `preset` at every `every`-th batch of results.
+
+    Matchmaking and ratings are the run's own; so is N, unless `freeze_every` says another. Raises
+    NotARun, and Mistake for a preset that is unknown or cannot be played in the run's game.
+    """
+    if preset not in PRESETS:
+        near = nearest(preset, PRESETS)
+        hint = f"; did you mean '{near[0]}'?" if near else ""
+        raise Mistake(f"rules: no preset is called '{preset}', expected one of {', '.join(PRESETS)}{hint}")
+    config = open_reader(run).config()
+    if "league" not in config:
+        raise Mistake(f"{run}: found a tournament, expected the run of a league: only there presets decide")
+    config["league"].pop("builder", None)  # what was decided is recorded: no need of a user's code
+    try:
+        league = LeagueSettings.model_validate(config["league"])
+        ratings = RatingSettings.model_validate(config["ratings"])
+        matchmaking = MatchmakingSettings.model_validate(config["matchmaking"])
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise Mistake(
+            f"{run}/config.yaml: {'.'.join(map(str, found['loc']))}: {found['msg']}; "
+            "another version trained this run: replay it with that one"
+        ) from None
+    env: Mapping[str, Any] = config["env"]
+    teams = matchmaking.team_of_seat(registry.make(env["id"], 1, **env["options"]).num_seats)
+    state = State(league.resolve(), ratings, league.decay, teams)
+    other = LeagueSettings(preset=preset, freeze_every=freeze_every or league.freeze_every)
+    fold = _Fold(state, other.resolve(), matchmaking, config["seed"], league)
+    batches = 0
+    for fact, time in _facts(Path(run)):
+        if isinstance(fact, ResultBatch):
+            if batches % every == 0:
+                fold.ask(fact, time)
+            batches += 1
+        fold.apply(fact, time)
+    return Counterfactual(
+        recorded=league.preset,
+        preset=preset,
+        left_out=tuple(fold.left_out),
+        draws=fold.draw_rows(),
+        opponents=fold.opponent_rows(),
+        decisions=fold.decisions,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """How far a player's learner was, as it reported."""
+
+    player: str
+    env_steps: int
+    updates: int
+
+
+_Fact = Competitor | Decision | ResultBatch | _Learned
+
+
+def _facts(run: Path) -> Iterator[tuple[_Fact, float]]:
+    """Every fact of a run in the order of recording, each with its time in seconds since the first
+    session began (of results: when the last of them ended)."""
+    began: float | None = None
+    now = 0.0
+    for frame in read_frames(run / LEDGER, tables=_TABLES):
+        tables = frame.tables
+        if "runs" in tables and began is None:
+            began = float(tables["runs"]["started_at"][0].as_py())
+        since = began or 0.0
+        for competitor in competitors_of(tables):
+            now = max(now, competitor.created_at - since) if isinstance(competitor, Snapshot) else now
+            yield competitor, now
+        if "decisions" in tables:
+            times = tables["decisions"]["decided_at"].to_pylist()
+            for (_, decision), time in zip(columns.decisions_of(tables["decisions"]), times, strict=True):
+                now = max(now, time - since)
+                yield decision, now
+        if "matches" in tables:
+            results = columns.results_of(tables)
+            now = max(now, float((results.started_at + results.seconds).max()) - since)
+            yield results, now
+        if "updates" in tables:
+            for row in tables["updates"].select(["player", "env_steps", "updates"]).to_pylist():
+                yield _Learned(**row), now
+
+
+class _Fold:
+    """The run as it stood, and beside it the league as the preset would have it."""
+
+    def __init__(
+        self,
+        state: State,
+        roles: Mapping[Role, RoleSettings],
+        matchmaking: MatchmakingSettings,
+        seed: int,
+        league: LeagueSettings,
+    ) -> None:
+        """`league`: the run's own, which says who may sit where."""
+        self._state = state
+        self._league = league
+        self._roles = roles
+        self._matchmaking = matchmaking
+        self._seed = seed
+        self._roster = Roster()  # the preset's: the same indices, others seated
+        self._builder = LeagueBuilder(roles)
+        self._matchmaker: Matchmaker | None = None
+        self._rng = np.random.default_rng(seed)
+        self._next_match_id = 0
+        self._clocks = _Clocks()
+        self._recorded, self._drawn = Tally(), Tally()
+        self.left_out: list[str] = []
+        self.decisions: list[DecisionRow] = []
+
+    def apply(self, fact: _Fact, time: float) -> None:
+        """Fold in one fact of the run."""
+        if isinstance(fact, _Learned):
+            self._clocks.known(fact.player, fact.env_steps, fact.updates)
+            return
+        self._state.apply(fact)
+        match fact:
+            case LivePlayer() | Snapshot() | Bot():
+                self._admit(fact)
+            case ResultBatch():
+                self._recorded.count(fact.matches)
+                self._clocks.count(fact)
+            case Remove() if not self._roster.is_retired(fact.player):
+                self._roster.remove(fact.player)
+        if isinstance(fact, Decision):
+            self._note("recorded", fact, time)
+
+    def _admit(self, competitor: Competitor) -> None:
+        self._roster.admit(competitor)
+        if isinstance(competitor, Snapshot):
+            self._clocks.known(competitor.player, competitor.env_steps, competitor.updates)
+            self._clocks.frozen_at.setdefault(competitor.player, competitor.env_steps)
+            if competitor.role not in self._roles and competitor.role != IMPORTED:
+                self._roster.retire(competitor.snapshot_id)
+        elif isinstance(competitor, LivePlayer) and competitor.role not in self._roles:
+            self._roster.remove(competitor.player)
+            self.left_out.append(competitor.player)
+
+    def ask(self, results: ResultBatch, time: float) -> None:
+        """Draw by the preset what is about to be recorded, then ask its builder."""
+        standings = self._state.standings
+        for name, count in matches_of(results.matches).items():
+            player = self._roster[name]
+            if isinstance(player, LivePlayer) and player in self._roster.players:
+                try:
+                    matches = self._matchmaker_for(results.matches).next_matches(
+                        player, count, self._roster, standings, self._rng, self._next_match_id
+                    )
+                except NobodyFits as error:
+                    raise Mistake(f"rules: this preset cannot be played here: {error}") from None
+                self._next_match_id += count
+                self._drawn.count(matches)
+        clocks = {player.player: self._clocks.of(player.player) for player in self._roster.players}
+        for decision in self._builder.decide(self._roster, standings, clocks, self._rng):
+            self._note("preset", decision, time)
+            match decision:
+                case Freeze():
+                    self._clocks.frozen_at[decision.player] = clocks[decision.player].env_steps
+                case Reset():
+                    self._clocks.reset_at[decision.player] = clocks[decision.player].env_steps
+                case Retire():
+                    self._roster.retire(decision.target)
+
+    def _matchmaker_for(self, matches: MatchBatch) -> Matchmaker:
+        if self._matchmaker is None:
+            seats, env = matches.num_seats, matches.env
+            try:
+                self._matchmaker = Matchmaker(
+                    self._roles,
+                    self._matchmaking,
+                    num_seats=seats,
+                    env=env,
+                    seed=self._seed,
+                    seats_of=self._league.seats_by_competitor(),
+                )
+            except ValueError as error:
+                raise Mistake(f"rules: this preset cannot be played here: {error}") from None
+        return self._matchmaker
+
+    def _note(self, source: str, decision: Decision, time: float) -> None:
+        snapshot_id = decision.target if isinstance(decision, Reset | Retire) else None
+        if isinstance(decision, Freeze) and source == "recorded":  # its snapshot came just before it
+            snapshot_id = self._state.members[decision.player].parent
+        self.decisions.append(
+            DecisionRow(
+                source=source,
+                seconds=time,
+                env_steps=self._state.totals.env_steps,
+                kind=decision.kind,
+                player=decision.player,
+                player_env_steps=self._clocks.of(decision.player).env_steps,
+                snapshot_id=snapshot_id,
+                reason=decision.reason,
+                evidence=dict(decision.evidence),
+            )
+        )
+
+    def draw_rows(self) -> list[DrawRow]:
+        return [
+            DrawRow(player, self._role(player), match_type, matches, recorded, preset)
+            for player, match_type, matches, recorded, preset in self._side_by_side(
+                self._recorded.types, self._drawn.types
+            )
+        ]
+
+    def opponent_rows(self) -> list[OpponentRow]:
+        return [
+            OpponentRow(*row) for row in self._side_by_side(self._recorded.opponents, self._drawn.opponents)
+        ]
+
+    def _role(self, player: str) -> str:
+        found = self._roster[player]
+        assert isinstance(found, LivePlayer)
+        return found.role
+
+    def _side_by_side(
+        self, recorded: Counter[tuple[str, str]], drawn: Counter[tuple[str, str]]
+    ) -> list[tuple[str, str, int, float, float | None]]:
+        """(player, what, recorded count, recorded share, the preset's share), the most frequent first."""
+        totals: list[Counter[str]] = [Counter(), Counter()]
+        for total, counts in zip(totals, (recorded, drawn), strict=True):
+            for (player, _), count in counts.items():
+                total[player] += count
+        rows = []
+        for player, what in {**recorded, **drawn}:
+            count = recorded[player, what]
+            share = count / max(totals[0][player], 1)
+            preset = drawn[player, what] / totals[1][player] if totals[1][player] else None
+            rows.append((player, what, count, share, preset))
+        return sorted(rows, key=lambda row: (self._roster.index(row[0]), -row[3], -(row[4] or 0.0), row[1]))
+
+
+class _Clocks:
+    """How far players are: as reported last, and since then by the decisions of their learning seats."""
+
+    def __init__(self) -> None:
+        self._steps: Counter[str] = Counter()
+        self._updates: Counter[str] = Counter()
+        self.frozen_at: dict[str, int] = {}
+        self.reset_at: dict[str, int] = {}
+
+    def known(self, player: str, env_steps: int, updates: int) -> None:
+        self._steps[player], self._updates[player] = env_steps, updates
+
+    def count(self, results: ResultBatch) -> None:
+        """Every seat is taken to have decided equally often."""
+        if results.matches.purpose is not Purpose.TRAINING:
+            return
+        per_seat = results.env_steps[:, None] / results.matches.num_seats * results.matches.learning
+        seats = results.matches.seat.ravel()
+        for i, steps in enumerate(np.bincount(seats, weights=per_seat.ravel()).tolist()):
+            if steps:
+                self._steps[results.matches.competitors[i]] += round(steps)
+
+    def of(self, player: str) -> Clock:
+        steps = self._steps[player]
+        return Clock(
+            env_steps=steps,
+            updates=self._updates[player],
+            since_freeze=max(steps - self.frozen_at.get(player, 0), 0),
+            since_reset=max(steps - self.reset_at.get(player, 0), 0),
+        )

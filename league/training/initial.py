@@ -1,0 +1,80 @@
+"""Warm starts: a player's first weights from a snapshot of any run, or from an exported folder.
+
+Everything is checked before a run begins: spaces and network field by field, tensors one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from torch import Tensor
+
+from league.competitors.names import UnknownCompetitor, resolve
+from league.config.sections import InitFrom
+from league.models.policies.policy import check_tensors, initial_weights
+from league.models.spec import PolicySpec
+from league.rollout.env_runner import BotSource
+from league.rollout.snapshots import load_tensors
+from storage.archive import open_reader
+from storage.errors import Mistake, WeightsMismatch
+from storage.upkeep.exports import read_export
+
+
+@dataclass(frozen=True, slots=True)
+class Initial:
+    """First weights and where they come from."""
+
+    tensors: dict[str, Tensor]
+    origin: str
+
+
+def load_initial(entries: Sequence[InitFrom], specs: Mapping[str, PolicySpec]) -> dict[str, Initial]:
+    """The first weights of each player named in `entries`, checked against its spec.
+
+    Raises Mistake for a source that is not there, WeightsMismatch for one that does not fit.
+    """
+    return {entry.player: _load(entry, specs[entry.player]) for entry in entries}
+
+
+def _load(entry: InitFrom, spec: PolicySpec) -> Initial:
+    where = f"init_from of {entry.player}"
+    if entry.run is not None:
+        reader = open_reader(entry.run)
+        env_id = reader.config()["env"]["id"]
+        try:
+            source = resolve(reader, str(entry.snapshot), env_id)
+        except UnknownCompetitor as error:
+            raise Mistake(f"{where}: {entry.run}: {error}") from None
+        if isinstance(source, BotSource):
+            raise Mistake(f"{where}: '{entry.snapshot}' is a bot, expected a snapshot of {entry.run}")
+        found, origin = source.spec, source.snapshot_id
+        tensors = load_tensors(source)
+    else:
+        manifest, tensors = read_export(Path(str(entry.folder)))
+        found, origin = PolicySpec.from_json(manifest.get("spec") or {}), manifest["snapshot_id"]
+    origin = f"{origin} of {entry.run or entry.folder}"
+    _check_spec(f"{where}, {origin}", found, spec)
+    wanted = {name: tuple(tensor.shape) for name, tensor in initial_weights(spec, 0).items()}
+    check_tensors(f"{where}, {origin}", tensors, wanted)
+    return Initial(tensors, origin)
+
+
+def _check_spec(where: str, found: PolicySpec, wanted: PolicySpec) -> None:
+    """Raise WeightsMismatch, naming the first setting or space that differs."""
+    for part in ("observation", "action", "settings"):
+        theirs, ours = _fields(getattr(found, part)), _fields(getattr(wanted, part))
+        for name in ours:
+            if theirs.get(name) != ours[name]:
+                label = f"policy.{name}" if part == "settings" else f"{part} {name}"
+                remedy = "give the old settings" if part == "settings" else "is it another game?"
+                raise WeightsMismatch(
+                    f"{where}: {label} is {theirs.get(name)!r}, expected {ours[name]!r}; {remedy}"
+                )
+
+
+def _fields(part: Any) -> dict[str, Any]:
+    return part.model_dump(mode="json") if isinstance(part, BaseModel) else asdict(part)

@@ -1,0 +1,109 @@
+"""Opening a run to train it: a new folder, or the one that is there and may go on with these settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from league.config.settings import Settings
+from league.models.policies.resident import check_device
+from league.runtime import check_resources
+from league.training.initial import load_initial
+from storage.archive import Archive
+from storage.errors import Mistake
+from storage.layout import require_new, require_run
+from storage.progress import Progress
+from storage.records import Role
+
+
+class ResumeRefused(Mistake):
+    """The settings do not fit the run that is to go on."""
+
+
+def check(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> None:
+    """Refuse what cannot be trained, before anything is started or written; bring a run that is to go
+    on here from its remote, if that is the only place where it is.
+
+    Raises Mistake for resources that are not there and for first weights that do not fit,
+    StorageError for a folder or a remote that cannot be used.
+    """
+    check_resources(settings.resources, settings.runners)
+    check_device(settings.rollout.device)
+    remote = settings.storage.remote
+    if resume and remote is not None and not run.exists():
+        from storage.remote.restore import restore  # needs what a run without a remote does not
+
+        restore(remote, run, progress)
+    elif resume:
+        require_run(run)
+    else:
+        require_new(run)
+        if remote is not None:
+            _require_empty(remote)
+        load_initial(settings.init_from, settings.policy_specs())
+
+
+def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], player: str, role: Role) -> None:
+    """A player keeps its network and its seats."""
+    own, of_role = before.get("members", {}).get(player, {}), before.get("roles", {}).get(role, {})
+    was = {
+        "policy": {**of_role.get("policy", {}), **own.get("policy", {})},
+        "seats": own.get("seats") or of_role.get("seats"),
+    }
+    seats = settings.league.seats_of(player, role)
+    now = {
+        "policy": settings.league.policy_of(player, role),
+        "seats": None if seats is None else list(seats),
+    }
+    for part in ("policy", "seats"):
+        if now[part] != was[part]:
+            raise ResumeRefused(
+                f"{run}: {part} of {player} is {now[part]}, the run was begun with {was[part]}; a player "
+                f"keeps its {part}: start a new run, or give the old settings"
+            )
+
+
+def _require_empty(remote: str) -> None:
+    from storage.remote.remote import holds_run  # needs what a run without a remote does not
+
+    if holds_run(remote):
+        raise Mistake(
+            f"storage.remote {remote}: a run lies there, expected an empty place; choose another, or give "
+            "--resume to go on with it"
+        )
+
+
+def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> Archive:
+    """A new archive at `run`, or with `resume` the one that is there.
+
+    Raises StorageError when the folder cannot be used, ResumeRefused when the settings ask for
+    another game, network or set of players than the run was begun with.
+    """
+    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
+    if not resume:
+        return Archive.create(run, settings.to_yaml(), row)
+    archive = Archive.open(run, progress)
+    try:
+        before = archive.config()
+        now = settings.model_dump(mode="json")
+        for part, remedy in (("env", "game"), ("policy", "network"), ("seed", "seed")):
+            if before.get(part) != now[part]:
+                raise ResumeRefused(
+                    f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "
+                    f"a run keeps its {remedy}: start a new run, or give the old settings"
+                )
+        league = before.get("league", {})
+        if league.get("players") != now["league"]["players"]:
+            raise ResumeRefused(
+                f"{run}: league.players is {now['league']['players']}, the run was begun with "
+                f"{league.get('players')}; a run keeps its players"
+            )
+        for role, players in settings.league.player_names().items():
+            for player in players:
+                _check_player(run, settings, league, player, role)
+        archive.begin_session(row, settings.to_yaml())
+    except BaseException:
+        archive.close()
+        raise
+    return archive

@@ -1,0 +1,129 @@
+"""Tells the sinks how a session goes: the same figures to each, at the interval of the log."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from league.config.sinks import SinkSettings
+from league.training.session import Session
+from league.training.sinks.base import Sink
+from storage.errors import Failure
+
+
+class Reporting:
+    """The sinks of one session. One that fails is let go of with a word: training goes on without it."""
+
+    def __init__(
+        self, settings: tuple[SinkSettings, ...], every_seconds: float, say: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._every = every_seconds
+        self._say = say
+        self._sinks: dict[str, Sink] = {}
+        self._told: float | None = None
+        self._before = (0.0, 0, 0, 0)
+
+    def begin(self, session: Session) -> None:
+        """Open them all. Raises Failure for one that cannot be opened: better now than after a night."""
+        config = session.settings.model_dump(mode="json")
+        for settings in self._settings:
+            try:
+                sink = make_sink(settings, session.archive.run, config, session.totals.env_steps)
+            except Exception as error:  # whatever a library of somebody else's may raise
+                self.close()
+                raise Failure(
+                    f"log.sinks: {settings.kind} cannot be opened: {_first_line(error)}; mend that, or leave "
+                    "it out by --set log.sinks=[], and go on with --resume"
+                ) from error
+            self._sinks[settings.kind] = sink
+        self._before = self._now(session)
+        self._told = time.monotonic()
+
+    def show(self, session: Session) -> None:
+        """Tell them, if it is time."""
+        if self._sinks and self._told is not None and time.monotonic() - self._told >= self._every:
+            self._tell(session)
+
+    def end(self, session: Session) -> None:
+        """Tell them how it ended."""
+        if self._sinks:
+            self._tell(session)
+
+    def close(self) -> None:
+        """Let them go."""
+        for kind in list(self._sinks):
+            self._with(kind, lambda sink: sink.close())
+        self._sinks.clear()
+
+    def _tell(self, session: Session) -> None:
+        now = self._now(session)
+        seconds = max(now[0] - self._before[0], 1e-9)
+        env_steps, trained, matches = (
+            (b - a) / seconds for a, b in zip(self._before[1:], now[1:], strict=True)
+        )
+        self._before, self._told = now, now[0]
+        speed = {
+            "speed/env_steps_per_second": env_steps,
+            "speed/trained_steps_per_second": trained,
+            "speed/matches_per_second": matches,
+        }
+        values = {k: v for k, v in (figures(session) | speed).items() if math.isfinite(v)}
+        for kind in list(self._sinks):
+            self._with(kind, lambda sink: sink.log(session.totals.env_steps, values))
+
+    def _with(self, kind: str, deed: Callable[[Sink], None]) -> None:
+        try:
+            deed(self._sinks[kind])
+        except Exception as error:  # a full disk of theirs, a network that is gone: the run comes first
+            del self._sinks[kind]
+            self._say(f"{kind} is told no more: {_first_line(error)}")
+
+    def _now(self, session: Session) -> tuple[float, int, int, int]:
+        trained = sum(member.env_steps for member in session.members.values())
+        return time.monotonic(), session.totals.env_steps, trained, session.totals.matches
+
+
+def figures(session: Session) -> dict[str, float]:
+    """How the league stands: ratings and learning of each player, sizes, the mix of matches so far."""
+    found: dict[str, float] = {
+        "league/snapshots": len(session.roster.snapshots()),
+        "league/matches": session.totals.matches,
+        "league/dropped_matches": session.totals.dropped_matches,
+    }
+    for name, member in session.members.items():
+        rating = session.standings.rating(name)
+        found[f"rating/{name}/mu"], found[f"rating/{name}/sigma"] = rating.mu, rating.sigma
+        found[f"learning/{name}/updates"] = member.updates
+        found[f"learning/{name}/env_steps"] = member.env_steps
+        record = session.log.newest.get(name)
+        if record is not None:
+            found[f"learning/{name}/lag"] = record.lag
+            found |= {f"learning/{name}/{key}": value for key, value in record.metrics.items()}
+    played = sum(session.state.match_mix.values())
+    found |= {f"mix/{kind}": count / played for kind, count in session.state.match_mix.items()}
+    return found
+
+
+def make_sink(settings: SinkSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> Sink:
+    """The sink of `settings`; only its own library is loaded."""
+    match settings.kind:
+        case "tensorboard":
+            from league.training.sinks.tensorboard import TensorBoard
+
+            return TensorBoard(settings, run, config, env_steps)
+        case "wandb":
+            from league.training.sinks.wandb import Wandb
+
+            return Wandb(settings, run, config, env_steps)
+        case "mlflow":
+            from league.training.sinks.mlflow import Mlflow
+
+            return Mlflow(settings, run, config, env_steps)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,114 @@
+"""What a league is: roster, standings, players and counters, all a fold of remembered facts.
+
+While a run trains, each fact is applied as it happens; a run that is resumed applies them all
+again, in the same order, and stands as it stood.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+
+import numpy as np
+
+from league.rules.presets import RoleSettings
+from league.rules.rating.rating import RatingSettings
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from league.training.state.members import Member, Totals
+from league.training.state.tally import Tally
+from storage.arrays import Indices
+from storage.records import (
+    Bot,
+    Competitor,
+    Decision,
+    Freeze,
+    LivePlayer,
+    RatingChange,
+    Remove,
+    Reset,
+    ResultBatch,
+    Retire,
+    Role,
+    Snapshot,
+)
+
+NEWEST = 8  # snapshots and decisions that are remembered as the newest
+
+
+class State:
+    """The fold."""
+
+    def __init__(
+        self,
+        roles: Mapping[Role, RoleSettings],
+        ratings: RatingSettings,
+        decay: float,
+        teams: Indices | None = None,
+    ) -> None:
+        """`teams` [num_seats]: the team of each seat; none: everyone for itself."""
+        self._roles = roles
+        self.roster = Roster()
+        own_decay = {role: rules.decay for role, rules in roles.items() if rules.decay is not None}
+        self.standings = Standings(self.roster, ratings, decay, teams, own_decay)
+        self.members: dict[str, Member] = {}
+        self.totals = Totals()
+        self.match_mix: Counter[str] = Counter()
+        self.tally = Tally()
+        self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
+        self.news: deque[tuple[str, str]] = deque(maxlen=NEWEST)  # decisions, newest first: what, why
+
+    def apply(self, event: Competitor | Decision | ResultBatch) -> list[RatingChange]:
+        """Fold in one fact; the ratings that it changed. A Freeze is its snapshot, an Add its player."""
+        if isinstance(event, Decision):
+            about = self.newest[0].snapshot_id if isinstance(event, Freeze) else event.player
+            target = f" to {event.target}" if isinstance(event, Reset) else ""
+            self.news.appendleft((f"{event.kind} {about}{target}", event.reason))
+        match event:
+            case ResultBatch():
+                changes = self.standings.record(event)
+                self._count(event)
+                return changes
+            case LivePlayer():
+                self._admit(event)
+            case Snapshot():
+                self._seat(event)
+            case Bot():
+                self.roster.admit(event)
+                self.standings.on_admit(event)
+            case Reset():
+                self.members[event.player].generation += 1
+                self.members[event.player].parent = event.target
+                self.standings.on_reset(event.player, event.target)
+            case Retire():
+                self.roster.retire(event.target)
+            case Remove():
+                self.roster.remove(event.player)
+                del self.members[event.player]
+        return []
+
+    def _admit(self, player: LivePlayer) -> None:
+        self.roster.admit(player)
+        self.standings.on_admit(player)
+        share = self._roles[player.role].share
+        level = min((m.matches_asked / m.share for m in self.members.values()), default=0.0)
+        self.members[player.player] = Member(player, share=share, matches_asked=level * share)
+
+    def _seat(self, snapshot: Snapshot) -> None:
+        """An imported snapshot is nobody's: an opponent of unknown strength, which no member comes from."""
+        member = self.members.get(snapshot.player)
+        self.roster.admit(snapshot)
+        self.standings.on_admit(snapshot, parent=None if member is None else snapshot.player)
+        if member is not None:
+            member.initial = member.initial or snapshot.snapshot_id
+            member.parent = snapshot.snapshot_id
+            member.frozen_at = snapshot.env_steps
+        self.newest.appendleft(snapshot)
+
+    def _count(self, results: ResultBatch) -> None:
+        self.totals.env_steps += int(results.env_steps.sum())
+        self.totals.matches += len(results)
+        types = np.bincount(results.matches.match_type, minlength=len(results.matches.match_types))
+        mix = zip(results.matches.match_types, types.tolist(), strict=True)
+        self.match_mix.update({match_type: count for match_type, count in mix if count})
+        self.tally.count(results.matches)

@@ -1,0 +1,246 @@
+"""What a person sees of a run: a live page on a terminal, else one plain line per interval."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from typing import Protocol
+
+from rich import box
+from rich.columns import Columns
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+
+from league.learning.groups.shards import describe
+from league.training.session import Session
+
+REFRESH_SECONDS = 0.5
+LEADERBOARD_ROWS = 14
+LESSONS_ROWS = 6
+REASON_CHARACTERS = 36
+WINDOW_SECONDS = 15.0  # rates are means over this long
+
+
+class View(Protocol):
+    """Looks at a session; never changes it."""
+
+    def show(self, session: Session) -> None: ...
+
+    def close(self, session: Session) -> None: ...
+
+
+class Rates:
+    """Decisions and matches per second over the last seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, int, int]] = deque()
+
+    def update(self, session: Session) -> tuple[float, float, float]:
+        """env steps/s, trained steps/s, matches/s."""
+        trained = sum(member.env_steps for member in session.members.values())
+        self._seen.append((time.monotonic(), session.totals.env_steps, trained, session.totals.matches))
+        while len(self._seen) > 2 and self._seen[-1][0] - self._seen[0][0] > WINDOW_SECONDS:
+            self._seen.popleft()
+        first, last = self._seen[0], self._seen[-1]
+        seconds = max(last[0] - first[0], 1e-9)
+        env_steps, trained_steps, matches = (
+            (b - a) / seconds for a, b in zip(first[1:], last[1:], strict=True)
+        )
+        return env_steps, trained_steps, matches
+
+
+class Lately:
+    """What was played in the last seconds, beside what was played in all."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, Counter[str]]] = deque()
+
+    def mix(self, session: Session) -> Counter[str]:
+        """Matches by match type since the window began."""
+        now = time.monotonic()
+        self._seen.append((now, session.state.match_mix.copy()))
+        while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW_SECONDS:
+            self._seen.popleft()
+        return session.state.match_mix - self._seen[0][1]
+
+
+class News:
+    """What is said once: who trains where, which players have stopped and why, what the remote refuses."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told: set[str] = set()
+
+    def tell(self, session: Session) -> None:
+        stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
+        trouble = [] if session.uploader is None else [session.uploader.status().last_error]
+        for line in filter(None, [*describe(session.learners.plan()), *stopped, *trouble]):
+            if line not in self._told:
+                self._told.add(line)
+                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+class PlainView:
+    """One line per interval, for logs and pipes."""
+
+    def __init__(self, console: Console, every_seconds: float) -> None:
+        self._console = console
+        self._every = every_seconds
+        self._rates = Rates()
+        self._news = News(console)
+        self._shown = -float("inf")
+
+    def show(self, session: Session) -> None:
+        now = time.monotonic()
+        if now - self._shown >= self._every:
+            self._shown = now
+            self._print(session)
+
+    def close(self, session: Session) -> None:
+        self._print(session)
+
+    def _print(self, session: Session) -> None:
+        self._news.tell(session)
+        env_steps, trained, matches = self._rates.update(session)
+        best = session.standings.leaderboard()[:1]
+        lag = max((record.lag for record in session.log.newest.values()), default=0.0)
+        self._console.print(
+            f"{session.seconds():7.0f} s  {session.totals.env_steps:>12,} env steps  {env_steps:>9,.0f} /s  "
+            f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
+            f"{len(session.roster.snapshots())} snapshots"
+            + "".join(f"  best {row.competitor} {row.exposure:.1f}" for row in best),
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
+class LiveView:
+    """A page that redraws itself."""
+
+    def __init__(self, console: Console) -> None:
+        self._rates = Rates()
+        self._lately = Lately()
+        self._drawn = -float("inf")
+        self._news = News(console)
+        self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
+        self._live.start()
+
+    def show(self, session: Session) -> None:
+        now = time.monotonic()
+        if now - self._drawn >= REFRESH_SECONDS:
+            self._drawn = now
+            self._live.update(self._page(session), refresh=True)
+
+    def close(self, session: Session) -> None:
+        self._live.update(self._page(session), refresh=True)
+        self._live.stop()
+
+    def _page(self, session: Session) -> RenderableType:
+        self._news.tell(session)
+        env_steps, trained, matches = self._rates.update(session)
+        totals = session.totals
+        head = Table.grid(padding=(0, 3))
+        head.add_row(
+            f"[bold]{session.settings.name}[/]: {session.settings.env.id}",
+            _clock(session.seconds()),
+            f"{totals.env_steps:,} env steps",
+            f"[bold]{env_steps:,.0f}[/] env steps/s",
+            f"{trained:,.0f} trained/s",
+            f"{matches:,.0f} matches/s",
+            f"{totals.dropped_matches:,} matches dropped",
+        )
+        left = Group(_leaderboard(session), _lessons(session))
+        middle = Group(_learners(session), _decisions(session))
+        right = Group(_mix(session, self._lately.mix(session)), _caches(session), *_remote(session))
+        return Group(Panel(head), Columns([left, middle, right], padding=(0, 2)))
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}"
+
+
+def _table(title: str, name: str, *numbers: str) -> Table:
+    """A table of named rows; names are never cut, numbers stand below one another."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(name, no_wrap=True)
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
+    return table
+
+
+def _leaderboard(session: Session) -> Table:
+    table = _table("Leaderboard, by mu - 3 sigma", "competitor", "mu", "sigma", "games", "win rate")
+    for row in session.standings.leaderboard()[:LEADERBOARD_ROWS]:
+        rate = "" if row.win_rate is None else f"{row.win_rate:.2f}"
+        style = "bold" if row.competitor in session.members else None  # those that learn
+        table.add_row(
+            row.competitor, f"{row.mu:.1f}", f"{row.sigma:.1f}", f"{row.games:,}", rate, style=style
+        )
+    return table
+
+
+def _learners(session: Session) -> Table:
+    table = _table("Learners", "player", "updates", "lag", "entropy", "value", "queue", "waits")
+    queues = session.learners.queues()
+    for name, member in session.members.items():
+        record, queue = session.log.newest.get(name), queues[name]
+        row = [f"{member.updates:,}", "", "", "", f"{queue.depth}/{queue.bound}", f"{queue.waits:,}"]
+        if record is not None:
+            row[1:4] = f"{record.lag:.1f}", *(f"{record.metrics[k]:.3f}" for k in ("entropy", "value_loss"))
+        table.add_row(name, *row, style="dim" if member.stopped else None)
+    return table
+
+
+def _decisions(session: Session) -> Table:
+    table = _table("Latest decisions", "decision")
+    table.add_column("reason", no_wrap=True)
+    for what, why in session.state.news:
+        table.add_row(what, why.partition(";")[0][:REASON_CHARACTERS])
+    return table
+
+
+def _lessons(session: Session) -> Table:
+    table = _table("Learned most from", "player", "seats")
+    table.add_column("opponent", no_wrap=True)
+    for (player, opponent), games in session.state.tally.opponents.most_common(LESSONS_ROWS):
+        table.add_row(player, f"{games:,}", "itself" if opponent == player else opponent)
+    return table
+
+
+def _mix(session: Session, lately: Counter[str]) -> Table:
+    table = _table("Match mix", "match type", "share", "lately")
+    total, recent = max(session.state.match_mix.total(), 1), max(lately.total(), 1)
+    for match_type, count in session.state.match_mix.most_common():
+        table.add_row(match_type, f"{count / total:.1%}", f"{lately[match_type] / recent:.1%}")
+    return table
+
+
+def _caches(session: Session) -> Table:
+    """Where the weights of seated snapshots were found: in a runner's hand, on its node, in the remote."""
+    table = _table("Snapshots found", "tier", "found", "held", "MB", "evicted")
+    total: dict[str, list[int]] = {}
+    for record in session.caches.records():
+        counts = (record.hits, record.misses, record.resident, record.bytes, sum(record.evictions.values()))
+        so_far = total.get(record.tier, [0] * len(counts))
+        total[record.tier] = [a + b for a, b in zip(so_far, counts, strict=True)]
+    for tier, (hits, misses, resident, size, evicted) in total.items():
+        if hits + misses:
+            found = f"{hits / (hits + misses):.1%}"
+            table.add_row(tier, found, f"{resident:,}", f"{size / 1e6:,.0f}", f"{evicted:,}")
+    return table
+
+
+def _remote(session: Session) -> list[RenderableType]:
+    """How far the remote is behind, if there is one."""
+    if session.uploader is None:
+        return []
+    status = session.uploader.status()
+    table = _table("Remote", "behind by", "")
+    table.add_row("snapshots", f"{status.behind_snapshots:,}")
+    table.add_row("ledger, MB", f"{status.behind_bytes / 1e6:,.1f}")
+    table.add_row("retries", f"{status.retries:,}", style="bold" if status.last_error else None)
+    return [table]

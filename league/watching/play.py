@@ -1,0 +1,129 @@
+"""Play: competitors at one table, move by move as text; a person may sit down with them.
+
+Whoever watches sees everything. Who sits at the table sees what that seat may see, and what the others
+did only after the match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from league.competitors.names import bot_settings, resolve
+from league.envs import registry
+from league.envs.base import BatchedGame, Decisions
+from league.models.actor import Actor
+from league.models.bots.seated import seated_bot
+from league.models.policies.policy import Policy
+from league.rollout.env_runner import BotSource
+from league.rollout.prompter import Prompter
+from league.rollout.seats import Seats
+from league.rollout.snapshots import SnapshotSource, load_tensors
+from league.watching.person import Ask, Person, Show
+from league.watching.replay import recorded, team_of_seat
+from league.watching.table import Table, Watched
+from storage.archive import open_reader
+from storage.errors import Mistake
+
+HUMAN = "human"
+
+
+def play(
+    run: str | Path,
+    names: Sequence[str],
+    *,
+    games: int = 1,
+    seed: int = 0,
+    delay: float = 0.0,
+    verbose: bool = False,
+    show: Show = print,
+    ask: Ask = input,
+) -> None:
+    """Play the game of `run`, one of `names` in each seat: as `tournament.names` knows them, or `human`,
+    who is asked. `delay`: seconds after each move. `verbose`: how likely policies found what they did.
+
+    Raises UnknownCompetitor, CorruptBlob; Mistake for a game that cannot be shown as text, or has another
+    number of seats; EOFError when a person leaves.
+    """
+    reader = open_reader(run)
+    config, env = reader.config(), reader.env()
+    game = registry.make(env["id"], 1, step_limit=config["rollout"]["step_limit"], **env["options"])
+    _require_text(game, env["id"])
+    if len(names) != game.num_seats:
+        raise Mistake(
+            f"play: found {len(names)} competitors, '{env['id']}' has {game.num_seats} seats; "
+            f"name who sits in each ('{HUMAN}' for yourself)"
+        )
+    sources = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
+    actors: list[Actor] = []
+    for seat, source in enumerate(sources):
+        if source is None:
+            actors.append(Person(game, seat, show, ask))
+        elif isinstance(source, BotSource):
+            bot = seated_bot(source.name, env["id"], game, bot_settings(config))
+            _require_seat(source.name, seat, seat in bot.seats)
+            actors.append(bot.actor)
+        else:
+            spaces = game.observation_specs[seat], game.action_specs[seat]
+            _require_seat(names[seat], seat, (source.spec.observation, source.spec.action) == spaces)
+            policy = Policy(source.spec, load_tensors(source), source.snapshot_id)
+            actors.append(Watched(policy) if verbose else policy)
+    seats = Seats(game, actors, [s.temperature if isinstance(s, SnapshotSource) else 1.0 for s in sources])
+    rng = np.random.default_rng(seed)
+
+    def answer(blocks: list[Decisions], rewards: npt.NDArray[np.float32]) -> list[npt.NDArray]:
+        seats.rewarded(rewards)
+        return [seats.decide(block, rng).action for block in blocks]
+
+    table = Table(game, names, team_of_seat(config), show, delay, actors, guarded=HUMAN in names)
+    for number in range(1, games + 1):
+        if games > 1:
+            show(f"--- game {number} of {games}")
+        seats.begin(np.zeros(1, dtype=np.int64), np.arange(game.num_seats, dtype=np.int32)[None])
+        table.play(int(rng.integers(2**63)), answer)
+    if games > 1:
+        table.show_totals()
+
+
+def show_recorded(run: str | Path, match_id: int, *, delay: float = 0.0, show: Show = print) -> None:
+    """Show a recorded match of `run` move by move. Raises Mistake when it was not recorded, or its game
+    cannot be shown as text."""
+    found = next(recorded(run, f"match_id = {match_id}"), None)
+    if found is None:
+        raise Mistake(
+            f"{run}: match {match_id} was not recorded action by action, expected one of: "
+            'league sql RUN "SELECT match_id FROM matches JOIN recordings USING (seq)"'
+        )
+    game = found.make_game(1)
+    matches, row = found.results.matches, int(found.recordings.row[0])
+    _require_text(game, matches.env)
+    prompter = Prompter(game, found.recordings)
+    first = np.zeros(1, dtype=np.int64)
+    prompter.begin(first, first)
+
+    def answer(blocks: list[Decisions], _: npt.NDArray[np.float32]) -> list[npt.NDArray] | None:
+        actions = prompter.answer(blocks)
+        return None if prompter.ran_out(first)[0] else actions
+
+    names = [seat.competitor for seat in matches[row].seats]
+    table = Table(game, names, team_of_seat(found.config), show, delay)
+    table.play(int(matches.seed[row]), answer)
+
+
+def _require_text(game: BatchedGame, env_id: str) -> None:
+    if not game.renders:
+        raise Mistake(
+            f"play: '{env_id}' cannot be shown as text, expected a game that can: a native one, one of "
+            "OpenSpiel's, or an env of another library whose render mode is 'ansi'"
+        )
+
+
+def _require_seat(name: str, seat: int, fits: bool) -> None:
+    if not fits:
+        raise Mistake(
+            f"play: '{name}' cannot take seat {seat}, where other things are seen or done than it knows; "
+            "give it another seat"
+        )

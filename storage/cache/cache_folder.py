@@ -1,0 +1,67 @@
+"""Where a node's cache lies: a folder of one user alone, on a disk of the node.
+
+Who can write there can make a process take any bytes for verified, so nobody else may.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from storage.disk import disk, make_folder
+from storage.errors import DiskFailed, Mistake
+
+NAME = "checkpoint-league"
+
+
+def cache_folder(given: str | Path | None = None) -> Path:
+    """The folder `given`, else the user's cache folder (XDG_CACHE_HOME, ~/.cache), else one of the
+    temporary folder; made with mode 0700 if it is not there.
+
+    Raises Mistake for a folder that somebody else could write to, DiskFailed if none can be made.
+    """
+    if given is not None:
+        return _private(Path(given).expanduser())
+    try:
+        return _private(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / NAME)
+    except (DiskFailed, RuntimeError):  # read-only, or nobody's home
+        return _private(Path(tempfile.gettempdir()) / f"{NAME}-{os.getuid()}")
+
+
+def _private(folder: Path) -> Path:
+    """`folder`, made if it is not there, of this user alone."""
+    try:
+        if not os.path.lexists(folder):
+            _make_private(folder)
+        link, found = folder.lstat(), folder.stat()
+        writable = os.access(folder, os.W_OK | os.X_OK) and folder.is_dir()
+    except OSError as error:
+        raise DiskFailed(f"{folder}: cannot be made: {error.strerror or error}") from error
+    if {link.st_uid, found.st_uid} != {os.getuid()} or found.st_mode & 0o022:
+        raise Mistake(
+            f"{folder}: found a cache folder that others can write to, expected one of user {os.getuid()} "
+            "alone (mode 0700); remove it, or set storage.cache.cache_folder to another"
+        )
+    if not writable:
+        raise DiskFailed(f"{folder}: cannot be written to, expected a folder for the node's cache")
+    return folder
+
+
+def _make_private(folder: Path) -> None:
+    """Under another name first: nobody sees it with another mode."""
+    make_folder(folder.parent)
+    fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
+    disk().mkdir(fresh)
+    handle = disk().open(fresh, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        disk().chmod(handle, 0o700)
+    finally:
+        disk().close(handle)
+    try:
+        disk().rename(fresh, folder)
+    except OSError:
+        disk().rmdir(fresh)
+        if not folder.is_dir():  # else somebody else was faster
+            raise

@@ -1,0 +1,295 @@
+"""NodeCache: the blobs of one node, for all of its processes.
+
+    with cache.lease(blob_hash, path, fetch) as blob:
+        tensors = blob.tensors()
+
+A blob that lies on a disk which this node sees (in the run's own folder) is mapped where it is. Any
+other is fetched, once for the whole node, into the cache's folder, which keeps to a budget of bytes
+(`storage.cache.room`). Mapped files are page cache: the node holds one copy, however many processes use it.
+
+A lease is a shared lock on the blob's file, so it ends with its process, however that ends. What is
+leased is not removed, and what is removed is unlinked, never cut or overwritten: who has mapped it
+keeps what it has. Several runs may share a folder, since blobs are named by their hash.
+
+    objects/, used      the blobs that were fetched, and how many bytes they are
+    verified            which files were hashed: a table of 65,536 places
+    locks/              256 locks: only who holds a blob's may hash or fetch it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import io
+import os
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors.torch
+from safetensors import SafetensorError
+
+from storage.cache.cache_folder import cache_folder
+from storage.cache.policy_map import TierInfo
+from storage.cache.room import Room, Used
+from storage.disk import disk, make_folder
+from storage.errors import CorruptBlob, DiskFailed
+from storage.snapshots import blobs
+
+Fetch = Callable[[Callable[[bytes], Any]], Any]
+"""Hands a blob's bytes, piece by piece, to what it is called with; raises if it cannot get them."""
+
+FETCHED_BYTES = 20 * 2**30
+RECORD_BYTES = 256  # more than any record needs
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSettings:
+    """Where a node keeps what it fetched, and when blobs are hashed."""
+
+    folder: str | None = None  # None: the user's cache folder
+    max_bytes: int = FETCHED_BYTES  # of what is kept of it
+    verify: str = "admission"  # admission: once on each node; always: at each lease; never
+
+
+class BlobLease:
+    """A blob that stays where it is until `close`. Tensors mapped from it stay valid beyond that."""
+
+    def __init__(self, path: Path | None, handle: int | None, data: bytes = b"") -> None:
+        """Of the file `path`, by a handle that is locked; without, of `data` in this process's memory."""
+        self.path = path
+        self.bytes = len(data) if handle is None else os.fstat(handle).st_size
+        self._handle = handle
+        self._data = data
+
+    def tensors(self) -> dict[str, Any]:
+        """The blob's tensors by name, mapped if it is a file. Raises CorruptBlob."""
+        if self.path is not None:
+            return blobs.map_tensors(self.path, verify=False)
+        try:
+            return safetensors.torch.load(self._data)
+        except SafetensorError as error:
+            raise CorruptBlob(f"a blob that was fetched is no safetensors: {error}") from None
+
+    def close(self) -> None:
+        """Let the blob go, if that is not done yet."""
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> BlobLease:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _File(NamedTuple):
+    """A blob's file, open and locked against removal."""
+
+    path: Path
+    handle: int
+
+
+class NodeCache:
+    """One process's door to the node's blobs. Safe among threads and processes."""
+
+    def __init__(
+        self, folder: str | Path | None = None, max_bytes: int = FETCHED_BYTES, verify: str = "admission"
+    ) -> None:
+        """As in `CacheSettings`; nothing is made before it is needed. Raises ValueError."""
+        if verify not in ("admission", "always", "never"):
+            raise ValueError(f"verify is '{verify}', expected admission, always or never")
+        self._given = folder
+        self._max_bytes = max_bytes
+        self._verify = verify
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()  # of the counts
+
+    @functools.cached_property
+    def room(self) -> Room:
+        """Where fetched blobs lie. Raises Mistake or DiskFailed for a folder that cannot be used."""
+        return Room(cache_folder(self._given), self._max_bytes)
+
+    def lease(self, blob_hash: str, path: Path | None = None, fetch: Fetch | None = None) -> BlobLease:
+        """A lease on the blob: on the file `path` if there is one, else on the node's copy, which `fetch`
+        gets if there is none yet. A copy for which no room can be made is kept in private memory.
+
+        Raises CorruptBlob if the bytes do not hash to `blob_hash`, or there are none and no `fetch`;
+        whatever `fetch` raises; Mistake or DiskFailed for a cache folder that cannot be used.
+        """
+        if _HASH.fullmatch(blob_hash) is None:  # it becomes a path
+            raise CorruptBlob(f"'{blob_hash[:80]}' is no blob's hash, expected 64 hexadecimal digits")
+        file = self._find(blob_hash, path)
+        if file is None or not self._is_verified(blob_hash, file):
+            with self._alone(blob_hash):
+                file = file or self._find(blob_hash, path)  # somebody else may have fetched it meanwhile
+                if file is None or not self._verified(blob_hash, file):
+                    return self._fetched(blob_hash, path, fetch)
+        self._count(found=1)
+        return BlobLease(*file)
+
+    def drop(self, blob_hash: str) -> bool:
+        """Remove the node's copy of a blob; False when there is none, or it is leased."""
+        return self.room.drop(blob_hash)
+
+    def info(self) -> tuple[TierInfo, ...]:
+        """The tiers `disk` and `remote`, as this process used them.
+
+        disk: hits were found on this node. What is resident is the folder's, which all processes fill.
+        Evicted were blobs for room (bytes), copies that were damaged, and those that found no room
+        (unkept). remote: hits were fetched, so many bytes in all; misses could not be.
+        """
+        count, room = self._counts, vars(self).get("room")  # not made for this
+        used = Used(0, 0) if room is None else room.used()
+        evictions = {
+            "bytes": 0 if room is None else room.evicted,
+            "damaged": count["damaged"],
+            "unkept": count["unkept"],
+        }
+        misses = count["fetched"] + count["failed"]
+        return (
+            TierInfo("disk", count["found"], misses, used.files, used.bytes, evictions),
+            TierInfo("remote", count["fetched"], count["failed"], 0, count["fetched_bytes"], {}),
+        )
+
+    # ------------------------------------------------------------------ on this node
+
+    def _find(self, blob_hash: str, path: Path | None) -> _File | None:
+        """The blob's file on this node, verified or not."""
+        handle = None if path is None else _locked(path)
+        if path is not None and handle is not None:
+            return _File(path, handle)
+        path = self.room.path(blob_hash)
+        handle = _locked(path)
+        if handle is None:
+            return None
+        os.utime(handle, ns=(time.time_ns(), os.fstat(handle).st_mtime_ns))  # used now, unchanged
+        return _File(path, handle)
+
+    def _is_verified(self, blob_hash: str, file: _File) -> bool:
+        """Whether nothing has to be hashed: a process of this node did so, and the file is as it was."""
+        if self._verify != "admission":
+            return self._verify == "never"
+        try:
+            with open(self._table, "rb") as table:
+                found = os.pread(table.fileno(), RECORD_BYTES, _place(blob_hash))
+        except FileNotFoundError:
+            return False
+        return found == _record(blob_hash, file.handle)
+
+    def _verified(self, blob_hash: str, file: _File) -> bool:
+        """Hash the file unless that was done; False for a damaged copy, which is removed.
+
+        Raises CorruptBlob for any other file that is damaged.
+        """
+        if self._is_verified(blob_hash, file):
+            return True
+        record = _record(blob_hash, file.handle)  # of before: a change meanwhile shall show
+        try:
+            blobs.verify(file.path, blob_hash)
+        except CorruptBlob:
+            os.close(file.handle)
+            if file.path != self.room.path(blob_hash):
+                raise
+            self.room.drop(blob_hash, leased=True)
+            self._count(damaged=1)
+            return False
+        self._note(blob_hash, record)
+        return True
+
+    def _note(self, blob_hash: str, record: bytes) -> None:
+        """Tell the other processes that a file was hashed."""
+        with contextlib.suppress(OSError):  # then it is hashed again
+            table = disk().open(self._table, os.O_WRONLY | os.O_CREAT, 0o600)
+            try:
+                disk().pwrite(table, record, _place(blob_hash))
+            finally:
+                disk().close(table)
+
+    @property
+    def _table(self) -> Path:
+        return self.room.folder / "verified"
+
+    @contextlib.contextmanager
+    def _alone(self, blob_hash: str) -> Iterator[None]:
+        """Let only one at a time of the node's threads hash or fetch the blob."""
+        path = self.room.folder / "locks" / blob_hash[:2]
+        make_folder(path.parent)
+        try:
+            handle = disk().open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise DiskFailed(f"{path}: cannot be made: {error.strerror or error}") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            with contextlib.suppress(OSError):  # the lock is gone with the handle, whatever is said
+                disk().close(handle)
+
+    # ------------------------------------------------------------------ from elsewhere
+
+    def _fetched(self, blob_hash: str, path: Path | None, fetch: Fetch | None) -> BlobLease:
+        own = self.room.path(blob_hash)
+        if fetch is None:
+            raise CorruptBlob(
+                f"{path or own}: the blob is not on this node and there is no remote to fetch it from; "
+                "restore it from a copy, or set storage.remote"
+            )
+        buffer = io.BytesIO()
+        try:
+            fetch(buffer.write)
+            data = buffer.getvalue()
+            found = blobs.hash_of(data)
+            if found != blob_hash:
+                raise CorruptBlob(
+                    f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy"
+                )
+        except BaseException:
+            self._count(failed=1)
+            raise
+        self._count(fetched=1, fetched_bytes=len(data))
+        handle = self.room.keep(blob_hash, data)
+        if handle is None:
+            self._count(unkept=1)
+            return BlobLease(None, None, data)
+        self._note(blob_hash, _record(blob_hash, handle))
+        return BlobLease(own, handle)
+
+    def _count(self, **more: int) -> None:
+        with self._lock:
+            self._counts.update(more)
+
+
+def _locked(path: Path) -> int | None:
+    """A handle of the file with a shared lock; None if it is not there. Raises CorruptBlob."""
+    while True:
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise CorruptBlob(f"{path}: cannot be read: {error.strerror or error}") from None
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        if os.fstat(handle).st_nlink:
+            return handle
+        os.close(handle)  # removed or replaced while we waited
+
+
+def _record(blob_hash: str, handle: int) -> bytes:
+    """What tells a verified file from any other, and from itself when it was changed."""
+    found = os.fstat(handle)
+    text = f"{blob_hash} {found.st_dev:x} {found.st_ino:x} {found.st_size:x} {found.st_mtime_ns:x}"
+    return text.encode().ljust(RECORD_BYTES, b"\n")
+
+
+def _place(blob_hash: str) -> int:
+    """Where its record is, unless another blob's is there; that costs a hash, no more."""
+    return int(blob_hash[:4], 16) * RECORD_BYTES

@@ -1,0 +1,180 @@
+"""Room: a folder of blobs that holds no more than its budget of bytes, whichever processes fill it.
+
+What it holds is written in the file `used`, and everything is made, renamed and removed under that
+file's lock. The number is raised before a file appears, lowered when one is gone: whoever dies in
+between, it never says too little; too much is put right by the next who runs out of room, for then all
+files are counted. So they are after a reboot, since none of this is synced. A file has its full size
+from the beginning, so that it is counted right.
+
+    objects/ab/<hash>.safetensors       whole: written and synced under another name first
+    objects/ab/.<...>.tmp               being written; left by a dead writer if nobody holds a lock on it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from storage.disk import Growing, disk, make_folder
+from storage.errors import DiskFailed
+from storage.layout import OBJECTS, blob_path
+
+SPARE = 10  # one part in so many is freed at once: not every newcomer shall cost a count of all files
+_USED = re.compile(rb"(\d{20}) (\d{12}) (\d{12})\n")  # bytes, files, when the machine was booted
+
+
+class Used(NamedTuple):
+    """What lies in a room."""
+
+    bytes: int
+    files: int
+
+
+class Room:
+    """The blobs in `folder`, which is this user's alone (`storage.cache.cache_folder`)."""
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self.folder = folder
+        self.max_bytes = max_bytes
+        self.evicted = 0  # by this process, for room
+
+    def path(self, blob_hash: str) -> Path:
+        """Where the blob of that hash lies, if it is here."""
+        return blob_path(self.folder / OBJECTS, blob_hash)
+
+    def used(self) -> Used:
+        """What all processes keep here, as it is written down."""
+        try:
+            with open(self.folder / "used", "rb") as file:
+                return _parsed(file.read()) or Used(0, 0)
+        except FileNotFoundError:
+            return Used(0, 0)
+
+    def keep(self, blob_hash: str, data: bytes) -> int | None:
+        """Store `data`; returns a handle of its file with a shared lock, held from the beginning.
+
+        What was used least recently makes way. None when there is no room, because too much is leased,
+        or the disk is full or fails: then nothing is stored.
+        """
+        path = self.path(blob_hash)
+        temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+        handle = None
+        try:
+            make_folder(path.parent)
+            with self._counting() as count:
+                used = self._make_room(_read(count), len(data))
+                if used.bytes + len(data) > self.max_bytes:
+                    _write(count, used)
+                    return None
+                _write(count, Used(used.bytes + len(data), used.files + 1))
+                handle = disk().open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+                fcntl.flock(handle, fcntl.LOCK_SH)
+                disk().truncate(handle, len(data))
+            Growing(handle).write(data)
+            disk().sync(handle)
+            disk().chmod(handle, 0o444)
+            with self._counting():
+                disk().rename(temporary, path)
+        except (OSError, DiskFailed):
+            if handle is not None:
+                with contextlib.suppress(OSError):
+                    disk().close(handle)
+                self._remove(temporary, leased=True)
+            return None
+        return handle
+
+    def drop(self, blob_hash: str, *, leased: bool = False) -> bool:
+        """Remove a blob; False when it is not here or leased. `leased`: also if it is."""
+        return self._remove(self.path(blob_hash), leased)
+
+    def _remove(self, path: Path, leased: bool) -> bool:
+        with contextlib.suppress(OSError), self._counting() as count:
+            used, size = _read(count) or self._counted()[0], path.stat().st_size
+            if leased:
+                disk().unlink(path)
+            elif not _removed(path):
+                return False
+            _write(count, Used(max(used.bytes - size, 0), max(used.files - 1, 0)))
+            return True
+        return False
+
+    def _make_room(self, used: Used | None, size: int) -> Used:
+        """Evict until `size` bytes more fit, if that can be; returns what is used then."""
+        if used is not None and (size > self.max_bytes or used.bytes + size <= self.max_bytes):
+            return used
+        used, files = self._counted()
+        if size > self.max_bytes or used.bytes + size <= self.max_bytes:
+            return used
+        goal = max(self.max_bytes - size - self.max_bytes // SPARE, 0)
+        for path, found in sorted(files, key=lambda file: file[1].st_atime_ns):
+            if used.bytes <= goal:
+                break
+            if _removed(path):
+                used = Used(used.bytes - found.st_size, used.files - 1)
+                self.evicted += 1
+        return used
+
+    def _counted(self) -> tuple[Used, list[tuple[Path, os.stat_result]]]:
+        """What is here, file by file, when what dead writers left is removed."""
+        files = []
+        for path in (self.folder / OBJECTS).glob("*/*"):
+            found = path.lstat()
+            left_behind = path.name.startswith(".") and _removed(path)
+            if stat.S_ISREG(found.st_mode) and not left_behind:
+                files.append((path, found))
+        return Used(sum(found.st_size for _, found in files), len(files)), files
+
+    @contextlib.contextmanager
+    def _counting(self) -> Iterator[int]:
+        """The file `used`, while nobody else changes it or what it counts."""
+        handle = disk().open(self.folder / "used", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield handle
+        finally:
+            disk().close(handle)
+
+
+def _read(count: int) -> Used | None:
+    return _parsed(os.pread(count, 64, 0))
+
+
+def _parsed(text: bytes) -> Used | None:
+    """None: never written, torn, or of before a reboot."""
+    found = _USED.fullmatch(text)
+    if found is None or int(found[3]) != _booted_at():
+        return None
+    return Used(int(found[1]), int(found[2]))
+
+
+def _write(count: int, used: Used) -> None:
+    disk().pwrite(count, b"%020d %012d %012d\n" % (*used, _booted_at()), 0)
+
+
+@functools.cache
+def _booted_at() -> int:
+    """Seconds since the epoch. Where it follows the clock's corrections, files are counted once more."""
+    return int(psutil.boot_time())
+
+
+def _removed(path: Path) -> bool:
+    """Unlink `path` unless somebody has a lock on it."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        disk().unlink(path)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(handle)
+    return True

@@ -1,0 +1,51 @@
+"""Compaction beside the writer: a thread that turns closed journal segments into Parquet."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from storage.ledger.ledger import Ledger
+
+RETRY_SECONDS = 60.0  # a disk that was full may have room again
+_log = logging.getLogger(__name__)
+
+
+class Compaction:
+    """The thread. It begins with what an earlier writer left, then waits for segments to be closed."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._wake, self._closing = threading.Event(), threading.Event()
+        self._told = ""
+        self._thread = threading.Thread(target=self._work, name="compaction", daemon=True)
+        self._thread.start()
+        self.look()
+
+    def look(self) -> None:
+        """Wake the thread if there is a closed segment; costs next to nothing."""
+        if self._ledger.num_closed:
+            self._wake.set()
+
+    def close(self) -> None:
+        """Wait for the segment under way; the others are for the next writer."""
+        self._closing.set()
+        self._wake.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            try:
+                while not self._closing.is_set() and self._ledger.compact(most=1):
+                    pass
+            except Exception as error:  # a journal serves as well, only slower: never a reason to stop
+                self._tell(" ".join(str(error).split()))
+                self._closing.wait(RETRY_SECONDS)
+                self._wake.set()
+
+    def _tell(self, reason: str) -> None:
+        if reason != self._told:
+            self._told = reason
+            _log.warning("%s: not compacted for now: %s", self._ledger.folder, reason)

@@ -1,0 +1,212 @@
+"""Reading a ledger without its lock, also while it is written: by frame, by table, or what is new.
+
+A segment may be compacted at any moment between looking and opening: what is not there as a journal
+is looked for as Parquet files before it is called missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from storage.errors import CorruptLedger, StorageError
+from storage.ledger.frames import Frame, Place, decode, open_stream, scan, streams
+from storage.ledger.journal import journal_path
+from storage.ledger.parquet import Gathered, plain
+from storage.ledger.segments import Segment, manifest_path
+
+_SEGMENT = re.compile(r"(\d{8})\.(?:journal|json)")
+
+
+class Follower:
+    """Reads on beside a writer: each `poll` gives what has come since the one before.
+
+    A frame is given once, by itself or within a compacted segment. When a segment is compacted whose
+    frames were given already it is reported all the same: who keeps the frames may drop those up to
+    its `last`. Needs no lock, changes nothing; after an error, begin anew. Raises CorruptLedger.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        numbers_of(folder)
+        self.folder = folder
+        self.last = 0  # sequence given last
+        self._compacted = 0  # number of the last compacted segment given
+        self._covered = 0  # its last sequence
+        self._number, self._offset = 1, 0  # where to read on
+
+    def poll(self) -> tuple[list[Segment], list[Frame]]:
+        """(newly compacted segments, new frames behind them), each in order.
+
+        Every file of a new segment is compared with its hash. Costs a few stats when nothing is new.
+        """
+        segments, payloads = self.look()
+        for segment in segments:
+            segment.verify()
+        return segments, [decode(place, payload) for place, payload in payloads]
+
+    def look(self) -> tuple[list[Segment], list[tuple[Place, bytes]]]:
+        """What `poll` gives, for who will not need every table: files of segments are not yet compared with
+        their hashes (`Segment.verify`), frames are whole as their hashes say, and not decoded."""
+        segments: list[Segment] = []
+        payloads: list[tuple[Place, bytes]] = []
+        while not self._read(segments, payloads):
+            pass
+        return segments, [(place, payload) for place, payload in payloads if place.sequence > self._covered]
+
+    def _read(self, segments: list[Segment], payloads: list[tuple[Place, bytes]]) -> bool:
+        """Take in what is new; False when a journal was compacted meanwhile, and there is more to see."""
+        while manifest_path(self.folder, self._compacted + 1).exists():
+            segment = Segment.load(self.folder, self._compacted + 1, verify=False)
+            segments.append(joined(segment, self._covered))
+            self._compacted, self._covered = segments[-1].number, segments[-1].last
+        if self._number <= self._compacted:
+            self._number, self._offset, self.last = self._compacted + 1, 0, self._covered
+        while True:
+            path = journal_path(self.folder, self._number)
+            closed = journal_path(self.folder, self._number + 1).exists()  # asked first: then all is there
+            try:
+                self._read_journal(path, payloads, last=not closed)
+            except FileNotFoundError:
+                if manifest_path(self.folder, self._compacted + 1).exists():
+                    return False
+                if self._number > 1 or self._offset:
+                    raise missing(self.folder, self._number) from None
+                return True  # an empty folder
+            if not closed:
+                return not manifest_path(self.folder, self._compacted + 1).exists()
+            self._number, self._offset = self._number + 1, 0
+
+    def _read_journal(self, path: Path, payloads: list[tuple[Place, bytes]], last: bool) -> None:
+        size = path.stat().st_size
+        if size < self._offset:
+            raise CorruptLedger(f"{path}: found {size} bytes where {self._offset} were before")
+        if size > self._offset:
+            with _opened(path) as file:
+                for place, payload in scan(file, path, offset=self._offset, previous=self.last, last=last):
+                    payloads.append((place, payload))
+                    self._offset, self.last = place.offset + place.size, place.sequence
+
+
+def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
+    """What `Ledger.frames` gives, for readers: needs no lock, changes nothing, also beside a writer."""
+    for part in walk(folder):
+        if isinstance(part, Segment):
+            yield from part.frames(after, tables)
+        else:
+            place, payload = part
+            if place.sequence > after and (tables is None or not set(tables).isdisjoint(place.names)):
+                yield decode(place, payload, tables)
+
+
+def read_tables(folder: Path, names: Collection[str]) -> dict[str, pa.Table]:
+    """All rows of these tables in order, dictionaries decoded: for who needs rows, not frames. A table
+    without rows is left out."""
+    found: dict[str, list[pa.Table]] = {name: [] for name in names}
+    tail = {name: Gathered() for name in names}
+    for part in walk(folder):
+        if isinstance(part, Segment):
+            for name in names:
+                if part.rows(name):
+                    found[name].append(part.table(name))
+        else:
+            for name, data in streams(part[1], names):
+                for batch in open_stream(data):
+                    tail[name].add(plain(batch))
+    whole = {name: found[name] + tail[name].take() for name in names}
+    return {
+        name: pa.concat_tables(parts, promote_options="permissive").combine_chunks()
+        for name, parts in whole.items()
+        if parts
+    }
+
+
+def last_frame(folder: Path) -> tuple[int, bytes]:
+    """(sequence, batch id) of the last frame, at the cost of reading one segment; (0, b"") when none."""
+    numbers = numbers_of(folder)
+    for number in reversed(numbers):
+        found = _open(folder, number)
+        if isinstance(found, Segment):
+            return found.last, found.batch_ids()[-1]
+        with found as file:
+            journal = journal_path(folder, number)
+            places = [place for place, _ in scan(file, journal, previous=None, last=number == numbers[-1])]
+        if places:
+            return places[-1].sequence, places[-1].batch_id
+    return 0, b""
+
+
+def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
+    """Compacted segments, then the frames behind them with their payloads."""
+    before = 0
+    numbers = numbers_of(folder)
+    for number in numbers:
+        found = _open(folder, number)
+        if isinstance(found, Segment):
+            yield joined(found, before)
+            before = found.last
+            continue
+        with found as file:
+            path = journal_path(folder, number)
+            for place, payload in scan(file, path, previous=before, last=number == numbers[-1]):
+                yield place, payload
+                before = place.sequence
+
+
+def _open(folder: Path, number: int) -> Segment | BinaryIO:
+    """A segment, or the journal that is not compacted yet."""
+    while True:
+        if manifest_path(folder, number).exists():
+            return Segment.load(folder, number)
+        try:
+            return _opened(journal_path(folder, number))
+        except FileNotFoundError:
+            if not manifest_path(folder, number).exists():  # else it was compacted an instant ago
+                raise missing(folder, number) from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    """Raises FileNotFoundError, StorageError."""
+    try:
+        return open(path, "rb")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
+def numbers_of(folder: Path) -> range:
+    """Of the segments. Raises CorruptLedger when one is missing.
+
+    What changes while a folder is listed may be left out of the list: hence the second looks.
+    """
+    found = {int(match[1]) for name in os.listdir(folder) if (match := _SEGMENT.fullmatch(name))}
+    last = max(found, default=0)
+    while manifest_path(folder, last).exists():  # a journal is compacted only when the next one is there
+        last += 1
+    for number in range(1, last + 1):
+        there = number in found or journal_path(folder, number).exists()
+        if not there and not manifest_path(folder, number).exists():
+            raise missing(folder, number)
+    return range(1, last + 1)
+
+
+def missing(folder: Path, number: int) -> CorruptLedger:
+    return CorruptLedger(
+        f"{folder}: expected {number:08d}.journal or {number:08d}.json: it is missing; "
+        "restore it from a backup"
+    )
+
+
+def joined(segment: Segment, before: int) -> Segment:
+    """`segment`, which must begin behind frame `before`."""
+    if segment.first != before + 1:
+        raise CorruptLedger(
+            f"{segment.manifest[0]}: begins with frame {segment.first}, expected {before + 1}: "
+            "frames are missing"
+        )
+    return segment

@@ -1,0 +1,286 @@
+"""The ledger: an append-only record of facts, frame by frame. It is the truth of a run.
+
+A frame is one batch over several tables, whole or absent: `append` writes it, syncs it and only
+then returns its sequence. The folder holds segments 1, 2, 3, ...: compacted ones first, then closed
+journals that wait to be compacted, last the journal that is written.
+
+    00000001.json, .<table>.parquet, .frames.arrow     compacted (storage/ledger/segments.py)
+    00000002.journal                                   frames as they were appended (storage/ledger/frames.py)
+    00000002.journal.torn-<offset>                     what a crash left behind the last whole frame
+    LOCK                                               held by the writer (storage/ledger/lock.py)
+
+Where a segment is both journal and compacted, a crash came between: the next writer removes the
+journal. Readers need no lock and change nothing, also beside a writer; what is not as it was
+written, and no crash can explain, is CorruptLedger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import os
+import secrets
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from storage.disk import disk, sync_folder, write_whole
+from storage.errors import CorruptLedger, DiskFailed, StorageError
+from storage.ledger import lock
+from storage.ledger.follower import (
+    Follower,
+    joined,
+    last_frame,
+    missing,
+    numbers_of,
+    read_frames,
+    read_tables,
+)
+from storage.ledger.frames import BATCH_ID_BYTES, Frame, Place, encode, streams
+from storage.ledger.journal import Journal, journal_path
+from storage.ledger.lock import is_written
+from storage.ledger.segments import Segment, compact, manifest_path
+
+__all__ = ["Follower", "Frame", "Ledger", "Segment", "is_written", "last_frame", "read_frames", "read_tables"]
+
+TORN_KEPT = 8  # files, the newest
+_log = logging.getLogger(__name__)
+
+
+class Ledger:
+    """The one writer of the ledger in `folder`, which must exist.
+
+    `owner` is told to whoever else tries. A segment is closed at `segment_bytes` or `segment_frames`.
+    One thread appends; any may read and compact meanwhile. Raises RunLocked, CorruptLedger, DiskFailed.
+    """
+
+    def __init__(
+        self, folder: Path, owner: str, segment_bytes: int = 64 * 2**20, segment_frames: int = 8192
+    ) -> None:
+        self.folder = folder
+        self._segment_bytes, self._segment_frames = segment_bytes, segment_frames
+        self._file = -1
+        self._failed = False
+        self._compacting = threading.Lock()
+        self._segments: list[Segment | Journal] = []
+        self._lock = lock.take(folder, owner)
+        try:
+            self._load()
+        except OSError as error:
+            self.close()
+            raise DiskFailed(f"{folder}: cannot be opened: {error.strerror or error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self) -> None:
+        sync_folder(self.folder)  # what is found here may be a name that its writer had no time to sync
+        _clear(self.folder)
+        numbers = numbers_of(self.folder)
+        for number in numbers:
+            self._segments.append(self._load_segment(number, last=number == numbers[-1]))
+        self._sequences = {
+            batch_id: segment.first + i
+            for segment in self._segments
+            for i, batch_id in enumerate(segment.batch_ids())
+        }
+        if self._segments:
+            self._open_last()
+        else:
+            self._start_segment()
+
+    def _load_segment(self, number: int, last: bool) -> Segment | Journal:
+        before, journal = self.last_sequence, journal_path(self.folder, number)
+        if not manifest_path(self.folder, number).exists():
+            return Journal.scanned(self.folder, number, before, last)
+        try:
+            segment = joined(Segment.load(self.folder, number), before)
+        except CorruptLedger as error:
+            if not journal.exists():
+                raise
+            _log.warning("%s; made anew from its journal, which is there still", error)
+            segment = compact(self.folder, Journal.scanned(self.folder, number, before, last))
+        if journal.exists():
+            _remove(journal)
+        return segment
+
+    def _open_last(self) -> None:
+        journal = self._journal
+        self._file = disk().open(journal.path, os.O_RDWR)
+        size = os.fstat(self._file).st_size
+        if size > journal.end:
+            torn = (os.pread(self._file, min(2**20, size - at), at) for at in range(journal.end, size, 2**20))
+            write_whole(journal.path.with_name(f"{journal.path.name}.torn-{journal.end}"), torn)
+        # Its writer may have died before it synced the last frame. Or the sync has failed: then the kernel
+        # has the bytes, counts them as written, and syncs them only if they are written again.
+        disk().truncate(self._file, journal.end)
+        for place in journal.places[-1:]:
+            self._write(os.pread(self._file, place.size, place.offset), place.offset)
+        disk().sync(self._file)
+
+    def _start_segment(self) -> None:
+        """The journal before, if any, is closed by the next one being there."""
+        journal = Journal(self.folder, len(self._segments) + 1, self.last_sequence)
+        before, self._file = self._file, disk().open(journal.path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        if before >= 0:
+            disk().close(before)
+        sync_folder(self.folder)
+        self._segments.append(journal)
+
+    @property
+    def _journal(self) -> Journal:
+        """The one that is written."""
+        journal = self._segments[-1]
+        assert isinstance(journal, Journal)
+        return journal
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the last frame; 0 when there is none."""
+        return self._segments[-1].last if self._segments else 0
+
+    @property
+    def compacted(self) -> list[Segment]:
+        """The compacted segments, oldest first; the frames behind them are in journals."""
+        return [segment for segment in self._segments if isinstance(segment, Segment)]
+
+    @property
+    def num_closed(self) -> int:
+        """Closed journals that `compact` would find."""
+        return sum(isinstance(segment, Journal) for segment in self._segments[:-1])
+
+    def batch_id(self, sequence: int) -> bytes | None:
+        """The batch id of that frame; None when there is no such frame."""
+        for segment in self._segments:
+            if segment.first <= sequence <= segment.last:
+                return segment.batch_ids()[sequence - segment.first]
+        return None
+
+    def append(self, tables: Mapping[str, pa.Table], batch_id: bytes | None = None) -> int:
+        """Write one batch; returns its sequence once it is durable. A batch id that is there already
+        (16 bytes; None: a new one) writes nothing and returns the first one's sequence.
+
+        After a failed write nobody knows what the disk holds: the ledger then refuses everything
+        until it is opened anew. Raises StorageError.
+        """
+        if batch_id is None:
+            batch_id = secrets.token_bytes(BATCH_ID_BYTES)
+        elif len(batch_id) != BATCH_ID_BYTES:
+            raise ValueError(f"batch id has {len(batch_id)} bytes, expected {BATCH_ID_BYTES}")
+        if self._file < 0 or self._failed:
+            state = "failed to write before" if self._failed else "is closed"
+            raise StorageError(f"{self.folder}: the ledger {state}; open the run again to go on")
+        known = self._sequences.get(batch_id)
+        if known is not None:
+            return known
+        sequence = self.last_sequence + 1
+        head, payload = encode(sequence, batch_id, tables)
+        try:
+            if self._is_full() or not self._journal.columns.take(streams(payload)):
+                self._start_segment()
+                self._journal.columns.take(streams(payload))
+            self._write(head + payload, self._journal.end)
+            disk().sync_data(self._file)
+        except OSError as error:
+            self._failed = True
+            raise DiskFailed(
+                f"{self._journal.path}: writing frame {sequence} failed: {error.strerror or error}; "
+                "see to the disk, then go on with --resume"
+            ) from error
+        except BaseException:  # an interrupt between write and sync leaves the same doubt
+            self._failed = True
+            raise
+        journal = self._journal
+        journal.places.append(Place(sequence, batch_id, journal.end, len(head) + len(payload), tuple(tables)))
+        self._sequences[batch_id] = sequence
+        return sequence
+
+    def _is_full(self) -> bool:
+        journal = self._journal
+        full = journal.end >= self._segment_bytes or len(journal.places) >= self._segment_frames
+        return bool(journal.places) and (full or not journal.uniform)
+
+    def _write(self, frame: bytes, offset: int) -> None:
+        written = 0
+        while written < len(frame):
+            written += disk().pwrite(self._file, memoryview(frame)[written:], offset + written)
+
+    def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
+        """The frames behind sequence `after`; with `tables`, those that have any of them, and those only."""
+        last = self.last_sequence
+        for i in range(len(self._segments)):
+            yield from itertools.takewhile(lambda frame: frame.sequence <= last, self._read(i, after, tables))
+
+    def _read(self, i: int, after: int, tables: Collection[str] | None) -> Iterator[Frame]:
+        segment = self._segments[i]
+        try:
+            yield from segment.frames(after, tables)
+        except FileNotFoundError:  # on opening it, so nothing was given: compacted an instant ago
+            if self._segments[i] is segment:
+                raise missing(self.folder, segment.number) from None
+            yield from self._segments[i].frames(after, tables)
+
+    def last_with(self, tables: Collection[str]) -> Frame | None:
+        """The last frame that has any of `tables`."""
+        for segment in reversed(self._segments):
+            sequence = segment.last_with(tables)
+            if sequence is not None:
+                return next(self.frames(sequence - 1, tables))
+        return None
+
+    def compact(self, most: int | None = None) -> int:
+        """Turn closed journals (at most so many), oldest first, into Parquet; returns how many.
+
+        For a thread of its own: neither `append` nor `frames` waits for it. Raises StorageError; the
+        journal is then as it was, and is tried again by the next call.
+        """
+        done = 0
+        with self._compacting:
+            for i, journal in enumerate(self._segments[:-1]):
+                if self._file >= 0 and done != most and isinstance(journal, Journal):
+                    try:
+                        self._segments[i] = compact(self.folder, journal)
+                        _remove(journal.path)
+                    except OSError as error:
+                        reason = error.strerror or error
+                        raise DiskFailed(f"{journal.path}: compacting it failed: {reason}") from error
+                    done += 1
+        return done
+
+    def extent(self) -> list[tuple[Path, int]]:
+        """(file, bytes that are acknowledged) of all that a copy of the ledger needs, in order; what a
+        journal has beyond them is none of the ledger's. An empty journal is needed too. A journal may
+        have been compacted, and be gone, before it is copied: ask again."""
+        return [file for segment in list(self._segments) for file in segment.files()]
+
+    def close(self) -> None:
+        """Let the next writer in. Whatever was acknowledged is on disk already."""
+        file, self._file = self._file, -1  # which tells `compact` to end
+        with self._compacting:
+            held, self._lock = self._lock, -1
+            for handle in (file, held):
+                if handle >= 0:
+                    with contextlib.suppress(OSError):  # what counts was synced
+                        disk().close(handle)
+
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _remove(journal: Path) -> None:
+    """For when its segment is durable."""
+    disk().unlink(journal)
+    sync_folder(journal.parent)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what crashes left behind: files half written, and all torn tails but the newest."""
+    torn = sorted(folder.glob("*.torn-*"), key=lambda path: path.stat().st_mtime_ns)
+    for path in [*folder.glob(".*.tmp"), *torn[: 1 - TORN_KEPT]]:
+        disk().unlink(path)

@@ -1,0 +1,328 @@
+"""Compacted segments: what a closed journal becomes, Parquet files that any tool can read.
+
+    00000007.<table>.parquet   all rows of that table in order, dictionaries decoded
+    00000007.frames.arrow      which rows came with which frame, and how their dictionaries were
+    00000007.json              the manifest: sequences, and each file's rows, bytes and blake3; written last
+
+Without its manifest a segment does not exist and its journal is the truth; with it, the journal is
+superfluous and goes. The rows of a frame, cut out of the Parquet files and given their dictionaries
+again, equal those that were appended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from blake3 import blake3
+
+from storage.disk import write_whole
+from storage.errors import CorruptLedger, StorageError
+from storage.ledger.frames import BATCH_ID_BYTES, NAME, Frame, Place, open_stream, read, streams, write_stream
+from storage.ledger.journal import Journal
+from storage.ledger.parquet import File, Rows, rows_writer
+from storage.snapshots import manifests
+
+
+def manifest_path(folder: Path, number: int) -> Path:
+    """What makes the segment of that number exist in the ledger `folder`."""
+    return folder / f"{number:08d}.json"
+
+
+def _table_path(folder: Path, number: int, table: str) -> Path:
+    return folder / f"{number:08d}.{table}.parquet"
+
+
+def _index_path(folder: Path, number: int) -> Path:
+    return folder / f"{number:08d}.frames.arrow"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """A compacted segment."""
+
+    number: int
+    first: int  # sequences of its frames
+    last: int
+    manifest: tuple[Path, int]  # and its bytes
+    index: File  # which rows came with which frame
+    tables: dict[str, File]  # by name
+
+    @classmethod
+    def load(cls, folder: Path, number: int, *, verify: bool = True) -> Segment:
+        """The segment of that number, every file compared with its hash; without `verify` that is left to
+        who reads a table. Raises CorruptLedger."""
+        path = manifest_path(folder, number)
+        try:
+            fields = manifests.read(path)
+            if not all(map(NAME.fullmatch, fields["tables"])):
+                raise ValueError(f"tables {list(fields['tables'])}")
+            index = _file(_index_path(folder, number), fields["frames"])
+            tables = {
+                name: _file(_table_path(folder, number, name), e) for name, e in fields["tables"].items()
+            }
+            first, last = int(fields["first"]), int(fields["last"])
+        except manifests.CorruptManifest as error:
+            raise CorruptLedger(str(error)) from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptLedger(
+                f"{path}: no manifest of a segment: {type(error).__name__}: {error}"
+            ) from None
+        segment = cls(number, first, last, (path, len(manifests.seal(fields))), index, tables)
+        if verify:
+            segment.verify()
+        return segment
+
+    def verify(self, table: str | None = None) -> None:
+        """Compare the file of `table`, or all files, with their hashes. Raises CorruptLedger."""
+        if table is None:
+            for file in (self.index, *self.tables.values()):
+                _verify(file)
+        elif table in self.tables:
+            _verify(self.tables[table])
+
+    def path(self, table: str) -> Path | None:
+        """The Parquet file with the rows of `table`; None when no frame has it."""
+        return self.tables[table].path if table in self.tables else None
+
+    def rows(self, table: str) -> int:
+        """How many rows of `table` there are."""
+        return self.tables[table].rows if table in self.tables else 0
+
+    def table(self, name: str) -> pa.Table:
+        """All rows of a table that is there, in order, dictionaries decoded."""
+        with pq.ParquetFile(self.tables[name].path) as file:
+            return file.read()
+
+    def files(self) -> list[tuple[Path, int]]:
+        """(file, its bytes) of all that a copy needs, the manifest last."""
+        files = [(file.path, file.bytes) for file in (*self.tables.values(), self.index)]
+        return [*files, self.manifest]
+
+    def batch_ids(self) -> list[bytes]:
+        """Of all frames, in order."""
+        index = self._index()
+        _, firsts = np.unique(index["sequence"].to_numpy(), return_index=True)
+        return index["batch_id"].take(pa.array(firsts)).to_pylist()
+
+    def last_with(self, tables: Collection[str]) -> int | None:
+        """Sequence of the last frame that has any of `tables`."""
+        wanted = [name for name in tables if name in self.tables]
+        if not wanted:
+            return None
+        index = self._index()
+        holding = pc.is_in(index["table"], value_set=pa.array(wanted))
+        return pc.max(index["sequence"].filter(holding)).as_py()
+
+    def counts(self) -> pa.Table:
+        """(sequence, table, rows) of every record batch, in order; table is NULL for a frame without any."""
+        return self._index().select(["sequence", "table", "rows"])
+
+    def lacks(self, table: str, beside: str) -> bool:
+        """Whether some frame has the table `beside` without `table`."""
+        counts = self.counts()
+        there = [
+            pc.unique(counts["sequence"].filter(pc.equal(counts["table"], name))) for name in (beside, table)
+        ]
+        return not pc.all(pc.is_in(there[0], value_set=there[1]), min_count=0).as_py()
+
+    def rows_until(self, last: int) -> dict[str, int]:
+        """How many rows of each table come with frames up to `last`."""
+        counts = self.counts()
+        kept = counts.filter(pc.less_equal(counts["sequence"], last)).group_by("table")
+        summed = kept.aggregate([("rows", "sum")]).to_pydict()
+        return {
+            name: rows
+            for name, rows in zip(summed["table"], summed["rows_sum"], strict=True)
+            if name and rows
+        }
+
+    def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
+        """Those behind sequence `after`; with `tables`, those that have any of them, and those only."""
+        wanted = set(self.tables) if tables is None else set(tables) & set(self.tables)
+        if after >= self.last or (tables is not None and not wanted):
+            return
+        index = self._index()
+        start = int(np.searchsorted(index["sequence"].to_numpy(), after, side="right"))
+        before = index.slice(0, start).group_by("table").aggregate([("rows", "sum")])
+        at = dict.fromkeys(self.tables, 0)  # rows of each table that came before
+        at.update(zip(before["table"].to_pylist(), before["rows_sum"].to_pylist(), strict=True))
+        stored = index["form"].combine_chunks()
+        forms = functools.lru_cache(64)(lambda number: _parsed(stored.dictionary[number].as_buffer()))
+        columns = [index[name][start:].to_pylist() for name in ("sequence", "batch_id", "table", "rows")]
+        parts = zip(*columns, stored.indices[start:].to_pylist(), strict=True)  # one for each record batch
+        with contextlib.ExitStack() as stack:
+            rows = {name: stack.enter_context(Rows(self.tables[name].path)) for name in wanted}
+            for (sequence, batch_id), group in itertools.groupby(parts, key=lambda part: part[:2]):
+                found: dict[str, list[pa.RecordBatch]] = {}
+                schemas: dict[str, pa.Schema] = {}
+                for _, _, name, count, number in group:
+                    if name in wanted:
+                        schemas[name], form = forms(number)
+                        batches = found.setdefault(name, [])
+                        if count:
+                            batches.append(_restore(schemas[name], form, rows[name].slice(at[name], count)))
+                        elif form is not None:
+                            batches.append(form)
+                        at[name] += count
+                if found or tables is None:
+                    made = {name: pa.Table.from_batches(found[name], schemas[name]) for name in found}
+                    yield Frame(sequence, batch_id, made)
+
+    def _index(self) -> pa.Table:
+        _verify(self.index)  # it is read rarely, and in one go
+        return pa.ipc.open_stream(self.index.path.read_bytes()).read_all()
+
+
+def compact(folder: Path, journal: Journal) -> Segment:
+    """Publish the closed `journal` as a segment, durably; the journal itself stays.
+
+    Holds no more of each table in memory than a row group. Raises DiskFailed, CorruptLedger for a
+    frame that has changed, StorageError for columns that Parquet cannot hold.
+    """
+    if not journal.uniform:
+        raise StorageError(f"{journal.path}: not compacted: a column changes its type within the segment")
+    number, index = journal.number, _IndexWriter()
+    try:
+        with contextlib.ExitStack() as stack, open(journal.path, "rb") as file:
+            writers = {
+                name: stack.enter_context(rows_writer(_table_path(folder, number, name), schema))
+                for name, schema in journal.columns.schemas.items()
+            }
+            for place in journal.places:
+                if not place.names:
+                    index.add(place, None, 0, None)
+                for name, data in streams(read(file, journal.path, place)):
+                    stream = open_stream(data)
+                    batches = list(stream)
+                    for batch in batches:
+                        index.add(place, name, len(batch), _form(batch))
+                        writers[name].add(batch)
+                    if not batches:
+                        index.add(place, name, 0, write_stream(stream.schema, [], 0))
+    except pa.ArrowException as error:
+        raise StorageError(f"{journal.path}: not compacted: {error}") from error
+    tables = {name: writer.file() for name, writer in writers.items()}
+    entry = index.write(_index_path(folder, number))
+    manifest = manifests.seal(
+        {
+            "first": journal.first,
+            "last": journal.last,
+            "frames": _entry(entry),
+            "tables": {name: _entry(table) for name, table in tables.items()},
+        }
+    )
+    path = manifest_path(folder, number)
+    write_whole(path, [manifest], mode=0o444)
+    return Segment(number, journal.first, journal.last, (path, len(manifest)), entry, tables)
+
+
+def _entry(file: File) -> dict[str, Any]:
+    return {"file": file.path.name, "rows": file.rows, "bytes": file.bytes, "blake3": file.hash}
+
+
+def _file(path: Path, entry: dict[str, Any]) -> File:
+    """The file that a manifest names. Raises ValueError, KeyError, TypeError."""
+    file = File(path, int(entry["rows"]), int(entry["bytes"]), entry["blake3"])
+    if entry != _entry(file):
+        raise ValueError(f"found {entry}, expected file, rows, bytes and blake3 of {path.name}")
+    return file
+
+
+def _verify(file: File) -> None:
+    try:
+        size = file.path.stat().st_size
+        found = blake3().update_mmap(file.path).hexdigest() if size == file.bytes else f"{size} bytes"
+    except OSError as error:
+        raise CorruptLedger(
+            f"{file.path}: cannot be read: {error.strerror or error}; restore it from a backup"
+        ) from None
+    if found != file.hash:
+        raise CorruptLedger(
+            f"{file.path}: found {found}, expected {file.bytes} bytes that hash to {file.hash}; "
+            "restore the file from a backup"
+        )
+
+
+# ---------------------------------------------------------------------- how a frame's tables were
+
+
+def _form(batch: pa.RecordBatch) -> bytes:
+    """What turns plain rows into `batch` again: a stream of its schema and, if it has dictionaries, of
+    the batch without its rows. With them when a dictionary names something twice, so that the values
+    alone would not tell the indices."""
+    dictionaries = [
+        batch.column(i).dictionary for i, t in enumerate(batch.schema.types) if pa.types.is_dictionary(t)
+    ]
+    if not dictionaries:
+        return write_stream(batch.schema, [], 0)
+    distinct = all(not d.null_count and pc.count_distinct(d).as_py() == len(d) for d in dictionaries)
+    kept = batch.slice(0, 0) if distinct else batch
+    return write_stream(batch.schema, [kept], sum(d.nbytes for d in dictionaries))
+
+
+def _parsed(form: pa.Buffer) -> tuple[pa.Schema, pa.RecordBatch | None]:
+    stream = open_stream(form)
+    return stream.schema, next(iter(stream), None)
+
+
+def _restore(schema: pa.Schema, form: pa.RecordBatch | None, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The plain `rows` as they were in the batch that `form` was made of."""
+    if form is not None and len(form):
+        return form
+    columns = []
+    for i, field in enumerate(schema):
+        column = rows.column(field.name)
+        if form is not None and pa.types.is_dictionary(field.type):
+            dictionary = form.column(i).dictionary
+            indices = pc.index_in(column, value_set=dictionary).cast(field.type.index_type)
+            column = pa.DictionaryArray.from_arrays(indices, dictionary, ordered=field.type.ordered)
+        elif pa.types.is_null(field.type):
+            column = pa.nulls(len(rows))
+        elif column.type != field.type:
+            column = column.cast(field.type)  # Parquet has no times in seconds: they are milliseconds there
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class _IndexWriter:
+    """Which rows came with which frame: a row per frame, table and record batch."""
+
+    def __init__(self) -> None:
+        self._sequences: list[int] = []
+        self._batch_ids: list[bytes] = []
+        self._tables: list[str | None] = []
+        self._rows: list[int] = []
+        self._forms: list[int | None] = []
+        self._numbers: dict[bytes, int] = {}
+
+    def add(self, place: Place, table: str | None, rows: int, form: bytes | None) -> None:
+        self._sequences.append(place.sequence)
+        self._batch_ids.append(place.batch_id)
+        self._tables.append(table)
+        self._rows.append(rows)
+        self._forms.append(None if form is None else self._numbers.setdefault(form, len(self._numbers)))
+
+    def write(self, path: Path) -> File:
+        forms = pa.array(list(self._numbers), pa.large_binary())
+        rows = pa.table(
+            {
+                "sequence": pa.array(self._sequences, pa.int64()),
+                "batch_id": pa.array(self._batch_ids, pa.binary(BATCH_ID_BYTES)),
+                "table": pa.array(self._tables, pa.string()),
+                "rows": pa.array(self._rows, pa.int64()),
+                "form": pa.DictionaryArray.from_arrays(pa.array(self._forms, pa.int32()), forms),
+            }
+        )
+        data = write_stream(rows.schema, rows.to_batches(), rows.nbytes)
+        write_whole(path, [data], mode=0o444)
+        return File(path, len(rows), len(data), blake3(data).hexdigest())

@@ -1,0 +1,106 @@
+"""The ledger as a remote holds it: compacted segments as they are, journals in chunks of whole frames."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from storage.errors import CorruptLedger
+from storage.layout import LEDGER
+from storage.ledger import frames
+
+CHUNK_BYTES = 8 * 2**20  # a chunk ends with the frame that reaches this size
+
+_CHUNK = re.compile(rf"{LEDGER}/(\d{{8}})\.journal\.(\d{{20}})")
+_PART = re.compile(rf"{LEDGER}/(\d{{8}})\.\w+\.(?:parquet|arrow)", re.ASCII)
+_SEAL = re.compile(rf"{LEDGER}/(\d{{8}})\.json")
+
+
+@dataclass(slots=True)
+class Holding:
+    """What a remote has of a ledger, by segment number."""
+
+    seals: set[int] = field(default_factory=set)  # the compacted segments
+    parts: dict[int, list[str]] = field(default_factory=dict)  # -> their files, also of unsealed ones
+    chunks: dict[int, dict[int, int]] = field(default_factory=dict)  # -> offset -> bytes, of journals
+
+    @classmethod
+    def of(cls, listing: Mapping[str, int]) -> Holding:
+        """From name -> bytes of the objects in `ledger`."""
+        found = cls()
+        for name, size in sorted(listing.items()):
+            if match := _CHUNK.fullmatch(name):
+                found.chunks.setdefault(int(match[1]), {})[int(match[2])] = size
+            elif match := _PART.fullmatch(name):
+                found.parts.setdefault(int(match[1]), []).append(name)
+            elif match := _SEAL.fullmatch(name):
+                found.seals.add(int(match[1]))
+        return found
+
+    def last(self) -> int:
+        """The number of the last segment; 0 when there is none."""
+        return max([*self.seals, *self.chunks], default=0)
+
+    def end(self, number: int) -> int:
+        """The bytes of a segment's journal that are there, from its beginning to the first gap."""
+        end = 0
+        for offset, size in sorted(self.chunks.get(number, {}).items()):
+            if offset != end:
+                break
+            end += size
+        return end
+
+    def drop_behind_gaps(self) -> list[tuple[int, int]]:
+        """Forget the chunks before which others are missing; returns their (segment, offset)."""
+        behind = [(n, o) for n, offsets in self.chunks.items() for o in offsets if o >= self.end(n)]
+        for number, offset in behind:
+            del self.chunks[number][offset]
+        self.chunks = {number: offsets for number, offsets in self.chunks.items() if offsets}
+        return behind
+
+
+def chunk_name(number: int, offset: int) -> str:
+    """The object with the frames of segment `number` from byte `offset` of its journal on."""
+    return f"{LEDGER}/{number:08d}.journal.{offset:020d}"
+
+
+def seal_name(number: int) -> str:
+    """The object that says that segment `number` is compacted, and into what."""
+    return f"{LEDGER}/{number:08d}.json"
+
+
+def cut(path: Path, offset: int, end: int) -> tuple[bytes, list[dict[str, Any]]]:
+    """Whole frames of a journal from `offset` on, up to `end` or about CHUNK_BYTES of them; and their rows
+    of `snapshots`. Raises CorruptLedger, FileNotFoundError."""
+    stop = offset
+    snapshots: list[dict[str, Any]] = []
+    with open(path, "rb") as file:
+        for place, payload in frames.scan(file, path, offset=offset, previous=None, last=True):
+            stop = place.offset + place.size
+            snapshots += rows_of_snapshots(place, payload)
+            if stop >= end or stop - offset >= CHUNK_BYTES:
+                break
+        if stop == offset or stop > end:
+            raise CorruptLedger(f"{path}: damaged frame at offset {stop}; restore the file from a copy")
+        file.seek(offset)
+        return file.read(stop - offset), snapshots
+
+
+def rows_of_snapshots(place: frames.Place, payload: bytes) -> list[dict[str, Any]]:
+    """The rows of `snapshots` in a frame."""
+    if "snapshots" not in place.names:
+        return []
+    return frames.decode(place, payload, ("snapshots",)).tables["snapshots"].to_pylist()
+
+
+def last_batch_id(data: bytes) -> bytes:
+    """The batch id of the last frame of a chunk; empty when it holds no whole frame."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        places = [place for place, _ in frames.scan(file, Path("chunk"), previous=None, last=True)]
+    return places[-1].batch_id if places else b""

@@ -1,0 +1,21 @@
+"""Suggestions: the known names nearest to one that is not known, for "did you mean"."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: object, known: Iterable[str], n: int = 1, *, cutoff: float = 0.6) -> list[str]:
+    """Return at most `n` of `known`, the most similar to `name` first.
+
+    `cutoff` is the least similarity in [0, 1] (`difflib.SequenceMatcher.ratio`); 0 admits every name.
+    """
+    return difflib.get_close_matches(str(name), list(known), n=n, cutoff=cutoff)
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return the remedy of a message: the nearest known name as a question, or else all known names."""
+    names = list(known)
+    near = nearest(name, names)
+    return f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(names)}"

@@ -1,0 +1,312 @@
+"""The index: the ledger's facts as DuckDB tables. Derived, disposable, never trusted without a look.
+
+One process may hold a DuckDB file, readers included. So the writer of a run has `league.duckdb` to
+itself until it closes it; then any DuckDB opens it. Who reads beside a writer asks `live`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+
+from storage.disk import disk, remove_tree
+from storage.errors import DiskFailed, RunLocked, StorageError
+from storage.ledger.ledger import Frame, Ledger
+from storage.ledger.segments import Segment
+from storage.progress import Progress
+from storage.tables import columns, migrations
+from storage.tables.migrations import Connection, Damaged, newest
+
+MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
+FLUSH_SECONDS = 1.0
+LOCK_WAIT_SECONDS = 5.0
+DAMAGED_COPIES = 3  # that are kept for a look
+
+_WRITER_CONFIG: dict[str, Any] = {**migrations.CONFIG, "threads": 1, "memory_limit": "1GB"}
+_log = logging.getLogger(__name__)
+
+
+class Database:
+    """The writer's index. What it is given waits, at most FLUSH_SECONDS or MAX_ROWS, to be folded in
+    at once: a crash costs nothing, the next `open` fetches what is missing from the ledger."""
+
+    def __init__(self, connection: Connection, path: Path) -> None:
+        self.path = path
+        self._connection: Connection | None = connection
+        self._waiting: list[Frame] = []
+        self._rows = 0
+        self._since = 0.0
+
+    @classmethod
+    def open(cls, path: Path, ledger: Ledger, progress: Progress | None = None) -> Database:
+        """The index at `path`, level with `ledger`: as it lies there, completed, or built anew (what
+        lay there is then kept as `<name>.damaged-<n>`). `progress` is told ("index", frames, of how
+        many) as they are folded in. Raises RunLocked when another process has it; CorruptLedger.
+        """
+        if os.path.lexists(path):
+            try:
+                return cls._level(path, ledger, _check, progress)
+            except StorageError:
+                raise  # somebody has it open, or it is the ledger that is damaged
+            except Exception as error:  # DuckDB raises many kinds, also from under its Python layer
+                _log.warning("%s: %s; rebuilding it from the ledger", path, one_line(error))
+        _set_aside(path)
+        try:
+            return cls._level(path, ledger, _create, progress)
+        except StorageError:
+            raise
+        except Exception as error:
+            raise StorageError(f"{path}: building the index failed: {one_line(error)}") from error
+
+    @classmethod
+    def _level(
+        cls,
+        path: Path,
+        ledger: Ledger,
+        prepare: Callable[[Connection], tuple[int, bytes]],
+        progress: Progress | None,
+    ) -> Database:
+        """The index at `path`, completed behind the frame that it has come to, as `prepare` finds."""
+        connection = _connect_file(path)
+        try:
+            start, batch_id = prepare(connection)
+            if start and ledger.batch_id(start) != batch_id:
+                raise Damaged(f"it has frame {start}, which is not the ledger's")
+            database = cls(connection, path)
+            for sequence in database._catch_up(ledger, start):
+                if progress is not None:
+                    progress("index", sequence - start, ledger.last_sequence - start)
+        except BaseException:
+            connection.close()
+            raise
+        return database
+
+    def _catch_up(self, ledger: Ledger, after: int) -> Iterator[int]:
+        """Fold in what the ledger has behind sequence `after`, whole segments from their Parquet files, all
+        else frame by frame. Gives the sequence that it has come to, time and again."""
+        for segment in ledger.compacted:
+            if after < segment.first:
+                self._fold_segment(segment, ledger.batch_id(segment.last) or b"")
+                yield segment.last
+            elif after < segment.last:
+                yield from self._fold_frames(islice(ledger.frames(after), segment.last - after))
+            after = max(after, segment.last)
+        yield from self._fold_frames(ledger.frames(after))
+
+    def _fold_frames(self, frames: Iterable[Frame]) -> Iterator[int]:
+        for frame in frames:
+            self._take(frame)
+            if self._rows >= MAX_ROWS:
+                self._fold()
+                yield frame.sequence
+        if self._waiting:
+            last = self._waiting[-1].sequence
+            self._fold()
+            yield last
+
+    @property
+    def connection(self) -> Connection:
+        """For questions about everything flushed. Raises StorageError once the index has failed."""
+        if self._connection is None:
+            raise StorageError(f"{self.path}: the index is closed, or failed; open the run again")
+        return self._connection
+
+    def ingest(self, frame: Frame) -> None:
+        """Take in a frame that the ledger has acknowledged, now or shortly."""
+        if self._connection is None:
+            return
+        self._take(frame)
+        if self._rows >= MAX_ROWS or time.monotonic() - self._since >= FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Fold in what waits. A failure costs no fact: the index is closed, and caught up or rebuilt
+        when the run is opened next."""
+        try:
+            self._fold()
+        except Exception as error:  # as in `open`
+            _log.info("%s: %s; it stays behind until the run is next opened", self.path, one_line(error))
+            self._waiting.clear()
+            self._let_go()
+
+    def close(self) -> None:
+        """Flush and let go of the file."""
+        self.flush()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(duckdb.Error):  # of a failed index, whose failure has been told
+                self._connection.close()
+            self._connection = None
+
+    def _take(self, frame: Frame) -> None:
+        if not self._waiting:
+            self._since = time.monotonic()
+        self._waiting.append(frame)
+        self._rows += sum(len(table) for table in frame.tables.values())
+
+    def _fold(self) -> None:
+        if not self._waiting or self._connection is None:
+            return
+        last = self._waiting[-1]
+        with self._connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            for name, rows in _gathered(self._waiting).items():
+                for start in range(0, len(rows), MAX_ROWS):
+                    _insert(cursor, name, rows.slice(start, MAX_ROWS))
+            _come_to(cursor, last.sequence, last.batch_id)
+            cursor.execute("COMMIT")
+        self._waiting.clear()
+        self._rows = 0
+
+    def _fold_segment(self, segment: Segment, batch_id: bytes) -> None:
+        """Fold in a whole segment, past the write-ahead log; `batch_id` is that of its last frame."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            unrecorded = derive_meetings(segment)
+            if unrecorded is not None:
+                _insert(cursor, "meetings", unrecorded)
+            for name in newest().tables:
+                path = segment.path(name)
+                if path is not None:
+                    _insert(cursor, name, _dataset(name, path))
+            _come_to(cursor, segment.last, batch_id)
+            cursor.execute("COMMIT")
+
+
+def derive_meetings(segment: Segment) -> pa.Table | None:
+    """Rows of `meetings` for the batches of `segment` that were recorded without; None when there are
+    none such."""
+    matches, seats = segment.path("matches"), segment.path("seats")
+    if matches is None or seats is None or not _has_nulls(matches, "num_seats"):
+        return None
+    with duckdb.connect(":memory:", config=migrations.CONFIG) as connection:
+        connection.register("matches", _dataset("matches", matches))
+        connection.register("seats", _dataset("seats", seats))
+        return connection.sql(migrations.DERIVE_MEETINGS).to_arrow_table()
+
+
+def _has_nulls(path: Path, column: str) -> bool:
+    """Whether a row of the Parquet file may lack that column, read off the counts at the file's end."""
+    counts = pq.read_metadata(path)
+    number = counts.schema.to_arrow_schema().get_field_index(column)
+    if number < 0:
+        return True
+    groups = [counts.row_group(i).column(number).statistics for i in range(counts.num_row_groups)]
+    return any(group is None or group.null_count is None or group.null_count > 0 for group in groups)
+
+
+def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:
+    return pyarrow.dataset.dataset(path, migrations.arrow_schema(table))
+
+
+def _connect_file(path: Path) -> Connection:
+    """The file at `path`, writable. Waits a moment for a passing holder. Raises RunLocked, Damaged."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise Damaged("it is no file of this folder")  # DuckDB would follow a link, and wait for a pipe
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            return duckdb.connect(str(path), config=_WRITER_CONFIG)
+        except duckdb.IOException as error:
+            if "Could not set lock" not in str(error):
+                raise
+            if time.monotonic() > deadline:
+                raise RunLocked(
+                    f"{path}: another process has it open; close that, or copy the file"
+                ) from None
+            time.sleep(0.1)
+
+
+def _create(connection: Connection) -> tuple[int, bytes]:
+    migrations.create(connection)
+    return 0, b""
+
+
+def _check(connection: Connection) -> tuple[int, bytes]:
+    """The (sequence, batch id) that the index has come to. Reads every block, so that DuckDB compares
+    its checksums: a damaged file opens without complaint. Raises Damaged or duckdb.Error."""
+    migrations.bring_forward(connection)
+    state = connection.execute("SELECT sequence, batch_id FROM ingest_state").fetchall()
+    if len(state) != 1:
+        raise Damaged("it does not say how far it has come")
+    for table in newest().tables:
+        connection.execute(f"SELECT bit_xor(hash(whole)) FROM {table} whole").fetchall()
+    return state[0][0], state[0][1]
+
+
+def _gathered(frames: Iterable[Frame]) -> dict[str, pa.Table]:
+    """The rows of `frames`, table by table; what this schema lacks is left out."""
+    parts: dict[str, list[pa.Table]] = {}
+    for frame in frames:
+        for name, table in columns.with_meetings(frame.tables).items():
+            if name in newest().tables:
+                parts.setdefault(name, []).append(table)
+    return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
+
+
+def _insert(connection: Connection, name: str, rows: pa.Table | pyarrow.dataset.Dataset) -> None:
+    """Append `rows` to the table `name`; columns that this schema lacks are left out."""
+    chosen = ", ".join(
+        utc(f'"{column}"') + f' AS "{column}"' if column.endswith("_at") else f'"{column}"'
+        for column in newest().tables[name]
+        if column in rows.schema.names
+    )
+    connection.register("fresh", rows)
+    connection.execute(f"INSERT INTO {name} BY NAME SELECT {chosen} FROM fresh")
+    connection.unregister("fresh")
+
+
+def utc(seconds: str) -> str:
+    """SQL for the TIMESTAMP of an expression in seconds since the epoch."""
+    return f"make_timestamp(CAST(round(1e6 * {seconds}) AS BIGINT))"
+
+
+def _come_to(connection: Connection, sequence: int, batch_id: bytes) -> None:
+    connection.execute("UPDATE ingest_state SET sequence = ?, batch_id = ?", [sequence, batch_id])
+
+
+def _set_aside(path: Path) -> None:
+    """Free the name `path`: what lies there, and its write-ahead log, are kept for a look; of what was
+    set aside before, the newest only. Raises DiskFailed."""
+    wal = path.with_name(f"{path.name}.wal")  # also one without its file: DuckDB would replay it
+    if not os.path.lexists(path) and not os.path.lexists(wal):
+        return
+    prefix = f"{path.name}.damaged-"
+    numbers = {p.name.removeprefix(prefix).removesuffix(".wal") for p in path.parent.glob(f"{prefix}*")}
+    earlier = sorted(int(number) for number in numbers if number.isdecimal())
+    aside = path.with_name(f"{prefix}{earlier[-1] + 1 if earlier else 1}")
+    try:
+        for lying, target in ((path, aside), (wal, aside.with_name(f"{aside.name}.wal"))):
+            if os.path.lexists(lying):
+                disk().rename(lying, target)
+    except OSError as error:
+        raise DiskFailed(f"{path}: cannot be set aside: {error.strerror or error}") from error
+    for number in earlier[: len(earlier) + 1 - DAMAGED_COPIES]:
+        for name in (f"{prefix}{number}", f"{prefix}{number}.wal"):
+            _remove(path.with_name(name))
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        remove_tree(path)
+        return
+    with contextlib.suppress(OSError):  # not there, or it stays: a copy too many harms nothing
+        disk().unlink(path)
+
+
+def one_line(error: Exception) -> str:
+    """DuckDB's message without the picture of the place."""
+    return " ".join(str(error).split("\n\nLINE")[0].split()) or type(error).__name__

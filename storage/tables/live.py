@@ -1,0 +1,189 @@
+"""Live readers: tables of runs in a DuckDB of the reader's own, as fresh as the question.
+
+The writer has its index to itself, so readers go to the ledger: compacted segments as they lie there in
+Parquet, and behind them the journal's frames, kept in memory as Arrow. Before each statement a reader
+looks whether there is more. No lock is taken, nothing is written, and the writer never notices.
+
+    with connect(run) as connection:
+        connection.execute("SELECT count(*) FROM matches").fetchall()
+
+Of several runs every table and view has `run` as its first column; of each, it is as if it were alone:
+what a view joins and counts never goes from one run to another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any
+
+import duckdb
+
+from storage.errors import Mistake, NotARun
+from storage.layout import LEDGER, origin, require_run
+from storage.remote.mirror import run_folder
+from storage.tables import migrations
+from storage.tables.live_tables import LiveRun
+from storage.tables.moments import Moment, last_frame_at
+
+_UNIONED_AS = {"entrants": "* RENAME (run AS origin)"}  # it has a column `run` of its own
+_INDIRECT = ("query", "execute", "prepare", "export", "copy ")  # may come to tables without naming them
+
+
+def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True) -> LiveConnection:
+    """All tables and views of `runs` in a DuckDB of the caller's own, to be read only.
+
+    Works beside a writer and never disturbs it. The address of a remote stands for what it holds now.
+    With `as_of`, as they stood then (`storage.tables.moments`). Without `native` DuckDB opens no file by
+    itself, so that one may forbid it to, and takes up to four times as long. Raises NotARun, CorruptLedger,
+    RemoteFailed, Mistake.
+    """
+    folders = [run_folder(run) for run in runs]
+    for folder in folders:
+        require_run(folder)
+        if not (folder / LEDGER).is_dir():
+            raise NotARun(f"{folder}: no folder ledger in it, the run's facts are lost")
+    return LiveConnection(*folders, as_of=as_of, native=native)
+
+
+class LiveConnection:
+    """A DuckDB connection with the runs' tables, which looks for more before each question; everything
+    else is DuckDB's own. One thread at a time: `cursor` is for others."""
+
+    def __init__(self, *runs: Path, as_of: Moment | None = None, native: bool = True) -> None:
+        self.runs = runs
+        self.names = names_of(runs)
+        self._held = False
+        self._arguments = (runs, as_of, native)
+        last = [None if as_of is None else last_frame_at(run, as_of) for run in runs]
+        self.schemas = ["main"] if len(runs) == 1 else [f"run_{i}" for i in range(len(runs))]
+        self._runs = [LiveRun(*each, native) for each in zip(runs, self.schemas, last, strict=True)]
+        self._connection = duckdb.connect(":memory:", config=migrations.CONFIG)
+        try:
+            self._connection.execute("SET enable_progress_bar = false")  # it would be among what is printed
+            for run in self._runs:
+                run.create(self._connection)
+            if len(runs) > 1:
+                self._unite()
+            self.refresh("")
+        except BaseException:
+            self.close()
+            raise
+
+    def _unite(self) -> None:
+        schema = migrations.newest()
+        for table in (*schema.tables, *schema.views):
+            chosen = _UNIONED_AS.get(table, "*")
+            parts = [
+                f"SELECT '{name.replace(chr(39), chr(39) * 2)}' AS run, {chosen} FROM {home}.{table}"
+                for name, home in zip(self.names, self.schemas, strict=True)
+            ]
+            self._connection.execute(f"CREATE VIEW {table} AS " + " UNION ALL ".join(parts))
+
+    def refresh(self, question: Any = None) -> None:
+        """Take in what was acknowledged since the last look, and read the tables that `question` names
+        (none given: all); gives up what `execute` left unread. Raises CorruptLedger; the connection is
+        closed then."""
+        self._connection.abort()
+        try:
+            for run in self._runs:
+                if not self._held:
+                    run.look()
+                run.show(self._connection, _named(question))
+        except duckdb.ResourceInUseException:
+            raise  # an answer that is being read still shows what was: shown at the next look
+        except BaseException:  # what was found by then is lost
+            self.close()
+            raise
+
+    @contextlib.contextmanager
+    def at_one_moment(self) -> Iterator[None]:
+        """All statements in the block see the same facts: those there are now."""
+        if self._held:
+            yield
+            return
+        self.refresh("")
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+
+    def from_older_version(self, schema: str) -> bool:
+        """Whether some matches there do not know their player."""
+        return self._runs[self.schemas.index(schema)].from_older_version
+
+    def execute(self, query: Any, parameters: Any = None) -> LiveConnection:
+        """As DuckDB's, over what is there now."""
+        self.refresh(query)
+        self._connection.execute(query, parameters)
+        return self
+
+    def sql(self, query: Any, **options: Any) -> duckdb.DuckDBPyRelation:
+        """As DuckDB's, over what is there now."""
+        self.refresh(query)
+        return self._connection.sql(query, **options)
+
+    def cursor(self) -> LiveConnection:
+        """Another connection to the same runs, with nothing in common."""
+        runs, as_of, native = self._arguments
+        return LiveConnection(*runs, as_of=as_of, native=native)
+
+    def close(self) -> None:
+        """Let go of what is held in memory."""
+        self._connection.close()
+        for run in self._runs:
+            run.close()
+
+    def __enter__(self) -> LiveConnection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("query", "from_query", "table", "view"):
+            self.refresh()
+        return getattr(self._connection, name)
+
+
+def names_of(runs: tuple[Path, ...]) -> list[str]:
+    """A name for each: its folder's, or the end of its remote's address, and so many of the parts above as
+    tell it from the others. Raises Mistake when a run is there twice, or none at all."""
+    if not runs:
+        raise Mistake("found no run, expected at least one run folder")
+    whole = [PurePath(origin(run) or run.resolve()) for run in runs]
+    twice = next((run for i, run in enumerate(runs) if whole[i] in whole[:i]), None)
+    if twice is not None:
+        raise Mistake(f"{twice}: found twice, expected each run once; leave one out")
+    names = []
+    for path in whole:
+        parts = 1
+        while sum(other.parts[-parts:] == path.parts[-parts:] for other in whole) > 1:
+            parts += 1
+        names.append("/".join(path.parts[-parts:]))
+    return names
+
+
+def _named(question: Any) -> set[str]:
+    """The tables that a statement may read: every one whose name occurs in it, or in a view that does.
+    Too many are read rather than one too few."""
+    text = None if question is None else str(getattr(question, "query", question)).lower()
+    tables, views = migrations.newest().tables, _tables_of_views()
+    if text is None or any(word in text for word in _INDIRECT):
+        return set(tables)
+    found = {table for table in tables if table in text}
+    return found.union(*(views[view] for view in views if view in text))
+
+
+@functools.cache
+def _tables_of_views() -> dict[str, set[str]]:
+    schema = migrations.newest()
+    found: dict[str, set[str]] = {}
+    for view, sql in schema.views.items():
+        text = sql.lower().split(" as ", 1)[1]
+        found[view] = {table for table in schema.tables if table in text}
+        found[view].update(*(tables for other, tables in found.items() if other in text))
+    return found

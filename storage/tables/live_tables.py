@@ -1,0 +1,310 @@
+"""The tables of one run for a live reader: compacted rows where they lie, newer ones in memory.
+
+Nothing is read before it is asked for: `show` gives DuckDB the tables that a statement names, and compares
+only their files with their hashes, decodes only their columns of the journal. What was not asked for yet
+is known to DuckDB by its columns alone; reading it all the same is an error, never an empty answer.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from storage.errors import CorruptLedger
+from storage.layout import LEDGER
+from storage.ledger.frames import Place, decode, open_stream, streams
+from storage.ledger.ledger import Follower
+from storage.ledger.segments import Segment
+from storage.tables import columns, migrations
+from storage.tables.database import derive_meetings, utc
+
+_CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
+_MANY = 64  # frames that are worth several threads
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+_Section: TypeAlias = pa.Buffer | pa.Table  # rows of a frame, as they lie in it or decoded
+
+
+class LiveRun:
+    """All tables of the run in `folder`, in a schema of their own; `last`: only frames up to that one.
+    `native`: DuckDB opens the Parquet files, which is fastest; else pyarrow does."""
+
+    def __init__(self, folder: Path, schema: str, last: int | None, native: bool) -> None:
+        self.schema = schema
+        self.from_older_version = False  # some matches do not know their player
+        self._last = last
+        self._follower = Follower(folder / LEDGER)
+        self._tables = {
+            table: LiveTable(table, types, f"{table}_{schema}", native)
+            for table, types in migrations.newest().tables.items()
+        }
+
+    def create(self, connection: migrations.Connection) -> None:
+        """Make the tables and views, which show nothing yet."""
+        for table in self._tables.values():
+            table.show(connection)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS \"{self.schema}\"; SET schema = '{self.schema}'")
+        for table in self._tables.values():
+            connection.execute(table.view)
+        for view in migrations.newest().views.values():
+            connection.execute(view)
+        connection.execute("SET schema = 'main'")
+
+    def look(self) -> None:
+        """Take in what was acknowledged since the last look. Raises CorruptLedger."""
+        if self._last is not None and self._follower.last >= self._last:
+            return
+        segments, payloads = self._follower.look()
+        for segment in segments:
+            self._take_segment(segment)
+        for place, payload in payloads:
+            if self._last is None or place.sequence <= self._last:
+                self._take_frame(place, payload)
+
+    def show(self, connection: migrations.Connection, wanted: Iterable[str]) -> None:
+        """Let `connection` see all there is of the tables `wanted`, and of those that were before."""
+        for name in wanted:
+            self._tables[name].wanted = True
+        for table in self._tables.values():
+            table.show(connection)
+
+    def close(self) -> None:
+        self._tables.clear()
+
+    def _take_segment(self, segment: Segment) -> None:
+        if self._last is not None and self._last < segment.first:
+            return
+        whole = self._last is None or segment.last <= self._last
+        rows = None if whole else segment.rows_until(self._last or 0)
+        for name, table in self._tables.items():
+            table.take_segment(segment, None if rows is None else rows.get(name, 0))
+        if segment.lacks("meetings", beside="matches"):
+            self._derive_meetings(segment, None if rows is None else rows.get("matches", 0))
+
+    def _derive_meetings(self, segment: Segment, matches: int | None) -> None:
+        """Take in what an older version did not record; with `matches`, of so many of them."""
+        self.from_older_version = True
+        for table in ("matches", "seats"):
+            segment.verify(table)
+        unrecorded = derive_meetings(segment)
+        if unrecorded is not None:
+            if matches is not None:
+                unrecorded = unrecorded.slice(0, _rows_of_batches(segment, matches, unrecorded))
+            self._tables["meetings"].take_lasting(unrecorded)
+
+    def _take_frame(self, place: Place, payload: bytes) -> None:
+        sections: Mapping[str, _Section] = dict(streams(payload))
+        if "matches" in sections and "seats" in sections and "meetings" not in sections:
+            self.from_older_version = True
+            sections = columns.with_meetings(decode(place, payload).tables)
+        for name, section in sections.items():
+            if name in self._tables:
+                self._tables[name].take(place.sequence, section)
+
+
+class LiveTable:
+    """The rows of one table: those of compacted segments in their files, those behind in memory."""
+
+    def __init__(self, name: str, types: Mapping[str, str], key: str, native: bool) -> None:
+        self.wanted = False
+        self._name, self._key, self._native = name, key, native
+        self._types = {column: "DOUBLE" if kind == "TIMESTAMP" else kind for column, kind in types.items()}
+        text = pa.dictionary(pa.int32(), pa.string()) if name in _CODED else pa.string()
+        self._schema = pa.schema(
+            [
+                (field.name, text if field.type == pa.string() else field.type)
+                for field in migrations.arrow_schema(name)
+            ]
+        )
+        self._unverified: list[Segment] = []
+        self._partial: list[tuple[Path, int]] = []  # a file of which only so many rows count
+        self._files: list[Path] = []
+        self._lasting: list[pa.Table] = []
+        self._waiting: list[tuple[int, _Section]] = []  # (sequence, rows) of frames, not decoded yet
+        self._recent: list[pa.Table] = []
+        self._ends: list[tuple[int, int]] = []  # (sequence, rows of _recent up to its end) of each frame
+        self._changed = self._unshown = True
+        chosen = ", ".join(
+            f"{utc(column)} AS {column}" if kind == "TIMESTAMP" else f'"{column}"'
+            for column, kind in types.items()
+        )
+        self.view = (
+            f"CREATE VIEW {name} AS SELECT {chosen} FROM (FROM stored_{key} UNION ALL FROM recent_{key})"
+        )
+
+    def take_segment(self, segment: Segment, rows: int | None) -> None:
+        """The rows up to the segment's last frame are in its file, if it has one: they are held no longer.
+        With `rows`, only so many of them count."""
+        path = segment.path(self._name)
+        if path is not None and rows != 0:
+            self._unverified.append(segment)
+            if rows is None:
+                self._files.append(path)
+            else:
+                self._partial.append((path, rows))
+            self._changed = True
+        self._waiting = [part for part in self._waiting if part[0] > segment.last]
+        gone = bisect_right(self._ends, segment.last, key=lambda end: end[0])
+        if gone:
+            before = self._ends[gone - 1][1]
+            whole = _merged(self._recent)
+            kept = whole.take(np.arange(before, len(whole)))  # a copy: a slice would hold on to all of it
+            self._recent = [kept] if len(kept) else []
+            self._ends = [(sequence, end - before) for sequence, end in self._ends[gone:]]
+            self._changed = True
+
+    def take_lasting(self, rows: pa.Table) -> None:
+        """Rows that are in no file, and stay."""
+        self._lasting.append(_fitted([rows], self._schema))
+        self._changed = True
+
+    def take(self, sequence: int, section: _Section) -> None:
+        """The rows of a frame that is in no file yet."""
+        self._waiting.append((sequence, section))
+        self._changed = True
+
+    def show(self, connection: migrations.Connection) -> None:
+        """Let `connection` see what there is now, if it is wanted; else only the columns."""
+        if self.wanted and (self._changed or self._unshown):
+            self._read()
+            if self._files and self._native:
+                connection.execute(f"CREATE OR REPLACE TEMP VIEW stored_{self._key} AS {self._union()}")
+            else:
+                stored = _files(self._files, self._schema) if self._files else self._schema.empty_table()
+                connection.register(f"stored_{self._key}", stored)
+            recent = [*self._lasting, *self._recent]
+            rows = pa.concat_tables(recent) if recent else self._schema.empty_table()
+            connection.register(f"recent_{self._key}", rows)
+            self._changed = self._unshown = False
+        elif self._unshown:
+            connection.register(f"stored_{self._key}", _unread(self._schema))
+            connection.register(f"recent_{self._key}", self._schema.empty_table())
+            self._unshown = False
+
+    def _union(self) -> str:
+        """SQL for the rows of all files; those of an older version may lack columns."""
+        parts = []
+        for there, files in itertools.groupby(self._files, key=lambda path: pq.read_schema(path).names):
+            chosen = ", ".join(
+                f'"{column}"' if column in there else f'CAST(NULL AS {kind}) AS "{column}"'
+                for column, kind in self._types.items()
+            )
+            listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in files)
+            parts.append(f"SELECT {chosen} FROM read_parquet([{listed}])")
+        return " UNION ALL ".join(parts)
+
+    def _read(self) -> None:
+        for segment in self._unverified:
+            segment.verify(self._name)
+        self._unverified.clear()
+        for path, rows in self._partial:
+            self.take_lasting(_first_rows(path, rows))
+        self._partial.clear()
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        tables = _decoded(self._name, waiting)
+        end = self._ends[-1][1] if self._ends else 0
+        for (sequence, _), rows in zip(waiting, tables, strict=True):
+            end += len(rows)
+            self._ends.append((sequence, end))
+        self._recent.append(_fitted(tables, self._schema))
+        # Few parts, and each row moved but a few times: every part is over twice as large as the next.
+        while len(self._recent) > 1 and len(self._recent[-2]) <= 2 * len(self._recent[-1]):
+            self._recent[-2:] = [_merged(self._recent[-2:])]
+
+
+def _files(paths: list[Path], schema: pa.Schema) -> pyarrow.dataset.Dataset:
+    """Parquet files as one; a column that one lacks is NULL."""
+    coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    options = pyarrow.dataset.ParquetReadOptions(dictionary_columns=coded)
+    return pyarrow.dataset.dataset(
+        [str(path) for path in paths], schema, format=pyarrow.dataset.ParquetFileFormat(read_options=options)
+    )
+
+
+def _unread(schema: pa.Schema) -> pyarrow.dataset.Dataset:
+    """Has columns, and fails when it is read: there is no such file."""
+    return pyarrow.dataset.FileSystemDataset.from_paths(
+        ["/a table that the statement does not name; name it, as in SELECT ... FROM matches"],
+        schema=schema,
+        format=pyarrow.dataset.ParquetFileFormat(),
+        filesystem=pyarrow.fs.LocalFileSystem(),
+    )
+
+
+def _decoded(name: str, waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
+    """The rows of each frame. Raises CorruptLedger."""
+
+    def table(part: tuple[int, _Section]) -> pa.Table:
+        sequence, section = part
+        try:
+            return section if isinstance(section, pa.Table) else open_stream(section).read_all()
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptLedger(f"frame {sequence} of the ledger: no table {name}: {error}") from None
+
+    return _each(table, waiting, several=len(waiting) >= _MANY)
+
+
+def _first_rows(path: Path, rows: int) -> pa.Table:
+    """Of a Parquet file: row groups behind them are not read."""
+    with pq.ParquetFile(path) as file:
+        ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
+        groups = range(int(np.searchsorted(ends, rows)) + 1)
+        return file.read_row_groups(list(groups)).slice(0, rows)
+
+
+def _rows_of_batches(segment: Segment, matches: int, unrecorded: pa.Table) -> int:
+    """How many rows of `unrecorded`, which are in order of `seq`, belong to the first so many matches."""
+    path = segment.path("matches")
+    if path is None or not matches:
+        return 0
+    last = _first_rows(path, matches)["seq"][-1].as_py()
+    return int(np.searchsorted(unrecorded["seq"].to_numpy(), last, side="right"))
+
+
+def _fitted(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
+    """The rows of `tables` with the columns of `schema`: NULL where they lack one."""
+    parts = []
+    for _, alike in itertools.groupby(tables, key=lambda table: table.schema):
+        whole = list(alike)
+        column = functools.partial(_column, pa.concat_tables(whole))
+        parts.append(pa.table(_each(column, list(schema), several=len(whole) >= _MANY), schema=schema))
+    return parts[0] if len(parts) == 1 else _merged(parts)
+
+
+def _each(work: Callable[[_T], _R], parts: Sequence[_T], *, several: bool) -> list[_R]:
+    """What `work` makes of each; by `several` threads."""
+    if not several:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(4) as threads:
+        return list(threads.map(work, parts))
+
+
+def _column(rows: pa.Table, field: pa.Field) -> pa.Array:
+    """In one piece."""
+    if field.name not in rows.column_names:
+        return pa.nulls(len(rows), field.type)
+    column = rows[field.name]
+    if pa.types.is_dictionary(field.type):
+        if not pa.types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        column = column.unify_dictionaries()
+    column = column.cast(field.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], field.type)
+
+
+def _merged(tables: list[pa.Table]) -> pa.Table:
+    """One table in one piece, its dictionaries those of all."""
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

@@ -1,0 +1,170 @@
+"""Exported snapshots: a folder that stands alone, for another run or another person.
+
+    manifest.json        how the policy is built, connectors included; what game it plays; its licence
+    weights.safetensors  what the manifest's hash is the hash of
+    README.md            the same for people, and how to use it
+
+Nothing in such a folder is ever executed, so one from a stranger can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from storage.disk import whole_folder, write_whole
+from storage.errors import CorruptBlob, Mistake, StorageError
+from storage.reader import ArchiveReader
+from storage.records import Snapshot
+from storage.snapshots import blobs, manifests
+from storage.snapshots.manifests import CorruptManifest
+
+MANIFEST, WEIGHTS, README = "manifest.json", "weights.safetensors", "README.md"
+FORMAT = 1
+UNSPECIFIED = "unspecified"
+MAX_TEXT = 200  # characters of any name, and of a licence
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class NotAnExport(StorageError, Mistake):
+    """The folder holds no exported snapshot."""
+
+
+def export_snapshot(
+    reader: ArchiveReader, snapshot: Snapshot, folder: Path, license: str = UNSPECIFIED
+) -> None:
+    """Copy `snapshot` to `folder`, which must not exist yet; it appears there whole, or not at all.
+
+    `license`: under which others may use it, in any words; unspecified: an imported one keeps its own.
+    Raises Mistake when something is there already or nothing can be, CorruptBlob or CorruptManifest when
+    the snapshot is damaged, DiskFailed.
+    """
+    if os.path.lexists(folder):
+        raise Mistake(f"{folder} exists, expected a new folder to export to; choose another")
+    if not is_plain(license):
+        raise Mistake(f"license {shown(license)}, expected one line of at most {MAX_TEXT} characters")
+    source = reader.blob_path(snapshot)
+    manifest = reader.manifest(snapshot.snapshot_id)
+    if license == UNSPECIFIED:
+        license = manifest.get("origin", {}).get("license", UNSPECIFIED)
+    manifest |= {"format": FORMAT, "license": license, "env": reader.env()}
+    blobs.verify(source)
+    with whole_folder(folder) as fresh:
+        write_whole(fresh / WEIGHTS, [source.read_bytes()], mode=0o444)
+        write_whole(fresh / README, [readme(manifest).encode()])
+        write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
+
+
+def read_export(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(manifest, tensors) of an exported snapshot, its bytes verified against the manifest.
+
+    Raises NotAnExport for a folder that holds none, CorruptBlob for weights that do not fit it.
+    """
+    manifest = read_manifest(folder)
+    path = folder / WEIGHTS
+    try:
+        plain = stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        plain = False
+    if not plain:
+        raise CorruptBlob(f"{path}: no such file, expected the weights of '{manifest['snapshot_id']}'")
+    blobs.table(path)  # costs little, and refuses what would take long to hash
+    return manifest, blobs.map_tensors(path, verify=True, blob_hash=manifest["blob_hash"])
+
+
+def read_manifest(folder: Path, max_bytes: int = manifests.MAX_BYTES) -> dict[str, Any]:
+    """The manifest of an exported snapshot. Of what it says, `snapshot_id` and `blob_hash` are known to be
+    an id and a hash; nothing else is known. Raises NotAnExport."""
+    path = folder / MANIFEST
+    if not os.path.exists(path):  # Path.exists raises where a folder may not be entered
+        raise NotAnExport(
+            f"{path}: no such file, expected a folder made by: league snapshots RUN export ID DIR"
+        )
+    try:
+        manifest = manifests.read(path, max_bytes)
+    except CorruptManifest as error:
+        raise NotAnExport(str(error)) from None
+    snapshot_id, blob_hash = manifest.get("snapshot_id"), manifest.get("blob_hash")
+    if not is_plain(snapshot_id):
+        raise NotAnExport(
+            f"{path}: snapshot_id is {shown(snapshot_id)}, expected one line of at most {MAX_TEXT} characters"
+        )
+    if not isinstance(blob_hash, str) or not _HASH.fullmatch(blob_hash):
+        raise NotAnExport(f"{path}: blob_hash is {shown(blob_hash)}, expected 64 hexadecimal digits")
+    return manifest
+
+
+def readme(manifest: Mapping[str, Any]) -> str:
+    """What a person needs to know of an export, read off its manifest. Markdown."""
+    spec = manifest["spec"]
+    settings = spec.get("settings") or {}
+    connectors = "; ".join(json.dumps(connector) for connector in settings.get("connectors") or ()) or "none"
+    numbers = sum(math.prod(tensor["shape"]) for tensor in manifest["tensors"].values())
+    facts = {
+        "game": f"{manifest['env']['id']}, options {json.dumps(manifest['env']['options'])}",
+        "trained as": f"player {manifest['player']}, role {manifest['role']}",
+        "env steps": f"{manifest['env_steps']:,}",
+        "updates": f"{manifest['updates']:,}",
+        "parent": manifest["parent_id"] or "none",
+        "network": manifest["architecture"],
+        "observation": json.dumps(spec.get("observation")),
+        "action": json.dumps(spec.get("action")),
+        "connectors": connectors,
+        "weights": f"{numbers:,} numbers in {len(manifest['tensors'])} tensors, {manifest['bytes']:,} bytes",
+        "blake3 of the weights": manifest["blob_hash"],
+        "licence": manifest["license"],
+    }
+    rows = "\n".join(f"| {name} | {_cell(value)} |" for name, value in facts.items())
+    return f"""# {_cell(manifest["snapshot_id"])}
+
+A policy that was frozen while it trained in a league. `{MANIFEST}` says how it is built, `{WEIGHTS}` holds
+its weights. Reading it runs no code of its own; a network named `module:Class` is asked for by name, and
+built only by who trusts it.
+
+| | |
+|---|---|
+{rows}
+
+As an opponent in another run of the same game:
+
+    league snapshots RUN import FOLDER
+
+As the first weights of a player, in a config:
+
+    init_from:
+    - player: main-0
+      folder: FOLDER
+
+In Python:
+
+    from pathlib import Path
+
+    from league.models.policy import Policy
+    from league.models.spec import PolicySpec
+    from storage.exports import read_export
+
+    manifest, tensors = read_export(Path("FOLDER"))
+    policy = Policy(PolicySpec.from_json(manifest["spec"]), tensors)
+"""
+
+
+def is_plain(text: object) -> bool:
+    """Whether it is one line of text, not empty, of bounded length, that shows as what it is."""
+    return isinstance(text, str) and 0 < len(text) <= MAX_TEXT and text.isprintable()
+
+
+def shown(value: object) -> str:
+    """A stranger's value as a message may quote it."""
+    text = ascii(value)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _cell(text: str) -> str:
+    """`text` as a cell of a table: names may hold anything printable."""
+    return text.replace("|", "\\|")

@@ -1,0 +1,82 @@
+"""Verification: whether every snapshot of a run is still what was frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from storage.errors import StorageError
+from storage.layout import origin
+from storage.progress import Progress
+from storage.reader import ArchiveReader
+from storage.records import Snapshot
+from storage.remote.remote import fetch_blob
+from storage.snapshots import blobs
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with one file of a snapshot; the message names the file."""
+
+    snapshot_id: str
+    path: Path
+    message: str
+
+
+def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) -> list[Problem]:
+    """Hash every blob, and compare every manifest with the ledger's row and the blob's own table; of a
+    mirror, hash the blobs in the remote.
+
+    Goes on after a damaged one; returns all problems, in the order of freezing. `progress` is told
+    what is done, how many snapshots, and of how many.
+    """
+    problems: list[Problem] = []
+    stored = reader.snapshots()
+    url = origin(reader.run)
+    verified: dict[str, _Blob] = {}  # by hash: snapshots may share a blob
+    for done, snapshot in enumerate(stored, start=1):
+        path = reader.blob_path(snapshot)
+        if snapshot.blob_hash not in verified:
+            verified[snapshot.blob_hash] = _look_at(path, snapshot.blob_hash, url)
+        blob = verified[snapshot.blob_hash]
+        if blob.damage:
+            problems.append(Problem(snapshot.snapshot_id, path, blob.damage))
+        found = _problem_of_manifest(reader, snapshot, blob.table)
+        if found is not None:
+            manifest = reader.manifest_path(snapshot.snapshot_id)
+            problems.append(Problem(snapshot.snapshot_id, manifest, found))
+        if progress is not None:
+            progress("verifying snapshots", done, len(stored))
+    return problems
+
+
+class _Blob(NamedTuple):
+    damage: str  # empty: none
+    table: blobs.Table | None  # of its tensors, if it lies here
+
+
+def _look_at(path: Path, blob_hash: str, url: str | None) -> _Blob:
+    try:
+        if url is not None and not path.exists():
+            fetch_blob(url, blob_hash, lambda piece: None)
+            return _Blob("", None)
+        blobs.verify(path)
+        return _Blob("", blobs.table(path))
+    except StorageError as error:
+        return _Blob(str(error), None)
+
+
+def _problem_of_manifest(reader: ArchiveReader, snapshot: Snapshot, table: blobs.Table | None) -> str | None:
+    path = reader.manifest_path(snapshot.snapshot_id)
+    try:
+        manifest = reader.manifest(snapshot.snapshot_id)
+    except StorageError as error:
+        return str(error)
+    for name in Snapshot.__slots__:
+        found, expected = manifest.get(name), getattr(snapshot, name)
+        if found != expected:
+            return f"{path}: {name} is {found!r}, the ledger says {expected!r}; restore it from a copy"
+    if table is not None and manifest.get("tensors") != table:
+        return f"{path}: its tensors are not those of the blob; restore it from a copy"
+    return None

@@ -1,0 +1,244 @@
+from pathlib import Path
+
+import pytest
+
+from analysis.gates.gates import Gate, GateResult, parse_gate
+from analysis.tournaments.tournament import Verdict, verdict
+from storage.errors import Mistake
+from tests.analysis.played_tournaments import bot, duel, snapshot, store
+
+FIELD = [
+    snapshot("main-0@100"),
+    snapshot("main-0@200"),
+    snapshot("main-0@200:greedy", 200.0, 0.0),
+    bot("one_ply"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "measure", "operator", "bound", "against"),
+    [
+        ("elo > 20 against main@champion", None, "elo", ">", 20.0, "main@champion"),
+        ("elo>20 against main@champion", None, "elo", ">", 20.0, "main@champion"),
+        ("main-0 score >= 0.55 against one_ply", "main-0", "score", ">=", 0.55, "one_ply"),
+        ("main-0 score >= 55% against one_ply", "main-0", "score", ">=", 0.55, "one_ply"),
+        ("main-0@12 rank <= 3", "main-0@12", "rank", "<=", 3.0, None),
+        ("p_best > 0.5", None, "p_best", ">", 0.5, None),
+        ("p_best > 50 %", None, "p_best", ">", 0.5, None),
+        ("rating > -1e2", None, "rating", ">", -100.0, None),
+        ("rating > 100 against x:t=0.5", None, "rating", ">", 100.0, "x:t=0.5"),
+        ("los > 0.95 against X", None, "los", ">", 0.95, "X"),
+        ("games >= 500", None, "games", ">=", 500.0, None),
+        ("elo games < 500 against rank", "elo", "games", "<", 500.0, "rank"),
+    ],
+)
+def test_a_gate_is_a_subject_a_measure_a_bound_and_an_opponent(
+    text, subject, measure, operator, bound, against
+):
+    gate = parse_gate(text)
+    assert (gate.subject, gate.measure, gate.operator, gate.against) == (subject, measure, operator, against)
+    assert gate.bound == pytest.approx(bound)
+    assert gate.text == text
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "expected"),
+    [
+        ("", "the end at character 1", "one of: elo, score"),
+        ("elq > 20 against x", "'elq' at character 1", "one of: elo, score"),
+        ("main-0 elq > 20 against x", "'elq' at character 8", "one of: elo, score"),
+        ("elo 20 against x", "'20' at character 5", "one of: >, >=, <, <="),
+        ("elo = 20 against x", "'=' at character 5", "one of: >, >=, <, <="),
+        ("elo => 20 against x", "'=>' at character 5", "one of: >, >=, <, <="),
+        ("elo > many against x", "'many' at character 7", "a number"),
+        ("elo > nan against x", "'nan' at character 7", "a number"),
+        ("elo > inf against x", "'inf' at character 7", "a number"),
+        ("elo >", "the end at character 6", "a number"),
+        ("elo > 20", "the end at character 9", "'against NAME'.* or rating"),
+        ("score > 0.5", "the end at character 12", "'against NAME'"),
+        ("elo > 20 versus x", "'versus' at character 10", "against"),
+        ("elo > 20 against", "the end at character 17", "the name of a competitor"),
+        ("elo > 20 against >", "'>' at character 18", "the name of a competitor"),
+        ("elo > 20 against x y", "'y' at character 20", "the end"),
+        ("elo > 20% against x", "'%' at character 9", "no percentage"),
+        ("score > 55 against x", "'55' at character 9", "a number from 0 to 1, or a percentage"),
+        ("p_best > 120%", "'120' at character 10", "a number from 0 to 1, or a percentage"),
+        ("rank <= 3 against x", "'against' at character 11", "the end: it is a measure of one"),
+    ],
+)
+def test_what_is_no_gate_is_told_with_the_place_and_what_was_expected(text, found, expected):
+    with pytest.raises(Mistake, match=f"found {found}, expected {expected}.*; a gate is such as: elo > 20"):
+        parse_gate(text)
+
+
+def resolved(text: str) -> Gate:
+    return parse_gate(text).resolve(FIELD)
+
+
+def test_names_are_found_in_the_field():
+    gate = resolved("main-0 elo > 0 against one")
+    assert (gate.subject, gate.against) == ("main-0@200", "one_ply")
+    assert gate.resolve(FIELD) == gate
+
+
+def test_without_a_subject_the_newest_snapshot_is_meant():
+    assert resolved("elo > 0 against main-0@100").subject == "main-0@200"
+    assert resolved("rank <= 3").subject == "main-0@200"
+
+
+def test_the_newest_snapshot_is_not_compared_with_itself():
+    assert resolved("elo > 0 against main-0@200").subject == "main-0@200:greedy"
+    both = [entrant for entrant in FIELD if not entrant.competitor.endswith("greedy")]
+    assert parse_gate("elo > 0 against main-0@200").resolve(both).subject == "main-0@100"
+
+
+def test_a_name_of_nobody_is_told_before_anything_is_played():
+    with pytest.raises(
+        Mistake, match=r"gate 'elo > 20 against main@champion': 'main@champion' takes no part"
+    ):
+        resolved("elo > 20 against main@champion")
+    with pytest.raises(Mistake, match=r"'champion' takes no part"):
+        resolved("champion elo > 20 against one_ply")
+
+
+def test_a_field_of_bots_has_no_newest_snapshot():
+    with pytest.raises(Mistake, match="newest snapshot of the field is meant, found none; write its id"):
+        parse_gate("rank <= 3").resolve([bot("one_ply"), bot("random")])
+
+
+def test_a_competitor_is_not_compared_with_itself():
+    with pytest.raises(Mistake, match="'main-0@200' against itself, expected two competitors"):
+        resolved("main-0 elo > 0 against main-0@2")
+
+
+@pytest.fixture(scope="module")
+def played_run(tmp_path_factory) -> Path:
+    """new beats old clearly, one_ply barely; old and one_ply have not met, random has not played."""
+    field = [snapshot("old@1"), snapshot("new@2"), bot("one_ply"), bot("random")]
+    results = [
+        duel("new@2", "old@1", [(1.0, 1.0), (1.0, 0.5), (0.5, 0.5), (1.0, 0.0)] * 25),
+        duel(
+            "new@2", "one_ply", [(1.0, 0.0), (0.5, 0.5), (1.0, 0.5), (0.5, 0.0)] * 3 + [(1.0, 0.5)], first=200
+        ),
+    ]
+    return store(tmp_path_factory.mktemp("gates") / "run", field, results)
+
+
+@pytest.fixture(scope="module")
+def played(played_run) -> Verdict:
+    return verdict(played_run)
+
+
+def checked(text: str, found: Verdict) -> GateResult:
+    return parse_gate(text).check(found)
+
+
+def test_a_gate_is_passed_when_all_of_the_interval_passes_it(played):
+    result = checked("elo > 20 against old", played)
+    assert result.passed
+    assert not result.unsure
+    start = "gate 'elo > 20 against old' passed: new@2 against old@1: Elo +137 [+"
+    assert result.sentence.startswith(start)
+    assert result.sentence.endswith("(95 %) over 100 pairs")
+
+
+def test_a_gate_is_failed_when_none_of_the_interval_passes_it(played):
+    result = checked("elo > 400 against old", played)
+    assert not result.passed
+    assert not result.unsure
+    assert "failed: new@2 against old@1: Elo +137" in result.sentence
+
+
+def test_a_gate_is_neither_when_the_interval_holds_its_bound(played):
+    result = checked("elo > 0 against one_ply", played)
+    assert not result.passed
+    assert result.unsure
+    assert "is not sure yet: new@2 against one_ply: Elo +" in result.sentence
+    assert result.sentence.endswith("over 13 pairs; play more pairs")
+
+
+@pytest.mark.parametrize(
+    ("text", "passed"),
+    [
+        ("score >= 60% against old", True),
+        ("score >= 80% against old", False),
+        ("score < 0.9 against old", True),
+        ("elo < 0 against old", False),
+        ("old elo < 0 against new", True),
+        ("los > 0.95 against old", True),
+        ("one_ply los > 0.95 against new", False),
+        ("rank <= 1", True),
+        ("rank > 1", False),
+        ("old rank <= 2", False),
+        ("p_best > 10%", True),
+        ("old p_best > 0.5", False),
+        ("games >= 226", True),
+        ("games > 226", False),
+        ("games >= 26 against one_ply", True),
+        ("games > 26 against one_ply", False),
+        ("rating > 0", True),
+        ("old rating > 0", False),
+        ("rating > 20 against old", True),
+        ("old rating < -20 against new", True),
+    ],
+)
+def test_every_measure_is_judged(played, text, passed):
+    result = checked(text, played)
+    assert result.passed == passed
+    assert result.gate == text
+    assert not result.unsure
+
+
+def test_scores_are_told_with_their_interval(played):
+    sentence = checked("score >= 0.6 against old", played).sentence
+    assert "passed: new@2 against old@1: score 0.688 [0." in sentence
+
+
+def test_a_rating_is_told_with_what_it_is_over(played):
+    assert "over the mean of the field" in checked("rating > 0", played).sentence
+    assert checked("rating > 0 against old", played).sentence.endswith("(95 %) over old@1")
+
+
+def test_few_pairs_pass_no_gate_however_their_intervals_are_drawn(tmp_path):
+    """Pairs that were all won are all won however often they are drawn anew: only how many are left of each
+    opponent's differs, and the interval is far too narrow."""
+    field = [snapshot("old@1"), snapshot("new@2"), bot("one_ply")]
+    results = [duel("new@2", "old@1", [(1.0, 1.0)] * 2), duel("new@2", "one_ply", [(1.0, 1.0)] * 2, first=4)]
+    run = store(tmp_path / "run", field, results)
+    plain, drawn = verdict(run), verdict(run, bootstrap=50)
+    assert drawn.value("new@2", "elo_low") > 200.0 > plain.value("new@2", "elo_low")
+    for gate in ("rating > 200", "rating > 200 against old", "p_best > 0.95"):
+        assert checked(gate, drawn) == checked(gate, plain)
+        assert not checked(gate, drawn).passed
+    assert checked("rating > 200", drawn).unsure
+
+
+def test_with_an_anchor_a_rating_is_over_that_and_its_own_is_zero(played, played_run):
+    by_mean = checked("rating > 0 against one_ply", played)
+    found = verdict(played_run, anchor="one_ply")
+    assert checked("rating > 0", found).sentence.endswith("(95 %) over one_ply; play more pairs")
+    assert checked("rating > 0", found).passed == by_mean.passed
+    assert checked("one_ply rating >= 0", found).passed
+    assert not checked("one_ply rating > 0", found).passed
+    assert found.difference("new@2", "old@1").elo == pytest.approx(played.difference("new@2", "old@1").elo)
+
+
+@pytest.mark.parametrize("measure", ["elo > -900", "score >= 0", "los >= 0"])
+def test_two_who_never_met_fail_with_a_sentence(played, measure):
+    result = checked(f"old {measure} against one_ply", played)
+    assert (result.passed, result.unsure) == (False, False)
+    assert result.sentence.endswith("failed: old@1 and one_ply have not met")
+
+
+@pytest.mark.parametrize("text", ["random rank <= 9", "random p_best >= 0", "random rating > -900"])
+def test_who_has_played_no_game_fails_with_a_sentence(played, text):
+    assert checked(text, played).sentence.endswith("failed: random has played no game")
+    assert not checked(text, played).passed
+
+
+def test_a_rating_over_who_has_played_no_game_fails(played):
+    assert checked("rating > -900 against random", played).sentence.endswith("random has played no game")
+
+
+def test_games_of_two_who_never_met_are_none(played):
+    assert checked("old games <= 0 against one_ply", played).passed

@@ -1,0 +1,164 @@
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pytest
+
+from analysis.tournaments.tournament import Verdict, verdict
+from analysis.tournaments.wording import HEADER, as_json, headline, rows, summary, warnings
+from storage.records import EndReason
+from tests.analysis.played_tournaments import duel, round_robin, snapshots, store
+
+FIELD = snapshots(6)
+a, b, c, d, e, f = (entrant.competitor for entrant in FIELD)
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """Of results, the verdict."""
+
+    def judge(*results, field=4) -> Verdict:
+        return verdict(store(tmp_path / "run", FIELD[:field], results))
+
+    return judge
+
+
+def robin(elo, pairs, seed=0):
+    return round_robin(elo, pairs, np.random.default_rng(seed))
+
+
+def test_the_headline_says_who_is_best_and_how_sure_that_is(judged):
+    found = judged(robin({a: 300.0, b: 100.0, c: 0.0}, 50), field=3)
+    sentence = headline(found)
+    assert sentence.startswith(f"{a} is best with probability over 0.99; second {b}, ")
+    assert sentence.endswith("]"), "nobody else comes near"
+
+
+def test_the_summary_says_what_was_played_and_what_is_cyclic(judged):
+    told = summary(judged(robin({a: 300.0, b: 100.0, c: 0.0}, 50), field=3))
+    assert told.startswith("300 games, 150 pairs count, ")
+    assert re.search(
+        r"; places are worth [+-]\d+ \[[+-]\d+, [+-]\d+\], [+-]\d+ \[[+-]\d+, [+-]\d+\] Elo; ", told
+    )
+    assert re.search(r"; cyclic share 0\.\d\d \[0\.\d\d, [01]\.\d\d\]$", told)
+
+
+def test_the_summary_of_nothing_is_that_nothing_was_played(judged):
+    assert summary(judged()) == "0 games, 0 pairs count"
+
+
+def test_the_headline_says_how_many_may_be_as_good(judged):
+    found = judged(robin({a: 0.0, b: 0.0, c: 0.0, d: -500.0}, 10))
+    assert headline(found).endswith("; 2 are not told apart from the first")
+
+
+def test_without_a_pair_there_is_no_best(judged):
+    assert headline(judged()) == "no pair has been finished yet"
+
+
+def test_a_clear_field_needs_no_warning(judged):
+    assert warnings(judged(robin({a: 400.0, b: 200.0, c: 0.0, d: -200.0}, 100))) == []
+
+
+def test_who_has_not_played_is_named(judged):
+    (told, *_) = warnings(judged(duel(a, b, [(1.0, 1.0)] * 30)))
+    assert told == f"2 of 4 competitors have finished no pair: {c}, {d}"
+
+
+def test_parts_of_the_field_that_never_met_are_named(judged):
+    found = judged(duel(a, b, [(1.0, 1.0)] * 30), duel(c, d, [(1.0, 0.5)] * 30, first=60))
+    told = [sentence for sentence in warnings(found) if "never met" in sentence]
+    assert len(told) == 1
+    assert told[0].startswith("the field falls into 2 parts that never met (")
+
+
+def test_a_cycle_is_named_where_one_number_misleads(judged):
+    cycle = [
+        duel(x, y, [(1.0, 1.0), (1.0, 0.5)] * 20, first=80 * i)
+        for i, (x, y) in enumerate([(a, b), (b, c), (c, a)])
+    ]
+    (told, *_) = [sentence for sentence in warnings(judged(*cycle, field=3)) if "cyclic" in sentence]
+    assert re.match(r"(9\d|100)% \(95 %: \d+% to 100%\) of what decides these games is cyclic \(", told)
+    for one, other in ((a, b), (b, c), (c, a)):
+        assert f"{one} beats {other}" in told
+    assert told.endswith(": 0.88, 0.88, 0.88): read the pairings, not the ranking")
+
+
+def test_a_transitive_field_with_few_games_is_not_called_cyclic(judged):
+    strength = {entrant.competitor: 60.0 * i for i, entrant in enumerate(FIELD)}
+    found = judged(robin(strength, 2, seed=3), field=6)
+    assert not [sentence for sentence in warnings(found) if "cyclic" in sentence]
+
+
+def test_two_that_are_close_are_told_with_what_would_help(judged):
+    (told, *_) = warnings(judged(robin({a: 30.0, b: 0.0}, 40), field=2))
+    assert told.startswith("the best two are not told apart (+")
+    assert "times as many pairs would tell, if they are that far apart" in told
+
+
+def test_two_that_score_alike_may_be_equal(judged):
+    (told, *_) = warnings(judged(duel(a, b, [(1.0, 0.0), (0.0, 1.0)] * 10), field=2))
+    assert told.endswith("they may well be equal")
+
+
+def test_games_that_repeat_themselves_are_told_with_the_remedy(judged):
+    results = dataclasses.replace(duel(a, b, [(1.0, 1.0)] * 50), digest=np.tile([5, 6], 50))
+    (told, *_) = [sentence for sentence in warnings(judged(results, field=2)) if "same games" in sentence]
+    assert told.startswith(
+        f"49 of 50 pairs were the same games as one before, move by move (most: {a} and {b}, 49)"
+    )
+    assert "opening.plies" in told
+
+
+def ended(results, reason: EndReason, count: int):
+    reasons = np.where(np.arange(len(results)) < count, reason, EndReason.FINISHED)
+    return dataclasses.replace(results, reason=reasons.astype(np.int8))
+
+
+def test_pairs_that_the_rules_leave_out_are_counted(judged):
+    results = ended(duel(a, b, [(1.0, 1.0)] * 100), EndReason.CRASH, 3)
+    (told, *_) = warnings(judged(results, field=2))
+    assert told == (
+        "3 of 200 games did not come to an ordinary end (3 by crash); as the tournament's rules have it, "
+        "2 pairs are left out for that"
+    )
+
+
+def test_many_games_that_were_cut_are_told_though_they_count(judged):
+    results = duel(a, b, [(1.0, 1.0)] * 100)
+    (told, *_) = warnings(judged(ended(results, EndReason.STEP_LIMIT, 40), field=2))
+    assert told.startswith("40 of 200 games did not come to an ordinary end (40 by step_limit)")
+
+
+def test_few_games_that_were_cut_need_no_warning(judged):
+    results = duel(a, b, [(1.0, 1.0)] * 100)
+    assert warnings(judged(ended(results, EndReason.STEP_LIMIT, 10), field=2)) == []
+
+
+def test_people_get_one_row_each_with_intervals(judged):
+    found = judged(robin({a: 200.0, b: 100.0, c: 0.0}, 50))
+    table = rows(found)
+    assert all(len(row) == len(HEADER) for row in table)
+    first = dict(zip(HEADER, table[0], strict=True))
+    assert (first["rank"], first["competitor"], first["games"]) == (1, a, 200)
+    assert first["Elo"].startswith("+")
+    assert first["Elo"].endswith("]")
+    assert len(first["by place"].split()) == 2
+    assert first["worst opponent"].startswith(b)
+    assert first["TrueSkill"] == "25.0 ± 2.0"
+    last = dict(zip(HEADER, table[-1], strict=True))
+    assert (last["rank"], last["competitor"], last["games"], last["Elo"]) == (None, d, 0, None)
+
+
+def test_programs_get_everything_as_json_with_null_for_the_infinite(judged):
+    found = judged(duel(a, b, [(1.0, 1.0)] * 5))
+    text = json.dumps(as_json(found), allow_nan=False)
+    back = json.loads(text)
+    assert back["headline"] == headline(found)
+    assert [row["competitor"] for row in back["table"]] == [a, b, c, d]
+    assert back["table"][3]["rank"] is None
+    assert back["pairings"][0]["elo"] is None
+    assert back["pairings"][0]["elo_low"] > 0
+    assert back["ends"] == {"finished": 10, "illegal_action": 0, "step_limit": 0, "crash": 0}
+    assert back["cyclic"] is None

@@ -1,0 +1,689 @@
+"""The command, run as a user runs it: a process with arguments, output and an exit code."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pyarrow.parquet
+import pytest
+
+from league.commands import app as cli
+from storage.archive import open_reader
+from storage.upkeep.exports import read_export
+
+# make test-long: what is said wherever players learn is said by runners, too
+RUNNERS = [0, *([pytest.param(1, marks=pytest.mark.alone)] if os.environ.get("LEAGUE_LONG") else [])]
+GAME = """
+from league.envs.tic_tac_toe import TicTacToe
+
+class Mine(TicTacToe):
+    id = "mine"
+"""
+SLOW = "SELECT count(*) FROM range(1_000_000) a, range(1_000_000) b WHERE a.range + b.range = 3"
+CONTRACT_KEYS = [
+    "a",
+    "b",
+    "pairs",
+    "games",
+    "wins",
+    "draws",
+    "losses",
+    "score",
+    "elo",
+    "elo_low",
+    "elo_high",
+    "los",
+]
+
+
+def listing(folder):
+    """Every file below and its bytes, but for the lock, which an attempt to resume takes and releases."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "LOCK"
+    }
+
+
+def refused(done, *words):  # the words that matter, not the whole wording
+    """It was the user's mistake, said in one line, with nothing on standard output."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("league: ")
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr, done.stderr
+
+
+def rows(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """The finished run, to be spoiled."""
+    shutil.copytree(trained, tmp_path / "run")
+    return tmp_path / "run"
+
+
+# ---------------------------------------------------------------- train
+
+
+def test_training_says_what_it_did_and_what_to_do_next(league_command, tiny_config, tmp_path):
+    done = league_command("train", tiny_config, "--set", "stop.env_steps=1500", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "env steps" in done.stdout
+    assert "Next: league ratings runs/tiny" in done.stdout
+    assert (tmp_path / "runs" / "tiny" / "config.yaml").is_file()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["learner.lrr=1"], ["unknown key 'learner.lrr'", "did you mean 'lr'"]),
+        (["learner.lr=fast"], ["learner.lr: found 'fast'"]),
+        (["env.id=tictactoe"], ["did you mean tic_tac_toe?"]),
+        (["league.players={main_exploiter: 1}"], ["add 'main: 1'"]),
+        (["league.players={main: 0}"], ["add 'main: 1'"]),
+        (["league.roles.main.freeze.win_rate=1.5"], ["league.roles.main.freeze.win_rate"]),
+        (["league.roles.main.opponents.switch_below=-1"], ["league.roles.main.opponents.switch_below"]),
+        (["env.options.step_limit=5"], ["set rollout.step_limit"]),
+        (["league.preset=self_plya"], ["did you mean 'self_play'"]),
+        (["seed"], ["expected key=value"]),
+    ],
+)
+def test_a_mistake_in_the_config_is_one_line_and_nothing_is_written(
+    league_here, tiny_config, tmp_path, overrides, words
+):
+    arguments = [part for override in overrides for part in ("--set", override)]
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run", *arguments), *words)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_more_seats_than_players_can_fill_is_one_line_and_nothing_is_written(
+    league_command, tiny_config, tmp_path
+):
+    (tmp_path / "crowd.py").write_text(
+        "from league.envs.games.tic_tac_toe import TicTacToe\n"
+        "class Crowd(TicTacToe):\n"
+        "    num_seats = 5\n"
+        "    observation_spaces = TicTacToe.observation_spaces[:1] * 5\n"
+        "    action_spaces = TicTacToe.action_spaces[:1] * 5\n"
+    )
+    done = league_command("train", tiny_config, "--run", "run", "--set", "env.id=crowd:Crowd", cwd=tmp_path)
+    refused(done, "5 seats, more than players can fill", "set main: 4")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_config_that_is_not_there_is_one_line(league_command, tmp_path):
+    refused(league_command("train", tmp_path / "no.yaml"), "no.yaml: cannot be read")
+
+
+def test_an_unknown_option_is_the_users_mistake(league_command, tiny_config):
+    done = league_command("train", tiny_config, "--resumee")
+    assert done.returncode == 2
+    assert "No such option" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_that_exists_is_not_touched_without_resume(league_here, tiny_config, trained):
+    before = listing(trained)
+    refused(league_here("train", tiny_config, "--run", trained), "--resume to go on with it", str(trained))
+    assert listing(trained) == before
+
+
+def test_a_folder_with_something_else_in_it_is_not_touched(league_here, tiny_config, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "diary.txt").write_text("mine")
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run"), "choose another folder")
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder")
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["diary.txt"]
+
+
+def test_resuming_where_no_run_is_makes_none(league_here, tiny_config, tmp_path):
+    refused(league_here("train", tiny_config, "--run", tmp_path / "run", "--resume"), "expected a run folder")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "word"),
+    [
+        ("policy.hidden=[8]", "a run keeps its network"),
+        ("env.id=connect_four", "a run keeps its game"),
+        ("seed=4", "a run keeps its seed"),
+        ("league.players={main: 3}", "a run keeps its players"),
+    ],
+)
+def test_resuming_with_other_settings_is_refused_and_changes_nothing(
+    league_here, tiny_config, copied, override, word
+):
+    before = listing(copied)
+    refused(league_here("train", tiny_config, "--run", copied, "--resume", "--set", override), word)
+    assert listing(copied) == before
+
+
+def test_a_resumed_run_goes_on_from_where_it_stopped(league_command, tiny_config, copied):
+    count = "SELECT count(*) AS n, max(env_steps) AS steps FROM {}"
+    (before,) = rows(league_command("sql", copied, count.format("snapshots"), "--format", "json"))
+    (played,) = rows(league_command("sql", copied, count.format("matches"), "--format", "json"))
+    done = league_command("train", tiny_config, "--run", copied, "--resume", "--set", "stop.env_steps=12000")
+    assert done.returncode == 0, done.stderr
+    (after,) = rows(league_command("sql", copied, count.format("snapshots"), "--format", "json"))
+    (now,) = rows(league_command("sql", copied, count.format("matches"), "--format", "json"))
+    assert after["n"] > before["n"]
+    assert after["steps"] > before["steps"]
+    assert now["n"] > played["n"]
+    assert now["n"] < 2 * played["n"]  # 12,000 steps in all, not 12,000 more
+
+
+def test_a_finished_run_that_is_resumed_is_finished_again(league_command, tiny_config, copied):
+    before = league_command("snapshots", copied, "list", "--json").stdout
+    done = league_command("train", tiny_config, "--run", copied, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert league_command("snapshots", copied, "list", "--json").stdout == before
+
+
+# ---------------------------------------------------------------- Ctrl-C and locks
+
+
+@pytest.fixture
+def training(league_command, tiny_config, tmp_path):
+    """Starts a training process of its own process group; returns it once it has frozen snapshots."""
+    started = []
+
+    def start(run, *arguments, seconds=60):
+        endless = ["--set", "stop={minutes: 5}", "--set", "storage.save_seconds=300"]
+        process = subprocess.Popen(
+            [*league_command.command, "train", str(tiny_config), "--run", str(run), *endless, *arguments],
+            start_new_session=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        started.append(process)
+        give_up = time.monotonic() + seconds
+        while not list((run / "manifests").glob("main-0@*[1-9]*.json")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < give_up, "no snapshot was frozen"
+            time.sleep(0.05)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
+def _interrupt_and_resume(league_command, tiny_config, training, run, *arguments):
+    process = training(run, *arguments)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody in the foreground
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert err == ""
+    assert "Next: league ratings" in out
+    stopped = _counters(run)
+    newest = {snapshot.player: snapshot.env_steps for snapshot in open_reader(run).snapshots()}
+    assert stopped["main-0"]["env_steps"] == newest["main-0"] > 0  # frozen and saved as it was at the end
+    steps = sum(player["env_steps"] for player in stopped.values())
+    go_on = ["--set", f"stop={{env_steps: {3 * steps}, minutes: 1}}", *arguments]
+    done = league_command("train", tiny_config, "--run", run, "--resume", *go_on)
+    assert done.returncode == 0, done.stderr
+    for player, counters in _counters(run).items():
+        assert counters["env_steps"] >= stopped[player]["env_steps"]
+        assert counters["updates"] >= stopped[player]["updates"]
+        assert counters["seconds"] >= stopped[player]["seconds"]
+    assert league_command("snapshots", run, "verify").returncode == 0
+
+
+def _counters(run):
+    return {path.stem: json.loads(path.read_text())["meta"] for path in (run / "learners").glob("*.json")}
+
+
+def test_ctrl_c_stops_cleanly_and_resume_goes_on(league_command, tiny_config, training, tmp_path):
+    _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run")
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
+    league_command, tiny_config, training, tmp_path
+):
+    _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run", "--set", "runners=1")
+
+
+def test_a_run_that_trains_can_be_read_but_not_trained_by_another(
+    league_command, tiny_config, training, tmp_path
+):
+    run = tmp_path / "run"
+    process = training(run)
+    refused(
+        league_command("train", tiny_config, "--run", run, "--resume"),
+        "another process is writing",
+        str(process.pid),
+    )
+    (count,) = rows(league_command("sql", run, "SELECT count(*) AS n FROM matches", "--format", "json"))
+    assert count["n"] > 0
+    assert league_command("ratings", run).returncode == 0
+    assert process.poll() is None
+
+
+# ---------------------------------------------------------------- ratings, compare
+
+
+def test_ratings_are_ordered_by_skill_and_name_everyone(league_command, trained):
+    board = rows(league_command("ratings", trained, "--json"))
+    assert set(board[0]) >= {"competitor", "role", "mu", "sigma", "games", "win_rate"}
+    skills = [row["mu"] - 3 * row["sigma"] for row in board]
+    assert skills == sorted(skills, reverse=True)
+    ids = {snapshot.snapshot_id for snapshot in open_reader(trained).snapshots()}
+    assert ids <= {row["competitor"] for row in board}
+    table = league_command("ratings", trained).stdout
+    assert all(row["competitor"] in table for row in board)
+
+
+def test_ratings_of_no_run_are_refused(league_here, tmp_path):
+    refused(league_here("ratings", tmp_path / "none"), "none: ", "expected a run folder")
+    refused(league_here("ratings", tmp_path), "expected a run folder")
+
+
+def test_comparison_has_the_keys_of_the_contract_and_adds_up(league_command, trained):
+    answer = rows(league_command("compare", trained, "random", "random", "--pairs", 400, "--json"))
+    assert list(answer)[: len(CONTRACT_KEYS)] == CONTRACT_KEYS
+    assert answer["games"] == 2 * answer["pairs"] == 800
+    assert answer["wins"] + answer["draws"] + answer["losses"] == answer["games"]
+    assert answer["score"] == pytest.approx((answer["wins"] + answer["draws"] / 2) / 800)
+    assert answer["score"] == pytest.approx(0.5, abs=0.06)  # moving first wins 58 %: seats were swapped
+    assert answer["elo_low"] < answer["elo"] < answer["elo_high"]
+
+
+def test_perfect_play_never_loses_to_chance(league_command, trained):
+    answer = rows(league_command("compare", trained, "perfect", "random", "--pairs", 200, "--json"))
+    assert answer["losses"] == 0
+    assert answer["score"] > 0.85
+    assert answer["los"] > 0.999
+
+
+def test_a_comparison_without_a_draw_or_loss_is_valid_json(league_command, trained):
+    done = league_command("compare", trained, "perfect", "random", "--pairs", 1, "--seed", 5, "--json")
+    for word in ("Infinity", "NaN"):
+        assert word not in done.stdout
+    assert rows(done)["pairs"] == 1
+
+
+def test_a_comparison_for_people_says_the_same_as_the_one_for_machines(league_command, trained):
+    names = ["main-0", "main-0@0", "--pairs", 50]
+    answer = rows(league_command("compare", trained, *names, "--json"))
+    text = league_command("compare", trained, *names).stdout
+    assert "{a} against {b}: {pairs} pairs, {games} games".format(**answer) in text
+    assert "W-D-L {wins}-{draws}-{losses}, score {score:.4f}".format(**answer) in text
+
+
+def test_a_mode_is_played_and_shown(league_command, trained):
+    sampled = rows(league_command("compare", trained, "main-0", "random", "--pairs", 100, "--json"))
+    greedy = rows(league_command("compare", trained, "main-0:greedy", "random", "--pairs", 100, "--json"))
+    assert greedy["a"] == sampled["a"] + ":greedy"
+    assert (greedy["wins"], greedy["draws"]) != (sampled["wins"], sampled["draws"])
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (("main-7", "random"), ["'main-7' is no snapshot, player or bot", "nearest: main-"]),
+        (("random", "perfct"), ["nearest: perfect"]),
+        (("main-0:gredy", "random"), ["mode 'gredy', expected one of: sample, greedy"]),
+        (("main", "random"), ["fits several snapshots"]),
+    ],
+)
+def test_comparing_somebody_unknown_names_the_nearest(league_here, trained, names, words):
+    refused(league_here("compare", trained, *names), *words)
+
+
+def test_comparing_a_damaged_snapshot_fails(league_command, copied):
+    newest = [s for s in open_reader(copied).snapshots() if s.player == "main-0"][-1]
+    _damage(open_reader(copied).blob_path(newest))
+    done = league_command("compare", copied, "main-0", "random", "--pairs", 2)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert newest.blob_hash in done.stderr
+
+
+# ---------------------------------------------------------------- sql
+
+
+def test_sql_answers_in_all_formats_alike(league_command, trained, tmp_path):
+    question = "SELECT player, count(*) AS n, max(env_steps) AS steps FROM snapshots GROUP BY 1 ORDER BY 1"
+    asked = rows(league_command("sql", trained, question, "--format", "json"))
+    assert [row["player"] for row in asked] == ["main-0", "main-1", "main_exploiter-0"]
+    assert asked[0]["n"] > 2
+    table = league_command("sql", trained, question).stdout
+    assert all(str(value) in table for row in asked for value in row.values())
+    read = list(
+        csv.DictReader(io.StringIO(league_command("sql", trained, question, "--format", "csv").stdout))
+    )
+    assert [{k: str(v) for k, v in row.items()} for row in asked] == read
+    parquet = league_command("sql", trained, question, "--format", "parquet", text=False)
+    assert parquet.returncode == 0
+    assert pyarrow.parquet.read_table(io.BytesIO(parquet.stdout)).to_pylist() == asked
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "runs",
+        "players",
+        "snapshots",
+        "competitors",
+        "matches",
+        "seats",
+        "ratings",
+        "decisions",
+        "updates",
+        "payoff",
+        "leaderboard",
+        "match_mix",
+        "lineage",
+    ],
+)
+def test_every_table_of_the_contract_can_be_asked_and_is_not_empty(league_command, trained, table):
+    (answer,) = rows(league_command("sql", trained, f"SELECT count(*) AS n FROM {table}", "--format", "json"))
+    assert answer["n"] > 0
+
+
+def test_times_and_nothing_are_printed_in_json(league_command, trained):
+    query = "SELECT created_at, NULL AS nothing FROM snapshots LIMIT 1"
+    (row,) = rows(league_command("sql", trained, query, "--format", "json"))
+    assert row["nothing"] is None
+    assert str(row["created_at"]).startswith("2")
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        ("SELECT nothing FROM nowhere", ["Catalog Error", "nowhere"]),
+        ("SELEC 1", ["Parser Error", "SELEC"]),
+        ("", ["found no statement"]),
+        (" ; ", ["found no statement"]),
+        ("SELECT * FROM '/etc/passwd'", ["Catalog Error", "/etc/passwd"]),
+    ],
+)
+def test_sql_that_cannot_be_answered_is_one_line(league_command, trained, statement, words):
+    refused(league_command("sql", trained, statement), *words)
+
+
+# ---------------------------------------------------------------- snapshots
+
+
+def test_snapshots_are_listed_for_people_and_machines(league_command, trained):
+    listed = rows(league_command("snapshots", trained, "list", "--json"))
+    stored = open_reader(trained).snapshots()
+    assert [row["snapshot_id"] for row in listed] == [snapshot.snapshot_id for snapshot in stored]
+    assert [row["blob_hash"] for row in listed] == [snapshot.blob_hash for snapshot in stored]
+    table = league_command("snapshots", trained).stdout
+    assert all(row["snapshot_id"] in table and row["blob_hash"][:12] in table for row in listed)
+    assert max(map(len, table.splitlines())) <= 160
+
+
+def test_a_snapshot_is_shown_by_any_unique_prefix(league_command, trained):
+    snapshot = open_reader(trained).snapshots()[-1]
+    whole = league_command("snapshots", trained, "show", snapshot.snapshot_id)
+    manifest = json.loads(whole.stdout)
+    assert manifest["snapshot_id"] == snapshot.snapshot_id
+    assert manifest["spec"]["settings"]["hidden"] == [16]
+    assert league_command("snapshots", trained, "show", snapshot.snapshot_id[:-1]).stdout == whole.stdout
+
+
+def test_showing_no_or_an_unknown_snapshot_is_refused(league_here, trained):
+    refused(league_here("snapshots", trained, "show"), "no ID given")
+    refused(league_here("snapshots", trained, "show", "main-0@7777"), "nearest: main-0@")
+    refused(league_here("snapshots", trained, "show", "main"), "'main' fits")
+
+
+def test_verifying_names_every_snapshot_that_is_damaged_or_missing(league_command, copied):
+    done = league_command("snapshots", copied, "verify")
+    stored = open_reader(copied).snapshots()
+    assert (done.returncode, done.stdout) == (0, f"{len(stored)} snapshots verified\n")
+    _damage(open_reader(copied).blob_path(stored[1]))
+    open_reader(copied).blob_path(stored[2]).unlink()
+    done = league_command("snapshots", copied, "verify")
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert f"2 of {len(stored)} snapshots are damaged" in done.stderr
+    told = done.stdout.splitlines()
+    assert [line.partition(": ")[0] for line in told] == [stored[1].snapshot_id, stored[2].snapshot_id]
+    assert stored[1].blob_hash in told[0]
+
+
+def _damage(path):
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+
+
+# ---------------------------------------------------------------- config, envs
+
+
+def test_the_schema_is_json_and_names_the_parts(league_command):
+    schema = json.loads(league_command("config", "schema").stdout)
+    assert {"env", "league", "learner", "stop"} <= set(schema["properties"])
+
+
+def test_a_config_is_shown_with_every_default_and_can_be_loaded_again(league_command, tiny_config, tmp_path):
+    shown = league_command("config", "show", tiny_config, "--set", "seed=9")
+    assert shown.returncode == 0
+    assert "seed: 9" in shown.stdout
+    assert "save_seconds: " in shown.stdout
+    (tmp_path / "tiny.yaml").write_text(shown.stdout)
+    assert league_command("config", "show", tmp_path / "tiny.yaml").stdout == shown.stdout
+    refused(league_command("config", "show", tiny_config, "--set", "sed=9"), "did you mean 'seed'?")
+
+
+def test_envs_are_listed_with_their_bots(league_command):
+    envs = {row["env"]: row for row in rows(league_command("envs", "list", "--json"))}
+    assert {"connect_four", "kuhn_poker", "rock_paper_scissors", "tic_tac_toe"} <= set(envs)
+    assert envs["tic_tac_toe"]["seats"] == 2
+    assert "perfect" in envs["tic_tac_toe"]["bots"]
+    assert "connect_four" in league_command("envs", "list").stdout
+
+
+def test_a_native_game_passes_its_checks(league_command):
+    checks = rows(league_command("envs", "check", "connect_four", "--json"))
+    assert len(checks) > 5
+    assert {check["result"] for check in checks} == {"passed"}
+
+
+def test_checking_an_unknown_game_is_refused(league_here):
+    refused(league_here("envs", "check", "conect_four"), "did you mean connect_four?")
+
+
+def test_games_of_the_current_folder_can_be_checked_and_trained(league_command, tiny_config, tmp_path):
+    (tmp_path / "mygame.py").write_text(GAME)
+    assert league_command("envs", "check", "mygame:Mine", cwd=tmp_path).returncode == 0
+    refused(league_command("envs", "check", "mygame:Mien", cwd=tmp_path), "did you mean 'Mine'?")
+    train = ["train", tiny_config, "--set", "env.id=mygame:Mine", "--set", "stop.env_steps=1500"]
+    done = league_command(*train, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    compared = ["compare", "runs/tiny", "main-0", "random", "--pairs", 5, "--json"]
+    assert rows(league_command(*compared, cwd=tmp_path))["games"] == 10
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_games_of_the_current_folder_reach_the_runners(league_command, tiny_config, tmp_path):
+    (tmp_path / "mygame.py").write_text(GAME)
+    overrides = ["env.id=mygame:Mine", "stop.env_steps=1500", "runners=1"]
+    arguments = [part for override in overrides for part in ("--set", override)]
+    done = league_command("train", tiny_config, *arguments, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_game_that_breaks_its_promises_fails_its_check(league_command, tmp_path):
+    (tmp_path / "broken.py").write_text(
+        GAME + "    def legal(self, slot, seat):\n        return super().legal(slot, seat) & False\n"
+    )
+    done = league_command("envs", "check", "broken:Mine", "--json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "FAILED" in {check["result"] for check in json.loads(done.stdout)}
+
+
+def test_help_names_every_command_and_loads_no_torch():
+    code = "import sys; sys.modules['torch'] = None; from league.commands.app import main; main()"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for command in ("train", "ratings", "compare", "sql", "rules", "snapshots", "config", "envs"):
+        assert command in done.stdout
+
+
+# ---------------------------------------------------------------- failures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runners", RUNNERS)
+def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_path, runners):
+    """The same sentence, wherever the learner lives; with runners 8,000 steps may be too few."""
+    wild = ["learner.lr=1e30", "learner.loss=impala", "learner.gradient_norm=1e30", f"runners={runners}"]
+    wild += ["stop.env_steps=1000000"]
+    arguments = [part for override in wild for part in ("--set", override)]
+    done = league_command("train", tiny_config, "--run", tmp_path / "run", *arguments)
+    assert done.returncode == 1
+    assert done.stderr.startswith("league: no player is left that learns. player main")
+    assert "lower learner.lr" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# ---------------------------------------------------------------- networks of one's own
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runners", RUNNERS)
+def test_a_network_of_ones_own_trains_and_is_built_from_a_snapshot_only_on_trust(
+    league_command, tmp_path, runners
+):
+    (tmp_path / "ownnet.py").write_text(
+        "from torch import nn\n"
+        "class Net(nn.Module):\n"
+        "    def __init__(self, observation, num_parameters, width):\n"
+        "        super().__init__()\n"
+        "        self.torso = nn.Linear(observation.size, width)\n"
+        "        self.heads = nn.Linear(width, num_parameters + 1)\n"
+        "    def forward(self, observation):\n"
+        "        out = self.heads(self.torso(observation.flatten(1).float()).relu())\n"
+        "        return out[:, :-1], out[:, -1]\n"
+    )
+    (tmp_path / "own.yaml").write_text(
+        "env: {id: tic_tac_toe}\n"
+        "policy: {architecture: 'ownnet:Net', options: {width: 16}}\n"
+        "league: {freeze_every: 600, players: {main: 1}}\n"
+        "rollout: {slots: 64, matches_per_request: 64}\n"
+        "learner: {batch_steps: 256}\n"
+        "stop: {env_steps: 4_000}\n"
+    )
+    done = league_command("train", "own.yaml", "--set", f"runners={runners}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    refused = league_command("compare", "runs/own", "main-0", "random", "--pairs", "5", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--trust ownnet:Net" in refused.stderr
+    trusted = league_command(
+        "compare", "runs/own", "main-0", "random", "--pairs", "5", "--trust", "ownnet:Net", cwd=tmp_path
+    )
+    assert trusted.returncode == 0, trusted.stderr
+    field = ("tournament", "runs/own", "--pairs", "1", "--runners", runners, "--out", "runs/field")
+    refused = league_command(*field, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "--trust ownnet:Net" in refused.stderr
+    played = league_command(*field, "--trust", "ownnet:Net", cwd=tmp_path)
+    assert played.returncode == 0, played.stderr
+
+
+def test_a_snapshot_is_exported_to_a_folder_of_its_own(league_command, trained, tmp_path):
+    newest = open_reader(trained).snapshots()[-1].snapshot_id
+    done = league_command("snapshots", trained, "export", newest, tmp_path / "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_export(tmp_path / "out")[0]["snapshot_id"] == newest
+    again = league_command("snapshots", trained, "export", newest, tmp_path / "out")
+    assert again.returncode == 2
+    assert "expected a new folder" in again.stderr
+    for arguments in (["export"], ["export", newest]):
+        missing = league_command("snapshots", trained, *arguments)
+        assert missing.returncode == 2
+        assert "given, expected" in missing.stderr
+
+
+def test_what_a_crash_left_is_found_and_removed_only_when_asked(league_command, copied):
+    stray = copied / "objects" / "ab" / f"{'ab' * 32}.safetensors"
+    stray.parent.mkdir(exist_ok=True)
+    stray.write_bytes(b"half a snapshot")
+    (found,) = rows(league_command("snapshots", copied, "gc", "--json"))
+    assert (found["path"], found["bytes"]) == (str(stray), 15)
+    assert stray.exists()
+    done = league_command("snapshots", copied, "gc", "--delete")
+    assert done.stdout.endswith("1 files, 15 bytes removed\n")
+    assert not stray.exists()
+    assert league_command("snapshots", copied, "verify").returncode == 0
+
+
+def test_snapshots_are_listed_by_any_condition(league_command, trained):
+    listed = rows(league_command("snapshots", trained, "list", "--where", "env_steps = 0", "--json"))
+    assert {row["env_steps"] for row in listed} == {0}
+    refused(league_command("snapshots", trained, "list", "--where", "colour = 1"), "colour")
+
+
+def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
+    done = league_command("sql", trained, "FROM range(20)", "--limit", 5, "--format", "json")
+    assert len(json.loads(done.stdout)) == 5
+    assert "only the first 5 rows" in done.stderr
+    refused(league_command("sql", trained, SLOW, "--timeout", 0.5), "longer than 0.5 seconds")
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+@pytest.mark.parametrize(
+    "giant", ["SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))", "SELECT range(400_000_000)"]
+)
+def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command, trained, giant):
+    began = time.monotonic()
+    refused(league_command("sql", trained, giant, "--timeout", 0.5))
+    assert time.monotonic() - began < 60.0  # it would take several minutes, or all memory
+
+
+@pytest.mark.parametrize(
+    "raised",
+    [KeyboardInterrupt(), RuntimeError("Query interrupted"), ValueError("failed: KeyboardInterrupt: ")],
+)
+def test_what_ctrl_c_ends_ends_without_a_traceback(monkeypatch, raised):
+    def app():
+        raise raised
+
+    monkeypatch.setattr(cli, "app", app)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+
+
+# ---------------------------------------------------------------- rules
+
+
+def test_other_rules_are_replayed_over_a_run_and_printed_side_by_side(league_command, trained):
+    told = league_command("rules", trained, "--preset", "fictitious", "--json")
+    assert (told.returncode, told.stderr) == (0, "")
+    found = json.loads(told.stdout)
+    assert (found["recorded"], found["preset"]) == ("alphastar_paper", "fictitious")
+    assert found["left_out"] == ["main_exploiter-0"]
+    window = [row for row in found["draws"] if row["match_type"] == "window"]
+    assert {row["player"] for row in window} == {"main-0", "main-1"}
+    assert all(row["preset"] > 0.9 and row["recorded"] == 0.0 for row in window)
+    assert {row["source"] for row in found["decisions"]} == {"recorded", "preset"}
+    table = league_command("rules", trained, "--preset", "fictitious")
+    assert "main_exploiter-0" in table.stdout
+    unknown = league_command("rules", trained, "--preset", "fictitous")
+    assert unknown.returncode == 2
+    assert "did you mean 'fictitious'?" in unknown.stderr

@@ -1,0 +1,60 @@
+"""Progress is drawn on a terminal and nowhere else."""
+
+import io
+
+from rich.console import Console
+
+from league.commands import progress
+from league.commands.progress import progress_bars
+
+
+def terminal(monkeypatch, is_terminal):
+    drawn = io.StringIO()
+    console = Console(file=drawn, force_terminal=is_terminal, width=80)
+    monkeypatch.setattr(progress, "Console", lambda stderr: console)
+    monkeypatch.setattr(progress, "SOON_SECONDS", 0.0)
+    return console, drawn
+
+
+def test_a_bar_says_what_is_done_and_how_much_of_it(monkeypatch):
+    _, drawn = terminal(monkeypatch, True)
+    with progress_bars() as tell:
+        tell("index", 1, 4)
+        tell("index", 3, 4)
+    assert "index" in drawn.getvalue()
+    assert "75%" in drawn.getvalue()
+
+
+def test_without_a_terminal_nothing_is_drawn(monkeypatch):
+    _, drawn = terminal(monkeypatch, False)
+    with progress_bars() as tell:
+        tell("index", 1, 4)
+    assert drawn.getvalue() == ""
+
+
+def test_when_all_is_done_something_else_may_draw(monkeypatch):
+    console, drawn = terminal(monkeypatch, True)
+    with progress_bars() as tell:
+        tell("index", 3, 4)
+        tell("index", 4, 4)
+        with console.status("training"):
+            pass
+        tell("index", 1, 2)
+    assert "50%" in drawn.getvalue()
+
+
+def test_a_bar_that_was_not_finished_is_gone_when_the_block_is_left(monkeypatch):
+    console, _ = terminal(monkeypatch, True)
+    with progress_bars() as tell:
+        tell("index", 1, 4)
+    with console.status("something else"):
+        pass
+
+
+def test_what_is_done_soon_gets_no_bar(monkeypatch):
+    _, drawn = terminal(monkeypatch, True)
+    monkeypatch.setattr(progress, "SOON_SECONDS", 60.0)
+    with progress_bars() as tell:
+        tell("index", 1, 2)
+        tell("index", 2, 2)
+    assert drawn.getvalue() == ""

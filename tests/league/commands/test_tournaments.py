@@ -1,0 +1,264 @@
+"""`league tournament` and `league compare`, as a person and a machine of CI see them."""
+
+import json
+import sys
+import types
+
+import pandas as pd
+import pytest
+import yaml
+
+from league.commands.console import print_rows
+from league.tournament.settings import load
+
+FAST = ("--pairs", 4, "--runners", 0, "--set", "rollout.slots=64")
+
+
+@pytest.fixture(scope="module")
+def run(make_run, tmp_path_factory):
+    return make_run(tmp_path_factory.mktemp("field") / "field", snapshots=3)
+
+
+@pytest.fixture
+def tournament(league_here, run, tmp_path):
+    """Plays one into a fresh folder."""
+
+    def play(*arguments, source=run, out=tmp_path / "out"):
+        return league_here("tournament", *([] if source is None else [source]), "--out", out, *arguments)
+
+    return play
+
+
+def test_it_says_which_is_best_and_shows_everybody(tournament):
+    done = tournament(*FAST, "--bot", "perfect")
+    assert done.returncode == 0, done.stderr
+    for name in ("main-0@0", "main-0@1", "main-0@2", "perfect"):
+        assert name in done.stdout
+    assert "perfect is best with probability" in done.stdout
+    assert "24 of 24 pairs  48 games" in done.stderr
+
+
+def test_json_holds_all_of_the_verdict(tournament, tmp_path):
+    done = tournament(*FAST, "--bot", "perfect", "--anchor", "perfect", "--json")
+    told = json.loads(done.stdout)
+    assert told["run"] == str(tmp_path / "out")
+    assert told["games"] == 48
+    assert [row["rank"] for row in told["table"]] == [1, 2, 3, 4]
+    assert {row["elo"] for row in told["table"] if row["competitor"] == "perfect"} == {0.0}
+    assert len(told["pairings"]) == 6
+
+
+def test_a_gate_that_holds_lets_pass_and_another_does_not(tournament, tmp_path):
+    passed = tournament(
+        *FAST, "--pairs", 30, "--bot", "perfect", "--gate", "perfect score > 50% against main-0@0"
+    )
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+    assert "passed" in passed.stdout
+    failed = tournament("--resume", "--gate", "perfect score < 50% against main-0@0", source=None)
+    assert failed.returncode == 1
+    assert "gate 'perfect score < 50% against main-0@0' failed" in failed.stdout
+    told = tournament("--resume", "--gate", "games > 1000", "--json", source=None)
+    assert told.returncode == 1
+    assert json.loads(told.stdout)["gates"][0]["passed"] is False
+
+
+def test_tables_and_matches_are_written_for_others(tournament, tmp_path):
+    table, matches = tmp_path / "table.csv", tmp_path / "matches.parquet"
+    done = tournament(*FAST, "--set", "rollout.record=1", "--export", table, "--export-matches", matches)
+    assert done.returncode == 0, done.stderr
+    assert pd.read_csv(table).competitor.nunique() == 3
+    records = pd.read_parquet(matches)
+    assert len(records) == 24
+    assert records.moves.map(len).min() >= 5
+    assert records.groupby("seed").size().unique().tolist() == [2]
+
+
+def test_modes_make_competitors_of_their_own(tournament):
+    done = tournament(*FAST, "--mode", "sample", "--mode", "greedy", "--name", "main-0", "--json")
+    names = {row["competitor"] for row in json.loads(done.stdout)["table"]}
+    assert names == {"main-0@2", "main-0@2:greedy"}
+
+
+def test_a_search_for_the_best_says_whether_it_found_it(tournament, tmp_path):
+    search = ("--schedule", "top_k", "--runners", 0, "--bot", "perfect")
+    found = tournament(*search, "--pairs", 200, "--set", "rollout.matches_per_request=64")
+    assert "the 1 best, with a confidence of 0.95: perfect" in found.stderr
+    tired = tournament(*search, "--set", "schedule.budget=4", out=tmp_path / "tired")
+    assert "not known with a confidence of 0.95 when the budget of 4 pairs was used up" in tired.stderr
+
+
+def test_a_config_may_be_changed_from_the_command_line(tournament, run, tmp_path):
+    config = tmp_path / "some.yaml"
+    fields = {
+        "competitors": [{"run": str(run)}],
+        "schedule": {"kind": "swiss", "pairs": 2, "rounds": 3},
+        "runners": 0,
+    }
+    config.write_text(yaml.safe_dump(fields))
+    done = tournament("--pairs", 3, "--set", "schedule.rounds=1", "--json", source=config)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["pairs"] == 3
+    assert load(tmp_path / "out" / "config.yaml").schedule.pairs == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--select", "env_stps > 3"), "env_stps"),
+        (("--select", "role = 'main"), "character 8"),
+        (("--select", "env_steps > 100"), "none of 3 snapshots fits env_steps > 100"),
+        (("--name", "main-0@7", "--name", "main-0"), "nearest: main-0@"),
+        (("--gate", "elo >> 20 against main-0"), "found '>>' at character 5"),
+        (("--gate", "elo > 20 against nobody"), "'nobody' takes no part"),
+        (("--anchor", "nobody"), "anchor: 'nobody' takes no part"),
+        (("--schedule", "knockout"), "schedule.kind: found 'knockout'"),
+        (("--schedule", "gauntlet"), "expected whom a gauntlet is for"),
+        (("--schedule", "gauntlet", "--seeds", "main-0@9"), "main-0@9"),
+        (("--schedule", "top_k", "--set", "schedule.k=3"), "k"),
+        (("--mode", "hot"), "'hot'"),
+        (("--bot", "one_pli"), "one_ply"),
+        (("--name", "main-0@0"), "expected at least 2"),
+        (("--pairs", "0"), "schedule.pairs: found 0"),
+        (("--export", "table.xls"), ".csv, .parquet, .json"),
+        (("--book", "nowhere.txt"), "nowhere.txt: cannot be read"),
+        (("--set", "opening.ply=3"), "expected one of: book, book_hash, plies"),
+        (("--schedule", "gauntlet", "--seeds", ""), "expected whom a gauntlet is for"),
+        (("--seed", 2**63), "seed: found"),
+        (("--pairs", 10**30), "schedule.pairs: found"),
+        (("--opening-plies", 10**30), "opening.plies: found"),
+        (("--set", "rollout.slots=1000000000000"), "rollout.slots: found"),
+        (("--set", "name=.."), "name: found '..'"),
+        (("--set", "teams=[]"), "teams: found []"),
+        (("--export", "x.csv", "--export-matches", "./x.csv"), "expected a file for each"),
+    ],
+)
+def test_a_mistake_is_one_message_and_nothing_is_played(arguments, problem, tournament, tmp_path):
+    done = tournament(*arguments)
+    assert done.returncode == 2
+    assert problem in done.stderr, done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_is_no_file_to_export_to(tournament, tmp_path):
+    (tmp_path / "table.csv").mkdir()
+    done = tournament("--export", tmp_path / "table.csv")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "found a folder" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_exported_folders_alone_have_nobody_to_select(tournament, league_here, run, tmp_path):
+    league_here("snapshots", run, "export", "main-0@1", tmp_path / "one")
+    for option in ("--select", "--name"):
+        done = tournament(option, "main-0@1", source=tmp_path / "one")
+        assert done.returncode == 2
+        assert f"found {option} beside exported folders" in done.stderr
+
+
+def test_a_bot_that_fails_while_it_plays_is_named_with_what_it_raised(tournament, monkeypatch):
+    class Failing:
+        def __init__(self, env_id):
+            pass
+
+        def act(self, observation, mask, rng, greedy):
+            raise RuntimeError("out of\ntea")
+
+    module = types.ModuleType("tea_bots")
+    module.Failing = Failing
+    monkeypatch.setitem(sys.modules, "tea_bots", module)
+    done = tournament(*FAST, "--bot", "tea_bots:Failing")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "bot 'tea_bots:Failing'" in done.stderr
+    assert "RuntimeError: out of tea" in done.stderr
+
+
+def test_names_are_shown_as_they_are(capsys):
+    print_rows(("name",), [("[red]x[/red]",)], as_json=False)
+    assert "[red]x[/red]" in capsys.readouterr().out
+
+
+def test_competitors_of_another_game_are_refused(tournament, run, make_run, tmp_path):
+    other = make_run(tmp_path / "other", "connect_four", snapshots=2)
+    done = tournament(other, *FAST)
+    assert done.returncode == 2
+    assert "connect_four" in done.stderr
+    assert "tic_tac_toe" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_damaged_snapshots_are_named_and_left_out_only_when_that_was_asked(tournament, make_run, tmp_path):
+    from storage.archive import open_reader
+
+    field = make_run(tmp_path / "field", snapshots=4)
+    reader = open_reader(field)
+    path = reader.blob_path(reader.resolve("main-0@2"))
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    refused = tournament(*FAST, source=field)
+    assert refused.returncode in (1, 2)
+    assert "main-0@2" in refused.stderr
+    assert not (tmp_path / "out").exists()
+    done = tournament(*FAST, "--leave-out-damaged", source=field)
+    assert done.returncode == 0, done.stderr
+    assert "left out: main-0@2" in done.stderr
+    assert "main-0@2" not in done.stdout
+
+
+def test_nobody_named_is_a_mistake(league_here):
+    done = league_here("tournament")
+    assert done.returncode == 2
+    assert "found no CONFIG and no RUN" in done.stderr
+
+
+# ---------------------------------------------------------------- compare
+
+
+def test_compare_stops_by_its_test_and_says_what_it_accepted(league_here, run):
+    done = league_here("compare", run, "perfect", "random", "--sprt", 0, 100, "--pairs", 5000)
+    assert done.returncode == 0, done.stderr
+    assert "SPRT accepted H1: at least 100 Elo" in done.stdout
+    told = json.loads(league_here("compare", run, "random", "perfect", "--sprt", 0, 100, "--json").stdout)
+    assert told["sprt"]["answer"] == "H0"
+    assert told["pairs"] < 500
+
+
+def test_compare_keeps_its_keys(league_here, run):
+    told = json.loads(league_here("compare", run, "main-0@0", "main-0@1", "--pairs", 30, "--json").stdout)
+    assert told.keys() >= {
+        "a", "b", "pairs", "games", "wins", "draws", "losses", "score", "elo", "elo_low", "elo_high", "los",
+    }  # fmt: skip
+    assert told["games"] == 60
+    assert told["wins"] + told["draws"] + told["losses"] == 60
+    assert sum(told["pentanomial"]) == 30
+
+
+def test_compare_of_one_with_itself_is_within_its_interval_of_nothing(league_here, run):
+    told = json.loads(league_here("compare", run, "main-0@1", "main-0@1", "--pairs", 400, "--json").stdout)
+    assert told["elo_low"] <= 0.0 <= told["elo_high"]
+
+
+def test_compare_counts_what_greedy_players_repeat_once(league_here, run):
+    done = league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", "--pairs", 20)
+    assert "19 pairs repeat an earlier one" in done.stdout
+    told = json.loads(
+        league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", "--pairs", 20, "--json").stdout
+    )
+    assert (told["pairs"], sum(told["pentanomial"])) == (20, 1)
+    varied = json.loads(
+        league_here(
+            "compare",
+            run,
+            "main-0@0:greedy",
+            "main-0@1:greedy",
+            "--pairs",
+            20,
+            "--opening-plies",
+            2,
+            "--json",
+        ).stdout
+    )
+    assert sum(varied["pentanomial"]) > 10

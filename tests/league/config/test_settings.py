@@ -1,0 +1,454 @@
+"""A config is complete, cannot contradict itself, and every mistake in it is one sentence."""
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from league.config.file import ConfigError
+from league.config.loading import load
+from league.config.settings import Settings
+from league.envs import registry
+from league.envs.games.tic_tac_toe import TicTacToe
+from storage.records import MAIN
+
+LEAGUES = (Path(__file__).parents[3] / "configs").glob("*.yaml")
+CONFIGS = sorted(path for path in LEAGUES if path.stem != "tournament")
+CONTRACT = (
+    "seed",
+    "env.id",
+    "env.options",
+    "policy",
+    "league.preset",
+    "league.players",
+    "matchmaking",
+    "learner.loss",
+    "learner.lr",
+    "runners",
+    "resources.gpus",
+    "storage",
+    "stop.minutes",
+    "stop.env_steps",
+)
+TTT = {"env": {"id": "tic_tac_toe"}}
+
+
+class Crowd(TicTacToe):
+    """Four seats, of which two never act: enough to be refused."""
+
+    id = "crowd"
+    num_seats = 4
+    observation_spaces = TicTacToe.observation_spaces * 2
+    action_spaces = TicTacToe.action_spaces * 2
+
+
+class Solitaire(TicTacToe):
+    """A game for one."""
+
+    id = "solitaire"
+    num_seats = 1
+    observation_spaces = TicTacToe.observation_spaces[:1]
+    action_spaces = TicTacToe.action_spaces[:1]
+
+
+@pytest.fixture
+def games(monkeypatch):
+    """The import path of this module's games, whatever name pytest imported it by."""
+    module = types.ModuleType("games_for_config")
+    vars(module).update(Crowd=Crowd, Solitaire=Solitaire)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module.__name__
+
+
+def mistake(*overrides, **fields):
+    """The message that these settings, or overrides of the smallest config, are refused with."""
+    with pytest.raises(ConfigError) as caught:
+        load(fields or TTT, overrides)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert "pydantic" not in message
+    assert "http" not in message
+    assert "Value error" not in message
+    return message
+
+
+def write(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("key", CONTRACT)
+def test_every_key_of_the_contract_exists_and_is_described(key):
+    schema = Settings.model_json_schema()
+    node = schema
+    for part in key.split("."):
+        described = node["properties"][part]
+        reference = described.get("$ref") or described.get("allOf", [{}])[0].get("$ref")
+        node = schema["$defs"][reference.split("/")[-1]] if reference else described
+    assert node.get("description")
+
+
+def test_every_number_and_word_of_the_schema_is_described():
+    schema = Settings.model_json_schema()
+    for owner, definition in [("Settings", schema), *schema["$defs"].items()]:
+        for name, field in definition.get("properties", {}).items():
+            if "$ref" not in field and "const" not in field:
+                assert field.get("description"), f"{owner}.{name}"
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_every_config_in_the_repository_loads_and_is_named_after_its_file(path):
+    settings = load(path)
+    assert settings.name == path.stem
+    assert settings.policy_spec("main-0", MAIN).action.sizes == (settings.game.action_spaces[0].n,)
+
+
+def test_there_are_configs_to_load():
+    assert len(CONFIGS) >= 4
+
+
+def test_resolved_settings_load_again_as_the_same_settings(tmp_path):
+    overrides = ["learner.lr=1e-3", "league.players={main: 2}", "rollout.step_limit=40", "stop.minutes=1.5"]
+    settings = load({**TTT, "league": {"roles": {"main": {"share": 2.5}}}}, overrides)
+    again = load(write(tmp_path, settings.to_yaml()))
+    assert again == settings
+    assert again.to_yaml() == settings.to_yaml()
+
+
+# ---------------------------------------------------------------- keys
+
+
+@pytest.mark.parametrize(
+    ("override", "key", "nearest"),
+    [
+        ("learnr.lr=1", "learnr", "learner"),
+        ("learner.learning_rate=1", "learner.learning_rate", "expected one of: aggregators, async_update"),
+        ("learner.lrr=1", "learner.lrr", "lr"),
+        ("env.option={}", "env.option", "options"),
+        ("league.player={}", "league.player", "players"),
+        ("rollout.slot=3", "rollout.slot", "slots"),
+        ("league.roles.main.frieze={}", "league.roles.main.frieze", "freeze"),
+        ("league.roles.main.freeze.winrate=0.5", "league.roles.main.freeze.winrate", "win_rate"),
+        ("league.roles.main.opponents.switch_belwo=0.5", "opponents.switch_belwo", "switch_below"),
+        ("league.roles.main.opponents.branches.pfsp.shar=0.5", "branches.pfsp.shar", "share"),
+        ("league.roles.main.opponents.branches.pfps={share: 0}", "pfps", "pfsp"),
+        ("league.roles.mian={}", "league.roles.mian", "main"),
+    ],
+)
+def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, nearest):
+    message = mistake(override)
+    assert key in message
+    assert nearest in message
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("learner.lr=fast", "config: learner.lr: found 'fast'; input should be a valid number"),
+        ("learner.lr=-1", "config: learner.lr: found -1; input should be greater than"),
+        ("seed=-1", "config: seed: found -1;"),
+        ("runners=1.5", "config: runners: found 1.5;"),
+        ("learner.lr={start: 1}", "config: learner.lr.end: missing, expected a value"),
+        ("learner.lr={start: 1, edn: 0}", "unknown key 'learner.lr.edn'; did you mean 'end'?"),
+        ("learner.lr=[1]", "config: learner.lr: found [1]; input should be a valid number"),
+        ("learner=3", "config: learner: found 3, expected a group of settings"),
+        ("env=tic_tac_toe", "config: env: found 'tic_tac_toe', expected a group of settings"),
+        ("env.options=[1]", "config: env.options: found [1], expected a group of settings"),
+        ("policy.hidden=[]", "config: policy.hidden: found []"),
+        (
+            "policy.hidden=[8, 0]",
+            "config: policy.hidden.1: found 0; input should be greater than or equal to 1",
+        ),
+        ("league.players.main=many", "config: league.players.main: found 'many'"),
+        ("name=a/b", "config: name: found 'a/b'"),
+        (
+            "learner.loss=reinforce",
+            "config: learner.loss: found 'reinforce'; expected appo, impala, ppo (or 'module:Name'",
+        ),
+        ("league.decay=2", "config: league.decay: found 2"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_place_what_was_found_and_expected(override, expected):
+    message = mistake(override)
+    assert message.startswith("config: ")
+    assert expected in message
+
+
+def test_all_mistakes_are_told_at_once():
+    message = mistake("learner.lr=-1", "seed=x", "runers=1")
+    assert "learner.lr" in message
+    assert "seed" in message
+    assert "did you mean 'runners'" in message
+
+
+def test_an_env_is_required():
+    assert mistake(seed=1) == "config: env: missing, expected a value"
+
+
+# ---------------------------------------------------------------- games
+
+
+def test_an_unknown_env_names_the_nearest():
+    assert "did you mean connect_four?" in mistake(env={"id": "conect_four"})
+
+
+def test_an_env_of_a_module_that_is_not_there_is_refused():
+    assert "module 'nowhere' cannot be imported" in mistake(env={"id": "nowhere:Game"})
+
+
+def test_an_option_that_the_game_does_not_have_is_refused():
+    assert "has no option 'size'" in mistake("env.options.size=4")
+
+
+def test_a_step_limit_among_the_games_options_is_sent_to_its_place():
+    assert mistake("env.options.step_limit=9") == (
+        "config: env.options.step_limit: found 9, but the limit belongs to the run, not to the game; "
+        "set rollout.step_limit"
+    )
+    assert load(TTT, ["rollout.step_limit=9"]).game.step_limit == 9
+
+
+def test_a_game_for_one_is_played_alone_or_not_at_all(games):
+    alone = {"env": {"id": f"{games}:Solitaire"}}
+    assert "has 1 seat, but main draws opponents by" in (message := mistake(**alone))
+    assert "set league.preset to none" in message
+    assert load({**alone, "league": {"preset": "none"}}).game.num_seats == 1
+
+
+def test_more_seats_than_players_can_fill_are_refused(games):
+    crowd = {"env": {"id": f"{games}:Crowd"}}
+    exploiters = {"league": {"players": {"main": 2, "main_exploiter": 1}}}
+    message = mistake(**crowd, **exploiters)
+    assert "the game has 4 seats, more than players can fill" in message
+    assert "needs 3 other mains, found 2; set main: 3" in message
+    enough = {"league": {"players": {"main": 3, "main_exploiter": 1}}}
+    assert load({**crowd, **enough}).game.num_seats == 4
+    alone = {"league": {"preset": "self_play"}}  # one player fills any number of seats by itself
+    assert load({**crowd, **alone}).league.players == {"main": 1}
+
+
+def test_a_lone_main_that_should_play_other_mains_is_refused():
+    lonely = ["league.preset=none", "league.roles.main.opponents.branches={current_main: {share: 1}}"]
+    branches = {"self_play": {"share": 0}, "current_main": {"share": 1}}
+    fields = {"preset": "none", "roles": {"main": {"opponents": {"branches": branches}}}}
+    assert "needs 1 other mains, found 0; set main: 2" in mistake(**TTT, league=fields)
+    assert load({**TTT, "league": {**fields, "players": {"main": 2}}}).league.players == {"main": 2}
+    assert "shares sum to 2" in mistake(*lonely)  # a preset's branches are changed, not replaced
+
+
+# ---------------------------------------------------------------- networks and learners
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["learner.aggregators=3", "runners=2"], "learner.aggregators is 3, more than the 2 runners"),
+        (["learner.processes=2"], "learner.processes is 2, but runners is 0"),
+        (
+            ["learner.precision=bfloat16"],
+            "learner.precision: found bfloat16 with resources.gpus 0",
+        ),
+        (["learner.entropy=-0.1"], "learner.entropy: found -0.1"),
+        (["learner.replay.proportion=1"], "learner.replay.proportion: found 1"),
+        (["league.roles.main.learner.entropy=-1"], "league.roles.main.learner.entropy"),
+        (["league.roles.main.learner.aggregators=1"], "aggregators: is shared by all players"),
+        (["policy.architecture=transformr"], "transformr"),
+        (["policy.architecture=cnn"], "[planes, rows, columns]"),
+        (["policy.architecture=nowhere:Net"], "nowhere"),
+        (["policy.connectors=[{kind: flaten}]"], "policy.connectors"),
+    ],
+)
+def test_what_cannot_be_built_or_trained_is_refused_by_name(overrides, expected):
+    assert expected in mistake(*overrides)
+
+
+# ---------------------------------------------------------------- leagues
+
+
+def test_an_unknown_preset_names_the_nearest():
+    assert "did you mean 'alphastar_paper'?" in mistake("league.preset=alphastar")
+
+
+@pytest.mark.parametrize(
+    "players", ["{}", "{main: 0}", "{main_exploiter: 2}", "{league_exploiter: 1, main: 0}"]
+)
+def test_roles_without_mains_are_refused(players):
+    message = mistake(f"league.players={players}")
+    assert message.startswith("config: league.players: found ")
+    assert "add 'main: 1'" in message
+
+
+def test_a_role_without_a_description_is_refused_with_the_nearest():
+    assert "did you mean 'main_exploiter'?" in mistake("league.players={main: 1, main_exploitr: 1}")
+
+
+@pytest.mark.parametrize("value", ["1.01", "-0.1", ".nan"])
+@pytest.mark.parametrize(
+    "key",
+    ["freeze.win_rate", "opponents.switch_below", "opponents.forgotten_below", "reset.probability"],
+)
+def test_thresholds_outside_0_to_1_are_refused(key, value):
+    assert f"league.roles.main.{key}" in mistake(f"league.roles.main.{key}={value}")
+
+
+def test_shares_that_are_no_distribution_are_refused():
+    assert "shares sum to" in mistake("league.roles.main.opponents.branches.pfsp.share=0.9")
+
+
+def test_a_learning_anchor_is_refused_and_a_snapshot_is_not():
+    assert "did you mean 'main-0@0'?" in mistake("ratings.anchor=main-0")
+    assert "expected a snapshot of this league" in mistake("ratings.anchor=nobody")
+    assert load(TTT, ["ratings.anchor=main-0@0"]).ratings.anchor == "main-0@0"
+
+
+def test_draws_that_happen_may_not_have_probability_0():
+    assert "can be drawn; raise it" in mistake("ratings.draw_probability=0")
+    poker = {"env": {"id": "kuhn_poker"}}
+    assert load(poker, ["ratings.draw_probability=0"]).ratings.draw_probability == 0
+
+
+def test_a_batch_that_play_would_never_fill_is_refused():
+    message = mistake("rollout.matches_per_request=1", "learner.batch_steps=4096")
+    assert "learner.batch_steps is 4096" in message
+
+
+def test_a_cluster_without_runners_is_refused():
+    assert "runners is 0" in mistake("resources.address=auto")
+
+
+# ---------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("number", ["1e-3", "1E-3", "+1e-3", ".1e-2", "0.001", "10e-4"])
+def test_scientific_notation_is_a_number(tmp_path, number):
+    settings = load(write(tmp_path, f"env: {{id: tic_tac_toe}}\nlearner: {{lr: {number}}}"))
+    assert settings.learner.lr == pytest.approx(1e-3)
+
+
+def test_whole_numbers_stay_whole_and_words_stay_words(tmp_path):
+    text = "env: {id: tic_tac_toe}\nseed: 12\nleague: {freeze_every: 1_500}\nname: e3"
+    settings = load(write(tmp_path, text))
+    assert (settings.seed, settings.league.freeze_every, settings.name) == (12, 1500, "e3")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seed: 1\nenv: {id: tic_tac_toe}\nseed: 2\n", "line 3: key 'seed' is given twice"),
+        ("env:\n  id: a\n  id: b\n", "line 3: key 'id' is given twice"),
+        ("env: [1, 2\nseed: 1", "line 2: not YAML"),
+        ("\tseed: 1", "not YAML"),
+        ("- seed", "found list, expected a mapping"),
+        ("", "found NoneType, expected a mapping"),
+        ("seed", "found str, expected a mapping"),
+        ("? [a, b]\n: 1", "found ['a', 'b'] as a key"),
+        ("name: 2026-99-99", "month must be in 1..12"),
+        ("1: 2\nenv: {id: tic_tac_toe}", "1"),
+    ],
+)
+def test_text_that_is_no_config_is_refused_with_its_line(tmp_path, text, expected):
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigError, match=re.escape(expected)) as caught:
+        load(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    for path, reason in ((tmp_path / "none.yaml", "No such file"), (tmp_path, "Is a directory")):
+        with pytest.raises(ConfigError, match=f"cannot be read \\({reason}"):
+            load(path)
+    binary = tmp_path / "b.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load(binary)
+
+
+def test_yaml_cannot_run_code(tmp_path):
+    with pytest.raises(ConfigError, match="not YAML"):
+        load(write(tmp_path, "env: !!python/object/apply:os.getcwd []"))
+
+
+def test_a_file_without_a_name_gives_its_own(tmp_path):
+    path = tmp_path / "my league!.yaml"
+    path.write_text("env: {id: tic_tac_toe}")
+    assert load(path).name == "my-league-"
+
+
+# ---------------------------------------------------------------- --set
+
+
+def test_overrides_reach_any_depth_and_the_last_one_wins():
+    branches = "league.roles.main.opponents.branches"
+    overrides = [f"{branches}.pfsp.share=0.65", f"{branches}.forgotten.share=0", "policy.hidden=[8, 4]"]
+    settings = load(TTT, [*overrides, "seed=1", "seed=2", "learner.lr=1e-2"])
+    main = settings.league.resolve()["main"]
+    assert main.opponents.branches["pfsp"].share == 0.65
+    assert settings.policy.hidden == (8, 4)
+    assert (settings.seed, settings.learner.lr) == (2, 0.01)
+
+
+def test_an_override_can_take_a_value_away():
+    assert load({**TTT, "stop": {"minutes": 1}}, ["stop.minutes=null"]).stop.minutes is None
+
+
+def test_overrides_leave_the_callers_mapping_as_it_was():
+    fields = {"env": {"id": "tic_tac_toe"}, "learner": {"lr": 0.5}}
+    load(fields, ["learner.lr=0.1"])
+    assert fields["learner"]["lr"] == 0.5
+
+
+@pytest.mark.parametrize("override", ["seed", "=3", "learner..lr=1", ".seed=1", "", "learner.=1"])
+def test_an_override_without_key_or_value_is_refused(override):
+    assert mistake(override) == f"--set {override}: expected key=value, such as learner.lr=1e-3"
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("learner.lr=[1", "the value is not YAML"),
+        ("env={id: a, id: b}", "key 'id' is given twice"),
+        ("seed.x=1", "'seed' is a value, expected a group of settings"),
+    ],
+)
+def test_an_override_that_makes_no_sense_is_refused(override, expected):
+    with pytest.raises(ConfigError, match=re.escape(expected)) as caught:
+        load({**TTT, "seed": 1}, [override])
+    assert f"--set {override}: " in str(caught.value)
+
+
+def test_settings_are_taken_as_they_are_and_can_be_overridden():
+    settings = load(TTT)
+    assert load(settings) == settings
+    assert load(settings, ["seed=4"]).seed == 4
+
+
+def test_settings_do_not_change_once_loaded():
+    with pytest.raises(ValueError, match="frozen"):
+        load(TTT).seed = 3
+
+
+def test_a_game_of_teams_brings_its_own_unless_the_config_says_others():
+    whist = {"env": {"id": "whist"}, "league": {"preset": "self_play"}, "runners": 0}
+    assert load(whist).matchmaking.teams == (2, 2)
+    assert load({**whist, "matchmaking": {"teams": [1, 3]}}).matchmaking.teams == (1, 3)
+    assert "teams:\n  - 2\n  - 2" in load(whist).to_yaml()
+
+
+def test_the_game_is_made_once_to_be_checked_and_once_to_be_asked(monkeypatch):
+    made, make = [], registry.make
+    monkeypatch.setattr(registry, "make", lambda *a, **options: made.append(a) or make(*a, **options))
+    settings = load(TTT)
+    settings.policy_specs()
+    settings.make_matchmaker()
+    assert len(made) == 2
+    assert settings == load(TTT)
+
+
+def test_a_bot_is_not_named_like_a_player():
+    named = {"main-0": {"kind": "function", "function": "json:loads"}}
+    with pytest.raises(ConfigError, match="bots: 'main-0' is a player's name already"):
+        load({"env": {"id": "tic_tac_toe"}, "bots": named, "runners": 0})

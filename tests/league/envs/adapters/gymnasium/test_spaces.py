@@ -1,0 +1,66 @@
+"""What gymnasium's envs show and take, as rows and choices of a seat."""
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Tuple
+
+from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
+from league.envs.spaces import ActionSpec, ObservationSpec
+
+SHOWN = [
+    Box(-9, 9, (2, 3), np.float64),
+    Box(-np.inf, np.inf, (2,), np.float32),
+    Box(0, 255, (2, 2), np.uint8),
+    Discrete(4, start=-1),
+    MultiBinary(3),
+    MultiDiscrete([2, 3]),
+    Tuple([Discrete(2), Box(0, 1, (2,), np.float32)]),
+    Dict({"at": Box(-1, 1, (2, 2), np.float64), "mood": Discrete(3), "far": Box(0, 9, (), np.float32)}),
+]
+
+
+@pytest.mark.parametrize("space", SHOWN, ids=str)
+def test_whatever_is_shown_fits_into_the_space_it_is_shown_in(space):
+    seen = shown(space)
+    ObservationSpec.from_space(seen)
+    parts = seen.spaces if isinstance(seen, Dict) else {"": seen}
+    space.seed(0)
+    for _ in range(20):
+        rows = numbers(space, space.sample())
+        assert set(rows) == set(parts)
+        for name, part in parts.items():
+            assert part.contains(np.asarray(rows[name]).astype(part.dtype))
+
+
+def test_small_integers_are_shown_as_they_are_and_the_rest_as_float32():
+    assert shown(Box(-3, 3, (2,), np.int8)) == Box(-3, 3, (2,), np.int8)
+    assert shown(Box(0, 9, (2,), np.int64)) == Box(0, 9, (2,), np.float32)
+    assert shown(Box(-1e300, 1e300, (1,), np.float64)).is_bounded("both") is False
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Discrete(3, start=5),
+        MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]),
+        MultiBinary((2, 2)),
+        Box(-2, 2, (2, 1), np.float64),
+        Box(0.1, 0.3, (1,), np.float64),
+    ],
+    ids=str,
+)
+def test_every_action_of_a_seat_becomes_one_of_the_envs_own(space):
+    seat, act = taken(space)
+    ActionSpec.from_space(seat)
+    seat.seed(0)
+    actions = [seat.sample() for _ in range(50)]
+    if isinstance(seat, Box):
+        actions += [seat.low, seat.high]  # a float32 bound may lie beyond the env's own
+    told = [act(action) for action in actions]
+    assert all(space.contains(action) for action in told)
+    assert len({np.asarray(action).tobytes() for action in told}) > 2
+
+
+def test_what_a_seat_cannot_have_is_left_for_the_game_to_refuse():
+    assert taken(Tuple([Discrete(2)]))[0] == Tuple([Discrete(2)])
+    assert not isinstance(shown(Sequence(Discrete(2))), Box | Dict)

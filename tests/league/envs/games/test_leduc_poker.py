@@ -1,0 +1,138 @@
+"""Leduc poker against plain rules, and lines worked out by hand."""
+
+import numpy as np
+import pytest
+
+from league.envs.games.leduc_poker import CALL, FOLD, RAISE, LeducPoker
+
+
+class Reference:
+    """Two strings of actions, and the ranks that were dealt to the slot: seat 0, seat 1, public."""
+
+    def __init__(self, game, slot, seed):
+        self.ranks = game._rank[slot].tolist()
+        self.lines = [""]
+        self.pot = [1, 1]
+
+    def mover(self):
+        return len(self.lines[-1]) % 2
+
+    def mask(self):
+        mover = self.mover()
+        return [self.pot[mover] < self.pot[1 - mover], True, self.lines[-1].count("r") < 2]
+
+    def observation(self, seat):
+        public = self.ranks[2] if len(self.lines) == 2 else None
+        actions = [int(a == b) for line in [*self.lines, ""][:2] for a in line.ljust(4) for b in "cr"]
+        own = [self.ranks[seat] == r for r in range(3)]
+        return [seat == 0, seat == 1, *own, *(public == r for r in range(3)), *actions]
+
+    def play(self, action):
+        mover = self.mover()
+        if action == FOLD:
+            return self.won_by(1 - mover), True
+        self.pot[mover] = self.pot[1 - mover]
+        if action == RAISE:
+            self.pot[mover] += 2 if len(self.lines) == 1 else 4
+        self.lines[-1] += " cr"[action]
+        if action == RAISE or len(self.lines[-1]) == 1:
+            return [0, 0], False
+        if len(self.lines) == 1:
+            self.lines.append("")
+            return [0, 0], False
+        first, second, public = self.ranks
+        if first == second:
+            return [0, 0], True
+        if public in (first, second):
+            return self.won_by(0 if first == public else 1), True
+        return self.won_by(0 if first > second else 1), True
+
+    def won_by(self, seat):
+        gain = self.pot[1 - seat]
+        return [gain, -gain] if seat == 0 else [-gain, gain]
+
+
+def seed_of(ranks):
+    game = LeducPoker(2000)
+    game.reset(np.arange(2000), np.arange(2000))
+    return int(np.flatnonzero((game._rank == ranks).all(axis=1))[0])
+
+
+def test_random_play_agrees_with_plain_rules(beside):
+    beside(LeducPoker(32), Reference, 1000)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "line", "gain"),
+    [
+        ([2, 0, 1], "cccc", 1),  # checked down, king over jack
+        ([0, 2, 0], "cccc", 1),  # a pair of jacks over a king
+        ([1, 2, 2], "cccc", -1),  # the other seat pairs
+        ([1, 1, 2], "rcrc", 0),  # equal cards share
+        ([2, 0, 1], "rf", 1),  # the blind alone
+        ([0, 2, 1], "crf", -1),
+        ([2, 0, 1], "rrf", -3),  # the first seat folds what it raised
+        ([2, 0, 1], "rrcrrc", 13),  # all that can be paid
+        ([0, 2, 1], "rrcrrc", -13),
+        ([2, 0, 1], "rccc", 3),
+        ([2, 0, 1], "rccrf", -3),
+        ([2, 0, 1], "crrccc", 5),
+        ([2, 0, 1], "ccrrf", -5),
+    ],
+)
+def test_lines_pay_what_was_worked_out_by_hand(play_line, ranks, line, gain):
+    actions = [{"f": FOLD, "c": CALL, "r": RAISE}[a] for a in line]
+    assert play_line(LeducPoker(1), actions, seed_of(ranks)) == [gain, -gain]
+
+
+def test_the_public_card_is_not_seen_in_the_first_round():
+    game = LeducPoker(1000)
+    game.reset(np.arange(1000), np.arange(1000))
+    (block,) = game.due()
+    for rank in range(3):
+        seen = block.observation[game._rank[:, 0] == rank]
+        assert (seen == seen[0]).all()
+
+
+def test_deals_are_uniform_over_seeds():
+    num_seeds = 120_000
+    game = LeducPoker(num_seeds)
+    game.reset(np.arange(num_seeds), np.arange(num_seeds))
+    deals, counts = np.unique(game._rank @ [9, 3, 1], return_counts=True)
+    for deal, count in zip(deals, counts, strict=True):
+        ranks = [deal // 9, deal // 3 % 3, deal % 3]
+        left = [2, 2, 2]
+        share = 1.0
+        for number, rank in enumerate(ranks):
+            share *= left[rank] / (6 - number)
+            left[rank] -= 1
+        assert abs(count / num_seeds - share) < 4 * np.sqrt(share * (1 - share) / num_seeds)
+    assert len(deals) == 24  # of 27, three of one rank are impossible
+
+
+def test_a_match_reads_as_at_a_table(play_line):
+    game = LeducPoker(1)
+    play_line(game, [CALL, RAISE], seed_of([2, 0, 1]))
+    lines = ["public: -", "seat 0: king, paid 1, to play", "seat 1: ?, paid 3", "round 1: check, raise"]
+    assert game.render(0, 0).splitlines() == lines
+    assert [game.action_name(0, 0, action) for action in range(3)] == ["fold", "call", "raise"]
+    play_line(game, [CALL, RAISE, CALL], seed_of([2, 0, 1]))
+    assert game.render(0).splitlines() == [
+        "public: queen",
+        "seat 0: king, paid 3, to play",
+        "seat 1: jack, paid 3",
+        "round 1: check, raise, call",
+        "round 2: -",
+    ]
+    assert game.action_name(0, 0, CALL) == "check"
+
+
+def test_a_seat_reads_the_same_whatever_it_cannot_see(play_line):
+    game, before, after = LeducPoker(1), set(), set()
+    for theirs, public in ((0, 1), (0, 2), (2, 1), (2, 2)):
+        play_line(game, [RAISE], seed_of([1, theirs, public]))
+        before.add(game.render(0, 0))
+        play_line(game, [RAISE, CALL], seed_of([1, theirs, public]))
+        after.add(game.render(0, 0))
+    assert len(before) == 1
+    assert len(after) == 2  # one for each public card

@@ -1,0 +1,148 @@
+"""Encoders keep boards whole, take dict observations apart, and refuse what does not fit."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from league.envs.spaces import ObservationSpec, Part
+from league.models.networks.encoders import BadNetwork, Boards, Dense, ResidualBlock, build_encoder
+
+BOARD = ObservationSpec((2, 6, 7), "int8")
+DICT = ObservationSpec((2 * 3 * 3 + 4 + 1 * 2 * 5,), "float32", (
+    Part("near", (2, 3, 3)), Part("pieces", (4,)), Part("far", (1, 2, 5)),
+))  # fmt: skip
+
+
+def encoder(architecture, seen=BOARD, hidden=(16,), channels=(4, 8), kernel=3, activation="relu", seed=0):
+    made = build_encoder(seen, architecture, hidden, activation, channels, kernel)
+    made.initialise(torch.Generator().manual_seed(seed))
+    return made
+
+
+@pytest.mark.parametrize("architecture", ["mlp", "cnn", "resnet"])
+@pytest.mark.parametrize("seen", [BOARD, DICT])
+@pytest.mark.parametrize("hidden", [(16,), (12, 5)])
+def test_features_are_as_wide_as_the_last_hidden_layer(architecture, seen, hidden):
+    made = encoder(architecture, seen, hidden)
+    features = made(torch.zeros(3, *seen.shape, dtype=getattr(torch, seen.dtype)))
+    assert features.shape == (3, made.width) == (3, hidden[-1])
+    assert features.dtype == torch.float32
+
+
+def test_dense_layers_are_what_they_were_in_the_first_version():
+    made = encoder("mlp", ObservationSpec((2, 3), "int8"), (4, 5), activation="tanh")
+    assert list(made.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+    observation = torch.arange(6, dtype=torch.int8).reshape(1, 2, 3)
+    by_hand = observation.reshape(1, 6).float()
+    for layer in (made[0], made[2]):
+        by_hand = torch.tanh(by_hand @ layer.weight.T + layer.bias)
+    torch.testing.assert_close(made(observation), by_hand)
+
+
+@pytest.mark.parametrize("architecture", ["cnn", "resnet"])
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_convolutions_keep_rows_and_columns(architecture, kernel):
+    made = encoder(architecture, kernel=kernel)
+    assert made.boards[0](torch.zeros(3, 2, 6, 7)).shape == (3, 8, 6, 7)
+
+
+@pytest.mark.parametrize("architecture", ["cnn", "resnet"])
+def test_a_shifted_board_gives_shifted_planes(architecture):
+    stack = encoder(architecture, ObservationSpec((1, 15, 15), "float32")).boards[0]
+    board, shifted = torch.zeros(1, 1, 15, 15), torch.zeros(1, 1, 15, 15)
+    board[0, 0, 7, 7] = shifted[0, 0, 8, 9] = 1.0
+    torch.testing.assert_close(stack(board)[:, :, 1:12, 1:12], stack(shifted)[:, :, 2:13, 3:14])
+
+
+def test_a_residual_block_adds_to_what_it_is_given():
+    block = ResidualBlock(2, 2, 3, "relu")
+    nn.init.zeros_(block.second.weight)
+    nn.init.constant_(block.second.bias, -0.25)
+    board = torch.rand(3, 2, 4, 4)
+    torch.testing.assert_close(block(board), (board - 0.25).relu())
+
+
+def test_a_residual_block_of_other_channels_takes_its_input_through_one_by_one_kernels():
+    block = ResidualBlock(2, 3, 3, "relu")
+    nn.init.zeros_(block.second.weight)
+    nn.init.zeros_(block.second.bias)
+    board = torch.rand(1, 2, 4, 4)
+    by_hand = torch.einsum("oi,nirc->norc", block.shortcut.weight[:, :, 0, 0], board)
+    torch.testing.assert_close(block(board), (by_hand + block.shortcut.bias.view(3, 1, 1)).relu())
+
+
+def test_many_residual_blocks_do_not_blow_the_features_up():
+    planes = encoder("resnet", channels=(16,) * 20).boards[0](torch.randn(8, 2, 6, 7))
+    assert 0.1 < planes.std() < 10
+
+
+def test_each_part_of_a_dict_goes_its_own_way():
+    made = encoder("cnn", DICT)
+    assert [stack[0].in_channels for stack in made.boards] == [2, 1]
+    row = torch.randn(5, DICT.size)
+    near, pieces, far = row[:, :18].reshape(5, 2, 3, 3), row[:, 18:22], row[:, 22:].reshape(5, 1, 2, 5)
+    flat = torch.cat([made.boards[0](near).flatten(1), pieces, made.boards[1](far).flatten(1)], 1)
+    torch.testing.assert_close(made(row), made.dense(flat))
+
+
+def test_whole_numbers_and_floats_give_the_same():
+    for architecture in ("mlp", "cnn", "resnet"):
+        made = encoder(architecture)
+        board = torch.randint(0, 2, (3, 2, 6, 7), generator=torch.Generator().manual_seed(1))
+        torch.testing.assert_close(made(board.to(torch.int8)), made(board.float()), rtol=0, atol=0)
+        torch.testing.assert_close(made(board.bool()), made(board.float()), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("architecture", ["mlp", "cnn", "resnet"])
+def test_the_same_generator_state_gives_the_same_weights(architecture):
+    first, again, other = (encoder(architecture, seed=seed).state_dict() for seed in (5, 5, 6))
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    weights = [name for name in first if name.endswith("weight")]
+    assert weights
+    assert not any(torch.equal(first[name], other[name]) for name in weights)
+
+
+def test_fresh_layers_are_orthogonal_with_gain_sqrt_2():
+    made = encoder("cnn", hidden=(16, 8))
+    assert isinstance(made, Boards)
+    assert isinstance(made.dense, Dense)
+    for layer in (made.boards[0][0], made.boards[0][2], made.dense[0], made.dense[2]):
+        rows = layer.weight.flatten(1)
+        torch.testing.assert_close(rows @ rows.T, 2 * torch.eye(len(rows)), atol=1e-5, rtol=0)
+        assert not layer.bias.any()
+
+
+def test_the_second_convolution_of_each_block_shrinks_with_their_number():
+    blocks = [layer for layer in encoder("resnet", channels=(8,) * 4).modules() if hasattr(layer, "second")]
+    assert len(blocks) == 4
+    for block in blocks:
+        torch.testing.assert_close(
+            block.second.weight.flatten(1).norm(dim=1), torch.full((8,), 1 / math.sqrt(4))
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"architecture": "cnn", "seen": ObservationSpec((9,), "int8")},
+            r"policy.architecture 'cnn': .* shape \[9\], expected a board .* connector \{kind: reshape",
+        ),
+        (
+            {
+                "architecture": "resnet",
+                "seen": ObservationSpec((7,), "int8", (Part("a", (3,)), Part("b", (2, 2)))),
+            },
+            r"policy.architecture 'resnet': .* parts a \[3\], b \[2, 2\], expected a board",
+        ),
+        ({"architecture": "cnn", "kernel": 4}, "policy.kernel is 4, expected an odd number such as 3"),
+        ({"architecture": "cnn", "kernel": 2}, "policy.kernel is 2, expected an odd number such as"),
+        ({"architecture": "resnet", "kernel": 9}, "policy.kernel is 9, .* 6 rows and 7 columns"),
+        ({"architecture": "cnn", "seen": DICT, "kernel": 5}, "policy.kernel is 5, but the board 'near'"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_the_setting_to_change(options, message):
+    with pytest.raises(BadNetwork, match=message):
+        encoder(**options)

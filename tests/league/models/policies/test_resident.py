@@ -1,0 +1,167 @@
+"""Policies resident on a device do what those on the CPU do, and keep their weights while leased."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.policies.policy import Policy, initial_weights
+from league.models.policies.resident import ResidentPolicies, ResidentStack, check_device
+from league.models.spec import PolicySettings, PolicySpec
+from storage.errors import Mistake
+
+torch.set_num_threads(1)
+
+CPU = torch.device("cpu")
+OBSERVATION = ObservationSpec((2, 3, 3), "int8")
+DISCRETE, MULTI = ActionSpec("discrete", (4,)), ActionSpec("multi_discrete", (2, 3))
+CONTINUOUS = ActionSpec("continuous", low=(-1.0, 0.0), high=(1.0, 5.0))
+NORMALISE = ({"kind": "normalise"},)
+
+
+def spec(action=DISCRETE, **settings):
+    return PolicySpec(PolicySettings(**{"hidden": (48, 48), **settings}), OBSERVATION, action)
+
+
+def mapped(its_spec, seed):
+    weights = initial_weights(its_spec, seed)
+    return Policy(its_spec, {name: t + 0.01 * seed for name, t in weights.items()}, f"main-0@{seed}")
+
+
+@pytest.fixture
+def make():
+    """Resident policies whose keys are (spec, seed), and the keys that were copied."""
+
+    def of(capacity, device=CPU):
+        copied = []
+
+        @contextlib.contextmanager
+        def lend(key):
+            copied.append(key[1])
+            yield mapped(*key)
+
+        return ResidentPolicies(capacity, device, lend), copied
+
+    return of
+
+
+def same(a, b, rows=64):
+    rng = np.random.default_rng(0)
+    observation = rng.integers(0, 2, (rows, 2, 3, 3)).astype(np.int8)
+    mask = np.ones((rows, a.spec.action.mask_width), bool)
+    chosen = [policy.decide(observation, mask, np.random.default_rng(1)) for policy in (a, b)]
+    return all(np.array_equal(x, y) for x, y in zip(*chosen, strict=True))
+
+
+@pytest.mark.parametrize(
+    "its_spec",
+    [
+        spec(),
+        spec(MULTI, architecture="cnn", channels=(8, 8)),
+        spec(CONTINUOUS, connectors=NORMALISE),
+        spec(memory="gru", memory_size=16),
+        spec(memory="lstm", memory_size=16),
+        spec(memory="transformer", memory_size=16, context=4, heads=2),
+    ],
+    ids=["mlp", "cnn", "normalised", "gru", "lstm", "transformer"],
+)
+def test_a_resident_policy_acts_bit_for_bit_as_the_mapped_one(its_spec, make):
+    policies, _ = make(3)
+    for seed in range(5):  # every row of the stack, some of them twice
+        with policies.lease((its_spec, seed)) as resident:
+            assert same(resident, mapped(its_spec, seed))
+            assert not same(resident, mapped(its_spec, seed + 1))
+
+
+def test_memory_is_written_where_the_caller_keeps_it(make):
+    its_spec = spec(memory="gru", memory_size=16)
+    policies, _ = make(1)
+    rng, mask = np.random.default_rng(0), np.ones((5, 4), bool)
+    memories = [np.zeros((5, 16), np.float32) for _ in range(2)]
+    with policies.lease((its_spec, 3)) as resident:
+        for _ in range(3):
+            observation = rng.integers(0, 2, (5, 2, 3, 3)).astype(np.int8)
+            for policy, memory in zip((resident, mapped(its_spec, 3)), memories, strict=True):
+                policy.decide(observation, mask, np.random.default_rng(0), memory=memory)
+    assert memories[0].any()
+    np.testing.assert_array_equal(*memories)
+
+
+def test_a_snapshot_is_copied_to_the_device_once_while_it_is_resident(make):
+    policies, copied = make(2)
+    for seed in (0, 1, 0, 2, 0, 1):
+        with policies.lease((spec(), seed)):
+            pass
+    assert copied == [0, 1, 2, 1]
+    info = policies.info()
+    one = sum(t.nbytes for t in initial_weights(spec(), 0).values())
+    assert (info.tier, info.hits, info.misses, info.resident, info.bytes) == ("device", 2, 4, 2, 2 * one)
+    assert info.evictions["count"] == 2
+
+
+def test_all_rows_lie_in_one_stacked_tensor_per_parameter_and_are_used_again(make):
+    policies, _ = make(2)
+    with policies.lease((spec(), 0)) as first:
+        stacks = {name: tensor.untyped_storage().data_ptr() for name, tensor in first.tensors.items()}
+    for seed in range(1, 8):
+        with policies.lease((spec(), seed)) as policy:
+            assert {n: t.untyped_storage().data_ptr() for n, t in policy.tensors.items()} == stacks
+    with policies.lease((spec(hidden=(8,)), 0)) as other:  # another architecture, another stack
+        assert (
+            not stacks.items() & {n: t.untyped_storage().data_ptr() for n, t in other.tensors.items()}.items()
+        )
+
+
+def test_weights_that_are_leased_are_never_overwritten(make):
+    policies, _ = make(1)
+    with contextlib.ExitStack() as leases:
+        held = [leases.enter_context(policies.lease((spec(), seed))) for seed in range(6)]
+        for seed, policy in enumerate(held):
+            assert same(policy, mapped(spec(), seed))
+    for seed in range(6, 12):  # and every row is used again
+        with policies.lease((spec(), seed)) as policy:
+            assert same(policy, mapped(spec(), seed))
+    assert policies.info().resident == 1
+
+
+def test_a_full_stack_takes_nothing_more_until_a_row_is_free():
+    tensors = {"w": torch.arange(6.0).reshape(2, 3), "n": torch.tensor(3, dtype=torch.float64)}
+    stack = ResidentStack(tensors, 2, CPU)
+    rows = [stack.put(tensors), stack.put({name: t + 1 for name, t in tensors.items()})]
+    assert sorted(rows) == [0, 1]
+    assert stack.put(tensors) is None
+    stack.free(rows[0])
+    assert stack.put({name: t + 2 for name, t in tensors.items()}) == rows[0]
+    for row, more in zip(rows, (2, 1), strict=True):
+        for name, tensor in stack.row(row).items():
+            assert torch.equal(tensor, tensors[name] + more)
+            assert tensor.dtype == tensors[name].dtype
+
+
+def test_a_device_that_is_not_there_is_refused_in_one_sentence(monkeypatch):
+    check_device("cpu")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(
+        Mistake, match=r"rollout\.device: found cuda, but torch sees no GPU here, expected cpu"
+    ):
+        check_device("cuda")
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    check_device("cuda")
+
+
+@pytest.mark.parametrize("its_spec", [spec(), spec(MULTI), spec(CONTINUOUS, connectors=NORMALISE)])
+def test_a_policy_computes_where_its_weights_lie_and_draws_on_the_cpu(its_spec, monkeypatch):
+    """On the meta device, a stand-in for a GPU here, an operation that mixes devices raises as well."""
+    policy = Policy(its_spec, {name: t.to("meta") for name, t in initial_weights(its_spec, 0).items()})
+    came_back = []
+    monkeypatch.setattr(
+        torch.Tensor, "cpu", lambda self: came_back.append(self.device.type) or torch.zeros(self.shape)
+    )
+    mask = np.ones((5, its_spec.action.mask_width), bool)
+    observation = np.zeros((5, 2, 3, 3), np.int8)
+    chosen = policy.decide(observation, mask, np.random.default_rng(0))
+    assert (len(chosen.action), came_back) == (5, ["meta"])
+    policy.evaluate(observation, mask)
+    assert came_back == ["meta"] * 3  # and the values

@@ -1,0 +1,76 @@
+"""Matches begin so that few policies have a decision at each step."""
+
+import numpy as np
+import pytest
+
+from league.rollout.traces.order_of_play import OrderOfPlay
+from storage.records import MatchBatch, Purpose
+
+HOME, SLOTS = 0, 32
+
+
+def matches(seat):
+    n = len(seat)
+    return MatchBatch(
+        env="any",
+        purpose=Purpose.TRAINING,
+        match_types=("pfsp",),
+        competitors=tuple(f"c{i}" for i in range(int(seat.max(initial=0)) + 1)),
+        match_id=np.arange(n),
+        seed=np.arange(n),
+        match_type=np.zeros(n, np.int16),
+        seat=seat.astype(np.int32),
+        learning=seat == HOME,
+    )
+
+
+def against(num_opponents, each, num_seats=2):
+    """Home in every seat equally often, the others drawn; in no order."""
+    rng = np.random.default_rng(0)
+    n = num_opponents * each
+    seat = rng.permutation(np.repeat(1 + np.arange(num_opponents), each))[:, None].repeat(num_seats, axis=1)
+    seat[np.arange(n), rng.permutation(np.arange(n) % num_seats)] = HOME
+    return seat
+
+
+def play(seat, slots=SLOTS):
+    """Who is due at each step of a game in which seats take turns; matches last 5 to 12 steps.
+
+    Yields [n] the competitors who have a decision, [n] the matches.
+    """
+    order, (n, num_seats) = OrderOfPlay(matches(seat)), seat.shape
+    length, age = np.random.default_rng(1).integers(5, 13, n), np.full(n, -1)
+    while (age < length).any():
+        active = (age >= 0) & (age < length)
+        fresh = order.begin(slots - active.sum(), idle=not active.any())
+        assert (age[fresh] == -1).all()
+        age[fresh] = 0
+        playing = np.flatnonzero((age >= 0) & (age < length))
+        assert 0 < len(playing) <= slots
+        yield seat[playing, age[playing] % num_seats], playing
+        age[playing] += 1
+    assert not len(order.begin(slots, idle=True))
+
+
+@pytest.mark.parametrize("slots", [1, 7, 32, 1000])
+@pytest.mark.parametrize("num_seats", [1, 2, 4])
+def test_every_match_begins_once_and_the_table_is_never_empty_before(slots, num_seats):
+    begun = np.concatenate([playing for _, playing in play(against(5, 12, num_seats), slots)])
+    assert set(begun) == set(range(60))
+
+
+@pytest.mark.parametrize("num_seats", [2, 4])
+def test_the_home_player_has_its_turn_in_all_matches_at_once(num_seats):
+    for step, (due, _) in enumerate(play(against(8, 24, num_seats))):
+        assert (due == HOME).all() if step % num_seats == 0 else (due != HOME).all()
+
+
+def test_few_of_those_seated_are_at_the_table_at_once():
+    at_the_table = [len(set(seat)) for seat, _ in play(against(32, 16))]
+    assert len(at_the_table) > 64
+    assert np.mean(at_the_table) < 4  # instead of the about 14 of 32 that are due in a drawn order
+
+
+def test_self_play_and_no_matches_at_all_are_played_too():
+    assert len({m for _, playing in play(np.zeros((50, 2), int)) for m in playing}) == 50
+    assert not len(OrderOfPlay(matches(np.zeros((0, 2), int))).begin(8, idle=True))

@@ -1,0 +1,53 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from analysis.solution.equilibria.nash import exploitability
+from league.rules.matchmaking.nash import META_STRATEGIES, rectify, replicator, uniform
+
+
+def antisymmetric(n, seed):
+    drawn = np.random.default_rng(seed).uniform(-1.0, 1.0, (n, n))
+    return np.triu(drawn, 1) - np.triu(drawn, 1).T
+
+
+def test_the_replicator_comes_near_an_equilibrium_and_forgets_nobody():
+    payoff = antisymmetric(40, 1)
+    found = replicator(payoff)
+    assert (found > 0).all()
+    assert found.sum() == pytest.approx(1.0)
+    assert exploitability(payoff, found) < 0.05
+    np.testing.assert_allclose(uniform(payoff), 1 / 40)
+    assert exploitability(payoff, uniform(payoff)) > 0.1
+
+
+@pytest.mark.parametrize("name", ["nash", "rectified"])
+def test_what_is_named_after_nash_cannot_be_exploited(name):
+    payoff = antisymmetric(30, 2)
+    assert exploitability(payoff, META_STRATEGIES[name](payoff)) < 1e-7
+
+
+def test_rectified_is_what_one_beats_or_all_when_it_beats_nothing():
+    mixture = np.array([0.5, 0.3, 0.2])
+    np.testing.assert_allclose(rectify(mixture, np.array([0.4, 0.5, 0.9])), [0, 0.6, 0.4])
+    np.testing.assert_array_equal(rectify(mixture, np.array([0.4, 0.4, 0.1])), mixture)
+
+
+@pytest.mark.parametrize("solve", sorted(META_STRATEGIES))
+@pytest.mark.parametrize(
+    "payoff", [np.zeros((0, 0)), np.zeros((2, 3)), np.ones((2, 2)), np.full((1, 1), np.nan)]
+)
+def test_what_is_no_symmetric_zero_sum_game_is_refused(solve, payoff):
+    with pytest.raises(ValueError, match="expected \\[n, n\\], finite and antisymmetric"):
+        META_STRATEGIES[solve](payoff)
+
+
+def test_rules_take_their_equilibria_from_analysis_but_neither_its_history_nor_scipy():
+    code = (
+        "import sys, league.rules.matchmaking.nash\n"
+        "print([name for name in ('analysis.history', 'scipy', 'torch', 'ray') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

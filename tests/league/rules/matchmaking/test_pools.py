@@ -1,0 +1,163 @@
+import numpy as np
+import pytest
+
+from analysis.solution import exploitability
+from league.rules.matchmaking.branches import OpponentSettings
+from league.rules.matchmaking.pools import Pools, before_monotone_suffix, everybody, rarest_pairs
+from storage.records import Outcome
+
+WIN, DRAW, LOSS, _ = Outcome
+
+
+def pools(branch="pfsp", bots=None, prior_strength=10.0, **fields):
+    branches = {branch: {"share": 1.0, **fields}}
+    return Pools(
+        OpponentSettings.model_validate(
+            {"branches": branches, "bots": bots or {}, "prior_strength": prior_strength}
+        )
+    )
+
+
+def named(it, pool):
+    return dict(zip([it.roster.id(i) for i in pool.candidates.tolist()], pool.p.tolist(), strict=True))
+
+
+def find(it, branch, **fields):
+    return named(it, pools(branch, **fields).find(branch, it.player, it.roster, it.standings))
+
+
+@pytest.fixture
+def cycle(make):
+    """A main, and snapshots that have played rock, paper and scissors, rock twice."""
+    it = make.crowd("main-0", {}, snapshots={"main-0": 4})
+    rock, paper, scissors, again = (f"main-0@{i}" for i in range(4))
+    won = [(paper, rock), (scissors, paper), (rock, scissors), (paper, again), (again, scissors)]
+    it.standings.record(make.games(*[(a, b, WIN) for a, b in won for _ in range(500)]))
+    it.standings.ratings.mu[:] = 25.0
+    return it
+
+
+@pytest.mark.parametrize(
+    ("rates", "kept"),
+    [
+        ([0.9, 0.6, 0.65, 0.6], 3),
+        ([0.9, 0.6, 0.65, 0.65], 3),
+        ([0.9, 0.8, 0.7], 0),
+        ([0.5, 0.5, 0.5], 0),
+        ([0.1, 0.2, 0.3], 3),
+        ([0.5, 0.4, 0.6, 0.3, 0.2], 3),
+        ([0.5], 0),
+        ([], 0),
+    ],
+)
+def test_the_newest_run_of_falling_rates_is_cut(rates, kept):
+    assert before_monotone_suffix(np.array(rates)) == kept
+
+
+def test_verification_plays_what_is_left_before_the_cut(make):
+    rates = {f"main-0@{i}": p for i, p in enumerate([0.9, 0.6, 0.65, 0.6])} | {"x-0@0": 0.5}
+    it = make.crowd("main-0", rates, snapshots={"main-0": 4, "x-0": 1})
+    found = named(it, pools("verification").verification(0, 0, it.roster, it.standings))
+    weights = np.array([0.1, 0.4, 0.35]) ** 2
+    assert found == pytest.approx(
+        dict(zip(["main-0@0", "main-0@1", "main-0@2"], weights / weights.sum(), strict=True)), rel=1e-6
+    )
+
+
+def test_verification_looks_at_exploiters_first_and_finds_nothing_where_all_is_safe(make):
+    lost = {"main-0@0": 0.5, "main-0@1": 0.6, "x-0@0": 0.6, "x-0@1": 0.29}
+    it = make.crowd("main-0", lost, snapshots={"main-0": 2, "x-0": 2})
+    found = named(it, pools("verification").verification(0, 0, it.roster, it.standings))
+    assert found == pytest.approx({"x-0@0": 0.16 / (0.16 + 0.5041), "x-0@1": 0.5041 / (0.16 + 0.5041)})
+    safe = {"main-0@0": 0.71, "main-0@1": 0.8, "x-0@0": 0.31}
+    it = make.crowd("main-0", safe, snapshots={"main-0": 2, "x-0": 1})
+    assert not pools("verification").verification(0, 0, it.roster, it.standings)
+
+
+def test_latest_and_window_are_the_players_own_and_seated(make):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 5, "main-1": 5})
+    it.roster.retire("main-0@3")
+    assert find(it, "latest") == {"main-0@4": 1.0}
+    assert find(it, "window", window=2) == {"main-0@2": 0.5, "main-0@4": 0.5}
+    assert find(it, "window") == dict.fromkeys([f"main-0@{i}" for i in (0, 1, 2, 4)], 0.25)
+    it.roster.retire("main-0@4")
+    assert find(it, "latest") == {"main-0@2": 1.0}
+
+
+def test_bots_are_drawn_by_their_weights_if_they_are_in_the_league(make):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 1}, bots=("random", "perfect"))
+    found = find(it, "bots", bots={"random": 3, "perfect": 1, "absent": 7})
+    assert found == {"random": 0.75, "perfect": 0.25}
+    assert find(make.crowd("main-0", {}, snapshots={"main-0": 1}), "bots", bots={"random": 1}) == {}
+
+
+@pytest.mark.parametrize("branch", ["pfsp", "forgotten", "past_main", "latest", "window", "nash", "peers"])
+def test_nobody_is_found_in_an_empty_league(make, branch):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 0})
+    assert find(it, branch) == {}
+
+
+@pytest.mark.parametrize("outcome", [WIN, LOSS])
+@pytest.mark.parametrize("weighting", ["hard", "variance", "linear", "capped_linear", "even", "bell"])
+def test_of_a_pool_that_is_all_beaten_or_all_lost_everyone_is_as_likely(make, outcome, weighting):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 4})
+    names = [f"main-0@{i}" for i in range(4)]
+    it.standings.record(make.games(*[("main-0", n, outcome) for n in names]))
+    found = find(it, "pfsp", weighting=weighting, prior_strength=0.0)
+    assert found == pytest.approx(dict.fromkeys(names, 0.25))
+
+
+def test_the_mixture_of_a_cycle_is_even_and_copies_share(cycle):
+    third, sixth = 1 / 3, 1 / 6
+    expected = {"main-0@0": sixth, "main-0@1": third, "main-0@2": third, "main-0@3": sixth}
+    assert find(cycle, "nash") == pytest.approx(expected, abs=0.01)
+    assert find(cycle, "nash", meta_strategy="uniform") == pytest.approx(dict.fromkeys(expected, 0.25))
+
+
+def test_a_rectified_player_meets_only_those_of_the_mixture_that_it_beats(cycle, make):
+    cycle.standings.record(make.games(*[("main-0", "main-0@2", LOSS)] * 50))
+    cycle.standings.record(make.games(*[("main-0", f"main-0@{i}", WIN) for i in (0, 1, 3)] * 50))
+    expected = {"main-0@0": 0.25, "main-0@1": 0.5, "main-0@2": 0.0, "main-0@3": 0.25}
+    assert find(cycle, "nash", meta_strategy="rectified") == pytest.approx(expected, abs=0.01)
+
+
+def test_the_mixture_is_kept_until_enough_was_played_or_the_pool_has_changed(cycle, make):
+    kept = pools("nash", refresh_games=100)
+
+    def found():
+        return named(cycle, kept.find("nash", cycle.player, cycle.roster, cycle.standings))
+
+    before = found()
+    rock, paper = "main-0@0", "main-0@1"
+    cycle.standings.record(make.games(*[(rock, paper, WIN)] * 49))  # 98 games: each seat plays one
+    assert found() == before
+    cycle.standings.record(make.games(*[(rock, paper, WIN)] * 951))
+    assert found()[rock] != pytest.approx(before[rock], abs=0.01)
+    cycle.roster.retire("main-0@3")
+    assert set(found()) == {f"main-0@{i}" for i in range(3)}
+
+
+def test_the_mixture_cannot_be_exploited_within_the_pool_whatever_was_played(make):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 30})
+    it.standings.record(make.random_games(it.roster, 5_000, np.random.default_rng(0), outcomes=1))
+    pool = pools("nash").find("nash", it.player, it.roster, it.standings)
+    rates = np.array([it.standings.win_rate(i, pool.candidates, 10.0) for i in pool.candidates.tolist()])
+    assert exploitability(rates - rates.T, pool.p) < 1e-4
+
+
+def test_for_the_record_rare_pairs_come_first(make):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 3})
+    it.standings.record(make.games(*[("main-0@0", "main-0@1", WIN)] * 9))
+    weights = np.array([[0, 0.1, 1], [0.1, 0, 1], [1, 1, 0]])
+    np.testing.assert_allclose(rarest_pairs(it.roster, it.standings), weights / weights.sum())
+
+
+def test_newcomers_are_snapshots_that_are_not_placed_yet(make):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 3}, bots=("random",))
+    it.standings.record(make.games(*[("main-0@1", "random", WIN)] * 50))
+    it.standings.record(make.games(*[("main-0@2", "random", WIN)] * 49))
+    found = named(it, pools().newcomers(it.roster, it.standings))
+    assert found == {"main-0@0": 0.5, "main-0@2": 0.5}
+    assert named(it, everybody(it.roster)) == dict.fromkeys(
+        ["main-0@0", "main-0@1", "main-0@2", "random"], 0.25
+    )

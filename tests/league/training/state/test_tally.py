@@ -1,0 +1,67 @@
+"""Who learned from whom, counted over batches."""
+
+import numpy as np
+import pytest
+
+from league.training.state.tally import Tally, matches_of
+from storage.records import MatchBatch, Purpose
+
+
+def batch(rows, types, purpose=Purpose.TRAINING):
+    """Matches given as seats, each a name, with a star behind it where it learns."""
+    names = sorted({seat.rstrip("*") for row in rows for seat in row})
+    kinds = tuple(sorted(set(types)))
+    return MatchBatch(
+        env="game",
+        purpose=purpose,
+        match_types=kinds,
+        competitors=tuple(names),
+        match_id=np.arange(len(rows)),
+        seed=np.zeros(len(rows), np.int64),
+        match_type=np.array([kinds.index(kind) for kind in types], np.int16),
+        seat=np.array([[names.index(seat.rstrip("*")) for seat in row] for row in rows], np.int32),
+        learning=np.array([[seat.endswith("*") for seat in row] for row in rows]),
+    )
+
+
+def test_matches_are_counted_for_the_player_that_learns_wherever_it_sits():
+    tally = Tally()
+    rows = [("a*", "b"), ("b", "a*"), ("c", "a*"), ("b*", "a")]
+    for _ in range(2):
+        tally.count(batch(rows, ["pfsp", "pfsp", "forgotten", "pfsp"]))
+    assert tally.types == {("a", "pfsp"): 4, ("a", "forgotten"): 2, ("b", "pfsp"): 2}
+    assert tally.opponents == {("a", "b"): 4, ("a", "c"): 2, ("b", "a"): 2}
+
+
+def test_in_self_play_a_player_learns_from_itself_once_a_match():
+    tally = Tally()
+    tally.count(batch([("a*", "a*"), ("a*", "b")], ["self_play", "pfsp"]))
+    assert tally.opponents == {("a", "a"): 1, ("a", "b"): 1}
+
+
+def test_every_seat_of_others_counts_and_a_teammate_that_is_itself_does_not():
+    tally = Tally()
+    tally.count(batch([("b", "a*", "c"), ("b", "b", "a*")], ["pfsp", "pfsp"]))
+    tally.count(batch([("a*", "a", "b")], ["pfsp"]))
+    assert tally.types == {("a", "pfsp"): 3}
+    assert tally.opponents == {("a", "b"): 4, ("a", "c"): 1}
+
+
+@pytest.mark.parametrize(
+    "matches",
+    [
+        batch([("a", "b")], ["evaluation"]),
+        batch([("a*", "b")], ["evaluation"], Purpose.EVALUATION),
+        batch([("a", "b")], ["compare"], Purpose.TOURNAMENT),
+    ],
+)
+def test_what_nobody_learns_from_is_not_counted(matches):
+    tally = Tally()
+    tally.count(matches)
+    assert not tally.types
+    assert not tally.opponents
+    assert matches_of(matches) == {}
+
+
+def test_a_batch_tells_how_many_matches_each_player_learns_from():
+    assert matches_of(batch([("b*", "a"), ("a", "b*"), ("a*", "c")], ["x", "x", "x"])) == {"a": 1, "b": 2}

@@ -1,0 +1,174 @@
+"""What people see of a run is what the session knows, on any terminal and off it."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from league.config.loading import load
+from league.learning.learner import Learner
+from league.training.loop import train
+from league.training.view import LEADERBOARD_ROWS, Lately, LiveView, PlainView, Rates
+
+CONFIG = {
+    "name": "shown",
+    "env": {"id": "tic_tac_toe"},
+    "policy": {"hidden": [8]},
+    "league": {"freeze_every": 600, "players": {"main": 1, "main_exploiter": 1, "league_exploiter": 1}},
+    "rollout": {"slots": 64, "matches_per_request": 64},
+    "learner": {"batch_steps": 128},
+    "stop": {"env_steps": 6000},
+}
+
+
+class Witness:
+    """Wraps a view and keeps the session it was shown last."""
+
+    def __init__(self, view):
+        self.view, self.session, self.shown = view, None, 0
+
+    def show(self, session):
+        self.view.show(session)
+        self.shown += 1
+
+    def close(self, session):
+        self.view.close(session)
+        self.session = session
+
+
+def watch(tmp_path, make_view):
+    """Train a small league under a view; returns its witness."""
+    witnesses = []
+
+    def make():
+        witnesses.append(Witness(make_view()))
+        return witnesses[-1]
+
+    train(load(CONFIG), tmp_path / "run", make_view=make)
+    return witnesses[0]
+
+
+def live(tmp_path, width):
+    console = Console(force_terminal=True, record=True, width=width, height=60, file=io.StringIO())
+    return watch(tmp_path, lambda: LiveView(console)).session, console.export_text()
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    """(session, everything drawn) on a terminal of 160 columns."""
+    return live(tmp_path_factory.mktemp("view"), 160)
+
+
+@pytest.fixture(scope="module")
+def page(wide):
+    """The page as it stood at the end."""
+    return wide[1][wide[1].rindex("╭") :]
+
+
+def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_path):
+    out = io.StringIO()
+    console = Console(file=out, width=80)
+    witness = watch(tmp_path, lambda: PlainView(console, every_seconds=3600.0))
+    plan, *lines = out.getvalue().splitlines()
+    assert plan.startswith("shard 0: main-0, main_exploiter-0, league_exploiter-0 on the CPU")
+    assert witness.shown > 2
+    assert len(lines) == 2  # the first turn and the end, whatever the width
+    session = witness.session
+    assert f"{session.totals.env_steps:,} env steps" in lines[1]
+    assert f"{len(session.roster.snapshots())} snapshots" in lines[1]
+    assert f"best {session.standings.leaderboard()[0].competitor}" in lines[1]
+    assert re.search(r"trained +[\d,]+ /s +[\d,]+ matches/s +lag +\d", lines[1])
+
+
+def test_plain_lines_come_as_often_as_asked(tmp_path):
+    out = io.StringIO()
+    witness = watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
+    assert len(out.getvalue().splitlines()) == 1 + witness.shown + 1  # the plan before, the end behind
+
+
+def test_the_page_shows_what_was_counted(wide, page):
+    session, _ = wide
+    assert "shown: tic_tac_toe" in page
+    assert f"{session.totals.env_steps:,} env steps" in page
+    assert "env steps/s" in page
+    assert "trained/s" in page
+    assert "matches/s" in page
+
+
+def test_the_page_shows_the_leaderboard_in_order_and_no_name_is_cut(wide, page):
+    session, _ = wide
+    assert "Leaderboard" in page
+    names = [row.competitor for row in session.standings.leaderboard()[:LEADERBOARD_ROWS]]
+    lines = [line.split()[0] for line in page.splitlines() if line.strip() and line.split()[0] in names]
+    assert lines[: len(names)] == names  # below them, the next column may begin
+    assert "…" not in page
+
+
+def test_the_page_shows_each_learner_the_match_mix_decisions_and_who_learned_from_whom(wide, page):
+    session, _ = wide
+    for title in ("Learners", "Match mix", "Latest decisions", "Learned most from"):
+        assert title in page
+    for name, record in session.log.newest.items():
+        assert re.search(rf"{name} +{record.updates:,} +\d", page)
+    total = sum(session.state.match_mix.values())
+    for match_type, count in session.state.match_mix.items():
+        assert re.search(rf"{match_type} +{count / total:.1%} +[\d.]+%", page)
+    newest = session.state.newest[0]
+    assert re.search(rf"freeze {newest.snapshot_id} +{newest.reason}", page)
+    assert len(session.state.news) == 8
+    for what, why in session.state.news:
+        assert re.search(rf"{what} +{why[:20]}", page)
+    for (player, opponent), games in session.state.tally.opponents.most_common(3):
+        assert re.search(rf"{player} +{games:,} +{'itself' if opponent == player else opponent}", page)
+
+
+def test_the_page_fits_the_terminal_it_is_on(page, tmp_path):
+    assert max(map(len, page.splitlines())) <= 160
+    session, text = live(tmp_path, 100)
+    narrow = text[text.rindex("╭") :]
+    assert max(map(len, narrow.splitlines())) <= 100
+    for title in ("Leaderboard", "Learners", "Match mix"):
+        assert title in narrow
+    assert session.state.newest[0].snapshot_id in narrow
+
+
+def test_a_view_is_finished_even_if_the_run_was_already(tmp_path):
+    watch(tmp_path, lambda: PlainView(Console(file=io.StringIO()), 1.0))
+    console = Console(force_terminal=True, record=True, width=160, file=io.StringIO())
+    train(load(CONFIG), tmp_path / "run", resume=True, make_view=lambda: LiveView(console))
+    assert "Leaderboard" in console.export_text()
+
+
+def test_a_stopped_player_is_said_once_with_the_reason(tmp_path, monkeypatch):
+    learn = Learner.update_from_episodes
+
+    def spoiled(self, episodes, progress=0.0):
+        if self.player == "main_exploiter-0":
+            episodes.reward[:] = float("nan")
+        return learn(self, episodes, progress)
+
+    monkeypatch.setattr(Learner, "update_from_episodes", spoiled)
+    out = io.StringIO()
+    watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
+    (line,) = [line for line in out.getvalue().splitlines() if "has stopped" in line]
+    assert line.startswith("main_exploiter-0 has stopped. player main_exploiter-0, update 1: the loss is nan")
+    assert "the batch is kept in" in line
+
+
+def test_the_mix_lately_is_what_was_played_since_the_window_began(wide):
+    session, _ = wide
+    lately = Lately()
+    assert lately.mix(session) == {}
+    session.state.match_mix["pfsp"] += 30
+    assert lately.mix(session) == {"pfsp": 30}
+
+
+def test_rates_are_differences_over_the_window(wide):
+    session, _ = wide
+    rates = Rates()
+    assert rates.update(session) == (0.0, 0.0, 0.0)
+    session.totals.env_steps += 1000
+    env_steps, trained, matches = rates.update(session)
+    assert env_steps > 0
+    assert trained == matches == 0.0

@@ -1,0 +1,184 @@
+import dataclasses
+from dataclasses import replace
+
+import duckdb
+import numpy as np
+import pytest
+
+from storage.records import CacheRecord, MatchBatch, Purpose, RatingChange, ResultBatch
+from storage.tables import columns, meetings, migrations
+
+# The view `payoff` as it was before meetings were recorded: the reference.
+PAYOFF = """
+WITH pairs AS (
+    SELECT
+        h.competitor AS home,
+        a.competitor AS away,
+        CASE
+            WHEN h.outcome = 'win' AND a.outcome <> 'win' THEN 'win'
+            WHEN a.outcome = 'win' AND h.outcome <> 'win' THEN 'loss'
+            WHEN h.outcome = 'forfeit' AND a.outcome <> 'forfeit' THEN 'loss'
+            WHEN a.outcome = 'forfeit' AND h.outcome <> 'forfeit' THEN 'win'
+            WHEN h.rank < a.rank THEN 'win'
+            WHEN h.rank > a.rank THEN 'loss'
+            WHEN h.outcome <> 'forfeit' THEN 'draw'
+        END AS result
+    FROM seats h JOIN seats a ON h.seq = a.seq AND h.seat <> a.seat AND h.competitor <> a.competitor
+)
+SELECT
+    home, away, count(*) AS games,
+    count(*) FILTER (result = 'win') AS wins,
+    count(*) FILTER (result = 'draw') AS draws,
+    count(*) FILTER (result = 'loss') AS losses
+FROM pairs WHERE result IS NOT NULL GROUP BY home, away ORDER BY home, away
+"""
+
+
+def random_results(seed, num_matches, num_seats, competitors):
+    """Anyone anywhere, themselves included, with any outcome and rank."""
+    rng = np.random.default_rng(seed)
+    shape = (num_matches, num_seats)
+    return ResultBatch(
+        matches=MatchBatch(
+            env="any",
+            purpose=Purpose.EVALUATION,
+            match_types=("all",),
+            competitors=competitors,
+            match_id=np.arange(num_matches),
+            seed=np.arange(num_matches),
+            match_type=np.zeros(num_matches, np.int16),
+            seat=rng.integers(len(competitors), size=shape).astype(np.int32),
+            learning=np.zeros(shape, np.bool_),
+        ),
+        outcome=rng.integers(4, size=shape).astype(np.int8),
+        score=np.zeros(shape, np.float32),
+        rank=rng.integers(num_seats, size=shape).astype(np.int8),
+        env_steps=np.ones(num_matches, np.int32),
+        reason=np.zeros(num_matches, np.int8),
+        started_at=np.zeros(num_matches),
+        seconds=np.zeros(num_matches, np.float32),
+    )
+
+
+def answer(sql, **tables):
+    with duckdb.connect() as connection:
+        for name, table in tables.items():
+            connection.register(name, table)
+        return connection.execute(sql).fetchall()
+
+
+@pytest.mark.parametrize("num_seats", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", range(8))
+def test_meetings_count_what_joining_the_seats_counts(num_seats, seed):
+    names = ("main-0", "Ω", "main-0@10", "bot", "main-0")  # the same name twice is the same competitor
+    results = random_results(seed, 200, num_seats, names)
+    tables = columns.result_tables(results, [], seq=11, batch=3)
+    found = [tuple(row.values())[2:] for row in tables["meetings"].to_pylist()]
+    assert found == answer(PAYOFF, seats=tables["seats"])
+    assert (len(found) > 0) == (num_seats > 1)
+
+
+def test_teams_meet_once_in_a_match_however_many_seats_they_fill():
+    # In the second match a seat of b forfeited: its partner lost with it.
+    results = random_results(0, 3, 4, ("a", "b"))
+    lost = [[0, 0, 2, 2], [0, 0, 3, 2], [1, 1, 1, 1]]
+    matches = dataclasses.replace(
+        results.matches, seat=np.array([[0, 0, 1, 1]] * 3, np.int32), team_of_seat=(0, 0, 1, 1)
+    )
+    results = dataclasses.replace(
+        results,
+        matches=matches,
+        outcome=np.array(lost, np.int8),
+        rank=np.array([[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0]], np.int8),
+    )
+    rows = meetings.meetings(results, seq=3).select(["home", "away", "games", "wins", "draws", "losses"])
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [
+        ("a", "b", 3, 2, 1, 0),
+        ("b", "a", 3, 0, 1, 2),
+    ]
+
+
+@pytest.mark.parametrize("num_seats", [2, 3])
+def test_sql_derives_the_same_meetings_for_batches_that_lack_them(num_seats):
+    batches = [random_results(seed, 50, num_seats, ("a", "b", "c")) for seed in range(4)]
+    tables = [columns.result_tables(r, [], 1 + 50 * i, batch=i + 1) for i, r in enumerate(batches)]
+    matches, seats, recorded = (
+        columns.pa.concat_tables([t[name] for t in tables]) for name in ("matches", "seats", "meetings")
+    )
+    matches = matches.set_column(
+        matches.column_names.index("num_seats"),
+        "num_seats",
+        columns.pa.array([None if seq <= 150 else num_seats for seq in range(1, 201)], "int8"),
+    )
+    derived = answer(migrations.DERIVE_MEETINGS, matches=matches, seats=seats)
+    assert derived == answer("FROM recorded WHERE seq <= 150", recorded=recorded)
+    assert {row[0] for row in derived} == {50, 100, 150}
+
+
+@pytest.mark.parametrize("num_seats", [1, 2, 3])
+def test_the_player_of_a_match_is_the_first_by_name_who_learns_from_it(num_seats):
+    results = random_results(4, 100, num_seats, ("b", "Ω", "a", "nobody"))
+    learning = np.random.default_rng(4).random((100, num_seats)) < 0.4
+    results = replace(results, matches=replace(results.matches, learning=learning))
+    tables = columns.result_tables(results, [], 1, 1)
+    learners = answer(
+        "SELECT min(competitor) FILTER (learning) FROM seats GROUP BY seq ORDER BY seq", seats=tables["seats"]
+    )
+    assert tables["matches"]["player"].to_pylist() == [name for (name,) in learners]
+    assert {None, "a", "b", "Ω"} <= set(tables["matches"]["player"].to_pylist())
+
+
+def test_a_batch_of_self_play_is_no_meeting():
+    results = random_results(0, 30, 2, ("only",))
+    rows = columns.result_tables(results, [], 1, 1)["meetings"]
+    assert len(rows) == 0
+    assert rows.column_names == list(migrations.newest().tables["meetings"])
+
+
+def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
+    rows = meetings.meetings(random_results(1, 20, 2, ("b", "a")), seq=77).to_pylist()
+    assert rows[0] | {"games": 0, "wins": 0, "draws": 0, "losses": 0} == {
+        "seq": 77,
+        "purpose": "evaluation",
+        "home": "a",
+        "away": "b",
+        "games": 0,
+        "wins": 0,
+        "draws": 0,
+        "losses": 0,
+    }
+    for row in rows:
+        assert row["games"] == row["wins"] + row["draws"] + row["losses"]
+
+
+def test_frames_of_older_versions_get_the_meetings_they_lack():
+    new = columns.result_tables(random_results(2, 40, 3, ("a", "b")), [], 5, 2)
+    old = {name: table for name, table in new.items() if name != "meetings"}
+    assert columns.with_meetings(old)["meetings"].equals(new["meetings"])
+    assert columns.with_meetings(new) is new
+    assert columns.with_meetings({"players": new["matches"]}).keys() == {"players"}
+
+
+def test_ratings_know_the_frame_they_come_with():
+    changes = [RatingChange("a", 25.0, 8.0, 3), RatingChange("b", 24.0, 7.0, 2)]
+    tables = columns.result_tables(random_results(3, 10, 2, ("a", "b")), changes, 1, batch=9)
+    assert tables["ratings"]["batch"].to_pylist() == [9, 9]
+    assert tables["ratings"]["seq"].to_pylist() == [10, 10]
+    assert columns.rating_table(changes, 10)["batch"].to_pylist() == [None, None]
+
+
+def test_rows_of_caches_have_a_column_for_each_count():
+    records = [CacheRecord("host", "mapped", 90, 10, 4, 4096, {"count": 3, "bytes": 3})]
+    (row,) = columns.cache_table(records, seq=8, recorded_at=1.5).to_pylist()
+    assert row == {
+        "seq": 8,
+        "node": "host",
+        "tier": "mapped",
+        "hits": 90,
+        "misses": 10,
+        "resident": 4,
+        "bytes": 4096,
+        "evictions": '{"count": 3, "bytes": 3}',
+        "recorded_at": 1.5,
+    }
+    assert list(row) == list(migrations.newest().tables["caches"])

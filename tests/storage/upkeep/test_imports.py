@@ -1,0 +1,394 @@
+"""A stranger's folder is taken in whole and checked, as nobody's snapshot, or not at all."""
+
+import os
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from storage.archive import Archive, open_reader
+from storage.errors import CorruptBlob, Mistake, StorageError
+from storage.ledger.ledger import read_frames
+from storage.records import IMPORTED, MAIN, LivePlayer
+from storage.snapshots.blobs import encode, hash_of, map_tensors
+from storage.snapshots.manifests import read, seal
+from storage.upkeep.exports import MANIFEST, WEIGHTS, NotAnExport, export_snapshot
+from storage.upkeep.imports import MAX_MANIFEST_BYTES, BadImport, import_snapshot
+from storage.upkeep.verification import verify_snapshots
+
+SPEC = {
+    "settings": {"architecture": "mlp", "connectors": [{"kind": "flatten"}]},
+    "observation": {"shape": [84], "dtype": "float32", "parts": []},
+    "action": {"kind": "discrete", "sizes": [7], "low": [], "high": []},
+}
+CONFIG = "env: {id: connect_four, options: {rows: 6}}\n"
+ROW = {"name": "test", "env": "connect_four", "seed": 3}
+
+
+def weights(value):
+    return {"w": np.full((3, 2), value, np.float32), "b": np.zeros(2, np.float32)}
+
+
+def make_run(path, player, value, spec=SPEC, config=CONFIG):
+    with Archive.create(path, config, ROW) as archive:
+        archive.add_player(LivePlayer(player, MAIN))
+        archive.add_snapshot(player, MAIN, 0, 0, None, weights(0), spec, "mlp", "initial weights")
+        archive.add_snapshot(player, MAIN, 5, 2, f"{player}@0", weights(value), spec, "mlp", "due")
+    return path
+
+
+def export(run, snapshot_id, folder, **options):
+    reader = open_reader(run)
+    export_snapshot(reader, reader.resolve(snapshot_id), folder, **options)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "run", "main-0", 1.0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """`friend-0@5` of another run, exported."""
+    return export(
+        make_run(tmp_path / "other", "friend-0", 2.0), "friend-0@5", tmp_path / "out", license="MIT"
+    )
+
+
+@pytest.fixture
+def change(folder):
+    """Change fields of the exported manifest, as somebody would who makes a valid one."""
+
+    def make(**fields):
+        manifest = read(folder / MANIFEST) | fields
+        (folder / MANIFEST).write_bytes(seal(manifest))
+
+    return make
+
+
+@pytest.fixture
+def forget(folder):
+    """Leave fields out of the exported manifest."""
+
+    def make(*names):
+        manifest = read(folder / MANIFEST)
+        kept = {name: value for name, value in manifest.items() if name not in names}
+        (folder / MANIFEST).write_bytes(seal(kept))
+
+    return make
+
+
+@pytest.fixture
+def replace_weights(folder):
+    """Other bytes as weights; with `fitting`, size and hash in the manifest are theirs."""
+
+    def make(data, fitting=True):
+        (folder / WEIGHTS).unlink()
+        (folder / WEIGHTS).write_bytes(data)
+        manifest = read(folder / MANIFEST) | {"blob_hash": hash_of(data), "bytes": len(data)}
+        if fitting:
+            (folder / MANIFEST).write_bytes(seal(manifest))
+
+    return make
+
+
+@pytest.fixture
+def refused(run, folder, tmp_path):
+    """Importing fails with a message that fits, and changes nothing anywhere."""
+
+    def look():
+        files = [p for p in tmp_path.rglob("*") if p.is_file() and not p.is_symlink()]
+        kept = [p for p in files if not p.name.startswith(("league.duckdb", "LOCK"))]
+        return {p: p.stat().st_size for p in kept}
+
+    def check(message, kind=Mistake, name=None):
+        before = look()
+        with Archive.open(run) as archive, pytest.raises(kind, match=message) as raised:
+            import_snapshot(archive, folder, name)
+        assert "\n" not in str(raised.value)
+        assert len(str(raised.value)) < 1000
+        assert look() == before
+
+    return check
+
+
+def test_an_imported_snapshot_is_stored_whole_and_is_nobodys(run, folder):
+    with Archive.open(run) as archive:
+        before = archive.next_seq
+        snapshot = import_snapshot(archive, folder)
+        assert archive.next_seq == before
+    reader = open_reader(run)
+    assert reader.resolve("friend-0@5") == snapshot
+    assert (snapshot.role, snapshot.player, snapshot.parent_id) == (IMPORTED, "friend-0@5", None)
+    assert (snapshot.env_steps, snapshot.updates, snapshot.architecture) == (5, 2, "mlp")
+    assert verify_snapshots(reader) == []
+    assert np.array_equal(
+        map_tensors(reader.blob_path(snapshot), verify=True)["w"].numpy(), weights(2.0)["w"]
+    )
+    manifest = reader.manifest("friend-0@5")
+    assert manifest["spec"] == SPEC
+    assert manifest["origin"] == {
+        "snapshot_id": "friend-0@5",
+        "player": "friend-0",
+        "role": "main",
+        "parent_id": "friend-0@0",
+        "license": "MIT",
+    }
+    *_, last = read_frames(run / "ledger")
+    assert set(last.tables) == {"snapshots", "competitors"}
+
+
+def test_history_tells_of_an_import_where_it_happened(run, folder):
+    with Archive.open(run) as archive:
+        snapshot = import_snapshot(archive, folder)
+        archive.add_snapshot("main-0", MAIN, 9, 3, "main-0@5", weights(3), SPEC, "mlp", "due")
+        assert [s.snapshot_id for s in archive.history() if hasattr(s, "snapshot_id")] == [
+            "main-0@0",
+            "main-0@5",
+            "friend-0@5",
+            "main-0@9",
+        ]
+        assert list(archive.history())[3] == snapshot
+
+
+def test_importing_again_is_no_second_fact(run, folder):
+    with Archive.open(run) as archive:
+        first = import_snapshot(archive, folder)
+        frames = len(list(read_frames(run / "ledger")))
+        assert import_snapshot(archive, folder) == first
+        assert len(list(read_frames(run / "ledger"))) == frames
+    with Archive.open(run) as archive:
+        assert import_snapshot(archive, folder) == first
+
+
+def test_the_same_policy_may_be_here_under_two_ids(run, folder):
+    with Archive.open(run) as archive:
+        first = import_snapshot(archive, folder)
+        second = import_snapshot(archive, folder, "friend@again")
+    assert second.blob_hash == first.blob_hash
+    assert second.player == "friend@again"
+    assert verify_snapshots(open_reader(run)) == []
+
+
+def test_a_taken_id_is_refused_until_another_is_given(run, tmp_path):
+    stranger = export(make_run(tmp_path / "other", "main-0", 2.0), "main-0@5", tmp_path / "out")
+    with Archive.open(run) as archive:
+        with pytest.raises(BadImport, match="'main-0@5' is somebody else here, expected a free id"):
+            import_snapshot(archive, stranger)
+        with pytest.raises(BadImport, match="'main-0' is somebody else"):
+            import_snapshot(archive, stranger, "main-0")
+        taken = import_snapshot(archive, stranger, "main-0@77")
+        assert taken.player == "main-0@77"
+        assert archive.manifest("main-0@77")["origin"]["snapshot_id"] == "main-0@5"
+
+
+def test_an_id_that_an_import_took_does_not_stop_the_player_that_comes_to_it(run, folder):
+    with Archive.open(run) as archive:
+        import_snapshot(archive, folder, "main-0@77")
+        own = archive.add_snapshot("main-0", MAIN, 77, 3, "main-0@5", weights(3), SPEC, "mlp", "due")
+        assert (own.snapshot_id, own.player) == ("main-0@77-2", "main-0")
+        with pytest.raises(StorageError, match="'main-0@77-2' is there already"):
+            archive.add_snapshot("main-0", MAIN, 77, 3, "main-0@5", weights(3), SPEC, "mlp", "again")
+    assert len(open_reader(run).snapshots()) == 4
+
+
+def test_an_imported_snapshot_can_be_exported_and_keeps_its_licence(run, folder, tmp_path):
+    with Archive.open(run) as archive:
+        import_snapshot(archive, folder)
+    again = read(export(run, "friend-0@5", tmp_path / "again") / MANIFEST)
+    assert (again["license"], again["role"], again["format"]) == ("MIT", "imported", 1)
+    assert again["origin"]["player"] == "friend-0"
+    with Archive.open(make_run(tmp_path / "third", "main-0", 3.0)) as archive:
+        assert import_snapshot(archive, tmp_path / "again").role == IMPORTED
+
+
+def test_ids_like_paths_stay_inside_their_folder(run, folder, change, tmp_path):
+    for name in ("../../x", "/etc/passwd", "..", "a/b", "~root", "x" * 200):
+        change(snapshot_id=name)
+        before = {p for p in tmp_path.rglob("*") if run not in p.parents}
+        with Archive.open(run) as archive:
+            assert import_snapshot(archive, folder).snapshot_id == name
+            assert archive.manifest(name)["snapshot_id"] == name
+        assert {p for p in tmp_path.rglob("*") if run not in p.parents} == before
+    assert all(p.parent == run / "manifests" for p in run.rglob("*.json") if p.parent.name != "ledger")
+
+
+def test_a_network_of_somebodys_own_is_refused(change, refused):
+    change(spec=SPEC | {"settings": {"architecture": "os:system"}}, architecture="os:system")
+    refused("its network is 'os:system'")
+
+
+def test_the_runs_own_network_is_taken_with_the_runs_own_settings_only(run, change, folder, refused):
+    own = SPEC | {"settings": {"architecture": "mine:Net", "options": {"width": 8}}}
+    manifest_of_run = run / "manifests" / "main-0@0.json"
+    fields = read(manifest_of_run) | {"spec": own}
+    manifest_of_run.chmod(0o644)
+    manifest_of_run.write_bytes(seal(fields))
+    (run / "config.yaml").write_text("env: {id: connect_four}\npolicy: {architecture: 'mine:Net'}\n")
+    change(
+        spec=SPEC | {"settings": {"architecture": "mine:Net", "options": {"width": 10**9}}},
+        architecture="mine:Net",
+    )
+    refused("its network")
+    change(spec=own, architecture="mine:Net")
+    with Archive.open(run) as archive:
+        assert import_snapshot(archive, folder).architecture == "mine:Net"
+
+
+def test_a_network_that_calls_itself_another_is_refused(change, refused):
+    change(spec=SPEC | {"settings": {"architecture": "os:system"}})
+    refused("architecture is 'mlp', expected 'os:system', as its spec says")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("format", 2, "format 2, expected 1"),
+        ("format", None, "format None, expected 1"),
+        ("snapshot_id", "", "snapshot_id is ''"),
+        ("snapshot_id", "x" * 201, "snapshot_id is 'x+...\\."),
+        ("snapshot_id", "a\nb", r"snapshot_id is 'a\\nb'"),
+        ("snapshot_id", "a\x1b[2Jb", "snapshot_id is"),
+        ("snapshot_id", "a\u202eb", r"snapshot_id is 'a\\u202eb'"),
+        ("snapshot_id", "\ud800", "snapshot_id is"),
+        ("snapshot_id", "Ω" * 100, "at most 200 bytes as a file name"),
+        ("snapshot_id", 5, "snapshot_id is 5, expected one line"),
+        ("player", ["x"], r"player is \['x'\]"),
+        ("license", None, "license is None"),
+        ("parent_id", 7, "parent_id is 7, expected an id, or null"),
+        ("blob_hash", "../../../etc/passwd", "64 hexadecimal digits"),
+        ("blob_hash", "a" * 64 + "\n", "64 hexadecimal digits"),
+        ("blob_hash", None, "blob_hash is None, expected 64 hexadecimal digits"),
+        ("blob_hash", "A" * 64, "64 hexadecimal digits"),
+        ("env_steps", -1, "env_steps is -1"),
+        ("env_steps", 2**63, "env_steps is"),
+        ("env_steps", True, "env_steps is True"),
+        ("updates", 1.5, "updates is 1.5"),
+        ("bytes", "5", "bytes is '5'"),
+        ("spec", [], "spec is"),
+        ("tensors", None, "tensors is None"),
+        ("env", None, "env.id is None"),
+        ("env", {"id": "leduc_poker"}, "it plays 'leduc_poker', expected this run's game, 'connect_four'"),
+        ("spec", SPEC | {"observation": {"shape": [9]}}, r"its observation is \{'shape': \[9\]\}, expected"),
+        ("spec", SPEC | {"action": None}, "its action is None, expected"),
+        ("spec", {}, "its observation is None, expected"),
+    ],
+)
+def test_fields_that_are_not_what_they_should_be_are_refused(change, refused, field, value, message):
+    change(**{field: value})
+    refused(message)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        *("format", "snapshot_id", "player", "role", "env_steps", "updates", "blob_hash", "bytes"),
+        *("architecture", "spec", "tensors", "license", "env"),
+    ],
+)
+def test_fields_that_are_missing_are_named(forget, refused, field):
+    forget(field)
+    refused(field)
+
+
+def test_fields_that_are_not_needed_may_be_missing(run, folder, forget):
+    forget("parent_id", "evidence", "reason", "created_at")
+    with Archive.open(run) as archive:
+        import_snapshot(archive, folder)
+        assert archive.manifest("friend-0@5")["origin"]["parent_id"] is None
+
+
+def test_numbers_that_json_lacks_are_refused(folder, refused):
+    written = (folder / MANIFEST).read_bytes()
+    (folder / MANIFEST).write_bytes(written.replace(b'"env_steps":5', b'"env_steps":Infinity'))
+    refused("no manifest")
+
+
+def test_equal_numbers_of_another_kind_are_another_space(change, refused):
+    change(spec=SPEC | {"observation": {"shape": [84.0], "dtype": "float32", "parts": []}})
+    refused("its observation is")
+
+
+def test_weights_that_do_not_hash_to_their_name_are_refused(folder, replace_weights, refused):
+    data = bytearray((folder / WEIGHTS).read_bytes())
+    data[-1] ^= 1
+    replace_weights(bytes(data), fitting=False)
+    refused("its bytes hash to", CorruptBlob)
+
+
+def test_weights_of_another_size_are_refused_before_they_are_read(folder, refused):
+    (folder / WEIGHTS).chmod(0o644)
+    os.truncate(folder / WEIGHTS, 2**40)
+    refused("1099511627776 bytes, its manifest says", CorruptBlob)
+
+
+def test_weights_that_are_not_what_the_manifest_lists_are_refused(replace_weights, refused):
+    replace_weights(encode({"w": torch.ones(3, 2), "other": torch.zeros(2)}))
+    refused("its tensors are not those of its manifest", CorruptBlob)
+
+
+class Canary:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (str(self.path), "w"))
+
+
+def test_a_pickle_is_refused_and_not_run(replace_weights, refused, tmp_path):
+    pickled = pickle.dumps(Canary(tmp_path / "canary"))
+    replace_weights(pickled)
+    refused("no safetensors", CorruptBlob)
+    assert not (tmp_path / "canary").exists()
+    pickle.loads(pickled).close()
+    assert (tmp_path / "canary").exists(), "the canary does not sing"
+
+
+@pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])
+def test_what_is_no_plain_file_is_refused(folder, refused, file, tmp_path):
+    kind = NotAnExport if file == MANIFEST else CorruptBlob
+    path = folder / file
+    saved = tmp_path / "saved"
+    path.rename(saved)
+    path.symlink_to(saved)
+    refused(file, kind)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    refused(file, kind)
+    path.unlink()
+    os.mkfifo(path)
+    refused(file, kind)
+    path.unlink()
+    path.mkdir()
+    refused(file, kind)
+    path.rmdir()
+    refused(file, kind)
+
+
+def test_the_folder_itself_may_be_a_link(run, folder, tmp_path):
+    (tmp_path / "link").symlink_to(folder)
+    with Archive.open(run) as archive:
+        assert import_snapshot(archive, tmp_path / "link").snapshot_id == "friend-0@5"
+
+
+def test_a_manifest_that_is_too_large_too_deep_or_no_json_is_refused(folder, change, refused):
+    nested = []
+    for _ in range(40):
+        nested = [nested]
+    change(spec=SPEC | {"large": "x" * MAX_MANIFEST_BYTES})
+    refused("expected a manifest of at most")
+    change(spec=SPEC | {"deep": nested})
+    refused("levels")
+    (folder / MANIFEST).write_bytes(b"\x80\x04K\x05.")
+    refused("no manifest")
+
+
+def test_a_run_without_a_snapshot_of_its_own_has_nothing_to_compare_with(tmp_path, folder):
+    with Archive.create(tmp_path / "new", CONFIG, ROW) as archive:
+        archive.add_player(LivePlayer("main-0", MAIN))
+        with pytest.raises(BadImport, match="no snapshot of its own yet"):
+            import_snapshot(archive, folder)
