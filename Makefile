@@ -1,5 +1,5 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup browser test test-long lint types bench bench-storage faults
+.PHONY: setup browser check quick test test-long test-variants lint types bench bench-storage faults
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -11,16 +11,32 @@ browser:
 	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
 	   chromium chromium-driver > /dev/null)
 
-# Three tests at a time, also on two cores, as many wait for disks and other processes; then one by one those
-# that start several processes or fill the memory.
-test: browser
-	python -m pytest -n 3 --dist worksteal -m "not alone"
-	python -m pytest -m alone
+# Before each commit: lint, types, and the tests that are neither slow nor alone.
+check:
+	@$(MAKE) --no-print-directory -j 2 lint types quick
 
-# Further seeds and variants of what takes long.
-test-long:
+quick:
+	python -m pytest -n 2 --dist worksteal -m "not slow and not alone and not long"
+
+# Everything that protects a user. Three tests at a time, also on two cores, as many wait for disks and other
+# processes; then one by one those that start several processes or fill the memory.
+test: browser
+	python -m pytest -n 3 --dist worksteal -m "not alone and not long"
+	python -m pytest -m "alone and not long"
+
+# The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
+test-long: browser
+	python -m pytest -n 3 --dist worksteal -m "long and not alone"
+	python -m pytest -m "long and alone"
+
+# Further seeds and variants of what takes longest; CI does not run them.
+test-variants:
 	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
 	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules/building/test_simulated_leagues.py
+
+# The tests of one room: make test-storage, test-analysis, test-league, or a folder: make test-league/rules
+test-%:
+	python -m pytest -n 2 --dist worksteal -m "not alone and not long" tests/$*
 
 lint:
 	ruff check .

@@ -5,6 +5,26 @@ import pytest
 # Several tests at a time: numpy's threads would wait for one another by spinning.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
 
+BUDGET_SECONDS = 1.0
+MARKED = {"slow", "alone", "long"}
+_SECONDS: dict[str, float] = {}  # of the unmarked tests that took longer than the budget
+
+
+def pytest_runtest_logreport(report):
+    """Note each unmarked test whose own call took longer than the budget."""
+    if report.when == "call" and report.duration > BUDGET_SECONDS and not MARKED & set(report.keywords):
+        _SECONDS[report.nodeid] = report.duration
+
+
+def pytest_terminal_summary(terminalreporter):
+    """List the unmarked tests over their budget: each costs everyone who runs `make check`."""
+    if not _SECONDS:
+        return
+    terminalreporter.section(f"unmarked tests over their budget of {BUDGET_SECONDS:g} s: {len(_SECONDS)}")
+    for test, seconds in sorted(_SECONDS.items(), key=lambda item: -item[1])[:20]:
+        terminalreporter.write_line(f"{seconds:5.1f} s  {test}")
+    terminalreporter.write_line("Make them faster, or mark them `slow` (see tests/README.md).")
+
 
 @pytest.fixture(scope="session", autouse=True)
 def cache_of_its_own(tmp_path_factory):

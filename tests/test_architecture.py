@@ -1,34 +1,35 @@
-"""The floors of the house: who may import whom, read from the code itself."""
+"""The floors of the house: which part may import which, read from the code itself."""
 
 import ast
+import re
 import subprocess
 import sys
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FILES = sorted(
-    path for package in ("league", "storage", "analysis") for path in (ROOT / package).rglob("*.py")
-)
+PACKAGES = ("league", "storage", "analysis")
+FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 PARTS = ("rules", "rollout", "learning", "envs", "models")
+PURE = ("statistics", "solution", "exploitability", "gates")
+READERS = ("history", "tournaments", "diagnostics", "plots", "report", "server")
+LOOSE_FILES = 10  # "about eight" in a folder
 
 
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def imported(path: Path, *, lazy: bool = True) -> set[str]:
-    """Names of the modules that a file imports; `lazy`: also those inside functions.
-
-    Imports for type checkers alone are left out: they hold nothing together.
-    """
+@cache
+def imported(path: Path, *, lazy: bool = True) -> frozenset[str]:
+    """Names of the modules that a file imports, for type checkers too; if `lazy`, inside functions too."""
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
         for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
-                continue
             if isinstance(child, ast.FunctionDef) and not lazy:
                 continue
             if isinstance(child, ast.Import):
@@ -40,7 +41,7 @@ def imported(path: Path, *, lazy: bool = True) -> set[str]:
             visit(child)
 
     visit(ast.parse(path.read_text()))
-    return found
+    return frozenset(found)
 
 
 def uses(path: Path, package: str, *, lazy: bool = True) -> bool:
@@ -53,6 +54,40 @@ def files_of(prefix: str) -> list[Path]:
     return chosen
 
 
+def graph() -> dict[str, set[str]]:
+    """Each module's imports of ours: those for type checkers and those inside functions count."""
+    modules = {module_name(path): path for path in FILES}
+    edges: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        targets = imported(path) & modules.keys()
+        # `from package import module` names both; what is meant is the module
+        named = {
+            t
+            for t in targets
+            if not any(other.startswith(t + ".") for other in imported(path) & modules.keys())
+        }
+        edges[name] = named - {name}
+    return edges
+
+
+def test_no_import_goes_in_a_circle_not_even_for_type_checkers_or_inside_functions():
+    try:
+        TopologicalSorter(graph()).prepare()
+    except CycleError as error:
+        pytest.fail(f"import circle: {' > '.join(error.args[1])}")
+
+
+def test_a_circle_would_be_found():
+    with pytest.raises(CycleError):
+        TopologicalSorter({**graph(), "storage.errors": {"league.commands.app"}}).prepare()
+
+
+def test_no_folder_holds_more_loose_files_than_one_can_take_in():
+    for folder in {path.parent for path in FILES}:
+        loose = [path.name for path in folder.glob("*.py") if path.name != "__init__.py"]
+        assert len(loose) <= LOOSE_FILES, f"{folder.relative_to(ROOT)}: {len(loose)} files"
+
+
 def test_storage_knows_nothing_of_leagues_analysis_ray_or_training():
     for path in files_of("storage"):
         for package in ("league", "analysis", "ray", "gymnasium"):
@@ -61,6 +96,12 @@ def test_storage_knows_nothing_of_leagues_analysis_ray_or_training():
 
 def test_storage_touches_torch_only_in_blobs():
     assert [path.name for path in files_of("storage") if uses(path, "torch")] == ["blobs.py"]
+
+
+@pytest.mark.parametrize("part", ["reader", "archive", "disk", "ledger", "tables", "snapshots", "cache"])
+def test_reading_a_folder_never_reaches_for_the_remote(part):
+    for path in files_of(f"storage.{part}"):
+        assert not uses(path, "storage.remote"), f"{path.name} imports storage.remote"
 
 
 CHANGES_FILES = set(
@@ -97,6 +138,27 @@ def test_analysis_imports_storage_only():
             assert not uses(path, package, lazy=False), f"{path.name} imports {package}"
 
 
+@pytest.mark.parametrize("room", PURE)
+def test_the_pure_floor_of_analysis_reads_no_run(room):
+    allowed = re.compile(
+        rf"storage(\.(arrays|records|errors|suggestions)(\..*)?)?$|analysis(\.({'|'.join(PURE)})(\..*)?)?$"
+    )
+    for path in files_of(f"analysis.{room}"):
+        for name in imported(path):
+            if name.split(".")[0] in PACKAGES:
+                assert allowed.match(name), f"{path.name} imports {name}"
+
+
+def test_readers_of_runs_are_imported_by_commands_only():
+    """`analysis.open_run` and the like, too: what trains and plays reads no history."""
+    commands = set(files_of("league.commands"))
+    for path in set(files_of("league")) - commands:
+        for name in imported(path):
+            inside = name.split(".")[1:2]
+            assert not name.startswith("analysis.") or inside[0] in PURE, f"{path.name} imports {name}"
+
+
+@pytest.mark.slow
 def test_analysis_works_where_there_is_neither_torch_nor_ray():
     modules = [module_name(path) for path in files_of("analysis") if "examples" not in path.parts]
     missing = "import sys; sys.modules['torch'] = sys.modules['ray'] = sys.modules['league'] = None; "
@@ -122,26 +184,42 @@ def test_rules_and_schedules_are_pure(part):
 
 
 def test_rules_know_nothing_of_storage_but_its_records():
+    allowed = ("storage.records", "storage.arrays", "storage.suggestions", "storage.errors")
     for path in files_of("league.rules"):
         for name in imported(path):
-            assert not name.startswith("storage.") or name.startswith("storage.records"), (
-                f"{path.name}: {name}"
-            )
+            assert not name.startswith("storage.") or name.startswith(allowed), f"{path.name}: {name}"
 
 
 def test_nothing_below_the_loop_holds_an_archive_or_imports_upwards():
     for part in (*PARTS, "episode"):
         for path in files_of(f"league.{part}"):
-            for name in ("loop", "resume", "session", "config", "cli"):
+            for name in ("training", "config", "commands", "tournament", "exploit", "watching"):
                 assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
             assert not uses(path, "storage.archive"), f"{path.name} imports storage.archive"
 
 
-def test_the_loop_and_the_tournament_do_not_import_the_config_or_the_command_line():
-    for name in ("loop", "resume", "session", "tournament"):
-        for path in files_of(f"league.{name}"):
-            assert not uses(path, "league.config")
-            assert not uses(path, "league.commands.app")
+def test_a_tournament_knows_nothing_of_training_settings_or_the_command_line():
+    for part in ("tournament", "competitors"):
+        for path in files_of(f"league.{part}"):
+            for name in (
+                "config.settings",
+                "config.loading",
+                "training.loop",
+                "training.session",
+                "commands",
+            ):
+                assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
+
+
+def test_only_commands_import_commands():
+    for path in set(files_of("league")) - set(files_of("league.commands")):
+        if path.name != "__main__.py":
+            assert not uses(path, "league.commands"), path.name
+
+
+def test_the_config_knows_the_parts_and_not_the_loop():
+    for path in files_of("league.config"):
+        assert not uses(path, "league.training"), path.name
 
 
 def test_learning_needs_no_game():
@@ -151,8 +229,24 @@ def test_learning_needs_no_game():
 
 def test_ray_is_imported_in_three_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}
-    assert users == {"league.runtime", "league.rollout.runner_group", "league.learning.groups.learner_group"}
+    assert users == {
+        "league.runtime",
+        "league.rollout.runner_group",
+        "league.learning.groups.learner_group",
+    }
     assert not any(uses(path, "ray", lazy=False) for path in FILES)
+
+
+def test_import_paths_suggestions_and_settings_errors_have_one_module_each():
+    texts = {module_name(path): path.read_text() for path in FILES}
+    using = {name for name, text in texts.items() if "get_close_matches" in text}
+    assert using == {"storage.suggestions"}
+    translating = {name for name, text in texts.items() if "Value error, " in text}
+    assert translating <= {"league.mistakes"}
+    sections = {
+        name for name, text in texts.items() if 'extra="forbid"' in text and name.startswith("league")
+    }
+    assert sections == {"league.section"}
 
 
 def test_no_room_is_called_utils():
