@@ -14,65 +14,10 @@ PACKAGES = ("league", "storage", "analysis")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md")), *sorted((ROOT / "configs").glob("*.y*ml"))]
 
-NOT_FIRST = set(
-    [
-        "A",
-        "An",
-        "All",
-        "Also",
-        "And",
-        "Any",
-        "As",
-        "At",
-        "Both",
-        "But",
-        "By",
-        "Each",
-        "Either",
-        "Every",
-        "For",
-        "From",
-        "Here",
-        "How",
-        "If",
-        "In",
-        "It",
-        "Its",
-        "Neither",
-        "No",
-        "None",
-        "Nothing",
-        "Of",
-        "On",
-        "One",
-        "Only",
-        "Or",
-        "Other",
-        "Same",
-        "So",
-        "Such",
-        "That",
-        "The",
-        "Their",
-        "Them",
-        "These",
-        "They",
-        "This",
-        "Those",
-        "To",
-        "Under",
-        "What",
-        "Whatever",
-        "When",
-        "Where",
-        "Whether",
-        "Which",
-        "Who",
-        "Whose",
-        "Why",
-        "With",
-        "Without",
-    ]
+NOT_FIRST = re.compile(
+    r"(A|An|All|Also|And|Any|As|At|Both|But|By|Each|Either|Every|For|From|Here|How|If|In|It|Its|Neither|No|None"
+    r"|Nothing|Of|On|One|Only|Or|Other|Same|So|Such|That|The|Their|Them|These|They|This|Those|To|Under|What"
+    r"|Whatever|When|Where|Whether|Which|Who|Whose|Why|With|Without)[,:;.]?"
 )
 """Words that no imperative sentence begins with."""
 
@@ -108,7 +53,7 @@ def badly_begun(source: str) -> list[str]:
     found = []
     for node in functions(ast.parse(source)):
         first = (ast.get_docstring(node) or "Return").split()[0]
-        if not re.fullmatch(r"[A-Z][a-z-]+[,:;.]?", first) or first.rstrip(",:;.") in NOT_FIRST:
+        if not re.fullmatch(r"[A-Z][a-z-]+[,:;.]?", first) or NOT_FIRST.fullmatch(first):
             found.append(f"{node.lineno} {node.name}: {first}")
     return found
 
