@@ -1,8 +1,10 @@
-"""The README is true: its tree is the repository's, and it has exactly two set-up commands."""
+"""The READMEs are true: trees, walks, commands, configs and settings."""
 
+import ast
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 
 from league.config.loading import load
@@ -11,35 +13,96 @@ from storage.records import MAIN
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+ROOMS = ("league", "storage", "analysis", "tests")
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
 
 
-def test_the_tree_names_every_file_of_the_three_packages_and_nothing_else():
-    (tree,) = blocks("tree")
-    named, stack = set(), []
+def page_of(room: str) -> str:
+    return (ROOT / room / "README.md").read_text()
+
+
+def tree_of(room: str) -> tuple[set[str], set[str]]:
+    """Return the folders and the files that the tree of a room names."""
+    (tree,) = blocks("tree", page_of(room))
+    folders, files, stack = set(), set(), []
     for line in tree.splitlines():
         depth, name = (len(line) - len(line.lstrip())) // 2, line.split()[0]
         stack = [*stack[:depth], name.rstrip("/")]
-        if not name.endswith("/"):
-            named.add("/".join(stack))
-    packages = ("league", "storage", "analysis")
-    present = {
-        str(path.relative_to(ROOT))
-        for package in packages
-        for path in (ROOT / package).rglob("*")
-        if path.suffix in {".py", ".sql"} and path.name != "__init__.py"
-    }
-    assert {name for name in named if name.split("/")[0] in packages} == present
+        (folders if name.endswith("/") else files).add("/".join(stack))
+    return folders, files
 
 
-def test_every_file_in_the_tree_has_one_clause():
-    (tree,) = blocks("tree")
-    for line in tree.splitlines():
+def folders_of(room: str) -> set[str]:
+    found = {path.parent for path in (ROOT / room).rglob("*.py")}
+    return {str(folder.relative_to(ROOT)) for folder in found if "kuhn_league" not in folder.parts}
+
+
+@pytest.mark.parametrize("room", ["league", "storage", "analysis"])
+def test_the_tree_of_a_room_names_each_folder_and_each_file_on_top(room):
+    folders, files = tree_of(room)
+    assert folders - {room} == folders_of(room) - {room}
+    present = {str(path.relative_to(ROOT)) for path in (ROOT / room).glob("*.py")}
+    assert files | {f"{room}/__init__.py"} == present | {f"{room}/__init__.py"}
+
+
+def test_the_tree_of_the_tests_names_what_is_there():
+    folders, files = tree_of("tests")
+    assert all((ROOT / folder).is_dir() for folder in folders)
+    assert files == {str(path.relative_to(ROOT)) for path in (ROOT / "tests").glob("*.py")}
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_line_of_a_tree_has_one_clause(room):
+    (tree,) = blocks("tree", page_of(room))
+    for line in tree.splitlines()[1:]:
         assert len(line.split(maxsplit=1)) == 2, f"no clause: {line}"
         assert len(line) <= 118, f"too long: {line}"
+
+
+def defined(path: Path) -> set[str]:
+    """Return the functions, classes and methods of a file: `train`, `Session.ask`."""
+    found: set[str] = set()
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                found.add(prefix + child.name)
+                if isinstance(child, ast.ClassDef):
+                    visit(child, f"{prefix}{child.name}.")
+
+    visit(ast.parse(path.read_text()), "")
+    return found
+
+
+def test_three_walks_are_written_down_and_each_step_is_in_the_code():
+    walks = [walk for room in ROOMS for walk in blocks("walk", page_of(room))]
+    assert len(walks) == 3  # a match result, a setting, a snapshot
+    for walk in walks:
+        assert len(walk.splitlines()) > 5
+        for line in walk.splitlines():
+            path, name, _ = line.split(maxsplit=2)
+            assert name in defined(ROOT / path), line
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_that_a_page_names_exists(page):
+    text = page.read_text()
+    named = set(
+        re.findall(
+            r"(?<![\w/.:-])((?:league|storage|analysis|tests|configs)/[\w/.-]+\.(?:py|md|sql|ya?ml))", text
+        )
+    )
+    assert {name for name in named if not (ROOT / name).is_file()} == set()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) < 200
 
 
 def test_there_are_exactly_two_set_up_commands():
@@ -53,14 +116,15 @@ def test_the_test_command_of_ci_is_the_readmes():
     assert "README.md" in (ROOT / ".ci/run").read_text()
 
 
-def test_every_config_is_mentioned_and_every_mentioned_config_exists():
-    mentioned = set(re.findall(r"configs/([a-z_]+\.yaml)", README))
+def test_every_config_is_mentioned():
+    mentioned = set(re.findall(r"configs/([a-z_]+\.yaml)", page_of("configs")))
     assert mentioned == {path.name for path in (ROOT / "configs").glob("*.yaml")}
 
 
 def test_the_settings_shown_are_settings():
     fields = {"env": {"id": "connect_four"}, "runners": 2}
-    shown = [yaml.safe_load(block) for block in blocks("yaml")]
+    texts = [page.read_text() for page in PAGES if page.name == "README.md"]
+    shown = [yaml.safe_load(block) for text in texts for block in blocks("yaml", text)]
     tournaments = [block for block in shown if "competitors" in block]
     assert [load_tournament(block).schedule.kind for block in tournaments] == ["round_robin"]
     shown = [block for block in shown if block not in tournaments]

@@ -1,0 +1,37 @@
+"""The names that a user's own part may import: game, network, loss, branch, builder, report section.
+
+These names keep their meaning from version to version, wherever the files behind them are. Each is loaded when
+it is first used, so that a game of one's own loads no torch. `league/EXTEND.md` shows each in use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_HOMES = {
+    "BatchedGame": "league.envs.base",
+    "Network": "league.models.networks.networks",
+    "Loss": "league.learning.maths.losses",
+    "Branch": "league.rules.matchmaking.branches",
+    "LeagueBuilder": "league.rules.building.builder",
+    "Freeze": "storage.records",
+    "Reset": "storage.records",
+    "Retire": "storage.records",
+    "Add": "storage.records",
+    "Remove": "storage.records",
+    "Story": "analysis.report.story",
+    "Section": "analysis.report.section",
+    "section": "analysis.report.section",
+    "paragraph": "analysis.report.section",
+    "bullets": "analysis.report.section",
+}
+
+__all__ = sorted(_HOMES)  # noqa: PLE0605
+
+
+def __getattr__(name: str) -> Any:
+    """Return the object of that name. Raise AttributeError if there is none."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'league.extend' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
