@@ -1,7 +1,7 @@
 """The names that a user's own part may import: game, network, loss, branch, builder, report section.
 
-These names keep their meaning from version to version, wherever the files behind them are. Each is loaded when
-it is first used, so that a game of one's own loads no torch. `league/EXTEND.md` shows each in use.
+These names keep their meaning from version to version, wherever the files behind them are. Each is loaded
+when it is first used, so that a game of your own loads no torch. `league/EXTEND.md` shows each in use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOMES = {
     "bullets": "analysis.report.section",
 }
 
-__all__ = sorted(_HOMES)  # noqa: PLE0605
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

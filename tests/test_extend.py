@@ -1,0 +1,65 @@
+"""Every snippet of league/EXTEND.md runs as it is written there."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import analysis
+import league
+import league.extend
+from analysis.report import report_page
+from league.config.loading import load
+from league.envs.conformance import check
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "league" / "EXTEND.md").read_text()
+SNIPPETS = dict(re.findall(r"^```\w+\n# (my_\w+\.\w+)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE))
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """Write the files that the page shows, in the folder that the user runs `league` in."""
+    for name, text in SNIPPETS.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in SNIPPETS:
+        sys.modules.pop(name.removesuffix(".py"), None)
+
+
+def test_the_page_shows_each_part_in_one_file():
+    parts = "game network loss branch weighting builder bot section".split()  # noqa: SIM905
+    assert set(SNIPPETS) == {*(f"my_{part}.py" for part in parts), "my_league.yaml"}
+
+
+def test_every_name_to_import_is_there_and_documented():
+    assert {name for name in league.extend.__all__ if not getattr(league.extend, name).__doc__} == set()
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = league.extend.Nonsense
+    assert "league.extend" in PAGE
+
+
+def test_the_game_keeps_every_promise(written):
+    report = check("my_game:Higher")
+    assert report.passed, report
+
+
+@pytest.mark.slow
+def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written):
+    run = league.train("my_league.yaml", "runs/mine")
+    with analysis.open_run(run) as history:
+        played = set(history.match_mix()["match_type"])
+        losses = history.updates()
+        make = importlib.import_module("my_section").hardest
+        page = report_page(history, interactive=False, extra={"hardest": make})
+    assert {"my_branch:Youngest", "bots", "pfsp", "self_play"} <= played
+    assert len(losses) > 5
+    assert "The hardest opponent" in page
+
+
+def test_the_config_of_all_parts_is_a_config(written):
+    assert load("my_league.yaml").name == "mine"
