@@ -1,27 +1,25 @@
-"""Mistakes in settings, as pydantic finds them, in the words of whoever wrote the config."""
+"""Validation errors of pydantic as sentences: where, found, expected, remedy."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from storage.suggestions import nearest
+from storage.suggestions import did_you_mean, nearest
 
 
 def explain(error: ValidationError, settings: type[BaseModel]) -> str:
-    """All mistakes against `settings`, on one line: where, found, expected."""
+    """Return all mistakes against `settings` on one line; an unknown key comes with the nearest known one."""
     problems = []
     for item, place in _of_the_member_meant(error, settings):
         path, keys = place.path, place.keys
         if item["type"] == "extra_forbidden":
-            near = nearest(str(item["loc"][-1]), keys)
-            remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
-            problems.append(f"unknown key '{path}'; {remedy}")
+            problems.append(f"unknown key '{path}'; {did_you_mean(item['loc'][-1], keys)}")
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
             inside = re.split(r"[.:]", message, maxsplit=1)[0] in keys
@@ -31,8 +29,39 @@ def explain(error: ValidationError, settings: type[BaseModel]) -> str:
         elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
             problems.append(f"{path}: found {item['input']!r}, expected a group of settings")
         else:
-            message = item["msg"]
-            problems.append(f"{path}: found {item['input']!r}; {message[0].lower()}{message[1:]}")
+            problems.append(f"{path}: {_found(item)}")
+    return _one_line(problems)
+
+
+def sentence_of(error: ValidationError, where: str = "", known: Iterable[str] = ()) -> str:
+    """Return all mistakes of `error` on one line, without a model of the settings to look them up in.
+
+    `where` is put before each location: "roles.main" gives "roles.main.freeze.beats: found ...".
+    `known`: keys among which the nearest to an unknown key is suggested.
+    """
+    known = list(known)
+    problems = []
+    for item in error.errors(include_url=False):
+        path = ".".join(str(part) for part in (where, *item["loc"]) if part != "")
+        at = f"{path}: " if path else ""
+        if item["type"] == "extra_forbidden":
+            near = nearest(item["loc"][-1], known)
+            problems.append(f"{at}no such setting" + (f"; did you mean '{near[0]}'?" if near else ""))
+        elif item["type"] == "value_error":
+            problems.append(f"{at}{item['ctx']['error']}")
+        elif item["type"] == "missing":
+            problems.append(f"{at}missing, expected a value")
+        else:
+            problems.append(f"{at}{_found(item)}")
+    return _one_line(problems)
+
+
+def _found(item: Any) -> str:
+    message = item["msg"]
+    return f"found {item['input']!r}; {message[0].lower()}{message[1:]}"
+
+
+def _one_line(problems: Iterable[str]) -> str:
     return "; ".join(" ".join(problem.split()) for problem in problems)
 
 
