@@ -20,8 +20,9 @@ def import_path(path: str) -> Any:
         raise ValueError(f"'{path}': expected 'module:Name'")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {error}") from error
+    except Exception as error:  # a user's module may raise anything while it is imported
+        reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {reason}") from error
     if not hasattr(module, name):
         near = nearest(name, dir(module))
         remedy = f"; did you mean '{near[0]}'?" if near else ""

@@ -9,11 +9,12 @@ from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs.base import BatchedGame
 from league.learning.settings import check_precision
+from league.mistakes import sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.networks.networks import check_network, trust_network
 from league.rules.building.builder import find_builder
 from storage.records import MAIN
-from storage.suggestions import nearest
+from storage.suggestions import did_you_mean
 
 
 def check(settings: Settings) -> None:
@@ -62,11 +63,7 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
             try:
                 spec = settings.policy_spec(player, role)
             except ValidationError as error:
-                found = error.errors()[0]
-                where = ".".join(str(part) for part in found["loc"])
-                raise ValueError(
-                    f"league: policy of {player}: {where}: {found['msg'].removeprefix('Value error, ')}"
-                ) from None
+                raise ValueError(f"league: policy of {player}: {sentence_of(error)}") from None
             if ":" in spec.architecture:
                 trust_network(spec.architecture)  # whoever wrote the config named it
             check_network(spec)
@@ -90,10 +87,7 @@ def _check_learner(settings: Settings) -> None:
         try:
             settings.learner_of(role)
         except ValidationError as error:
-            found = error.errors()[0]
-            where = ".".join(str(part) for part in found["loc"])
-            message = found["msg"].removeprefix("Value error, ")
-            raise ValueError(f"league.roles.{role}.learner.{where}: {message}") from None
+            raise ValueError(sentence_of(error, f"league.roles.{role}.learner")) from None
         except ValueError as error:
             raise ValueError(f"league.roles.{role}.learner.{error}") from None
 
@@ -103,10 +97,9 @@ def _check_anchor(settings: Settings) -> None:
     anchor = settings.ratings.anchor
     first = [f"{name}@0" for name in settings.players()]
     if anchor is not None and anchor not in first:
-        near = nearest(anchor, first, cutoff=0.0)[0]
         raise ValueError(
             f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
-            f"beginning; did you mean '{near}'?"
+            f"beginning; {did_you_mean(anchor, first)}"
         )
 
 
@@ -125,7 +118,7 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
         except ValueError as error:
             raise ValueError(f"league.roles: bots: {error}") from None
     teams = int(settings.matchmaking.team_of_seat(num_seats)[-1]) + 1
-    uneven = settings.seats_of() is not None
+    uneven = league.seats_by_competitor() is not None
     if uneven:
         _check_uneven(settings, game)
     for role, rules in () if uneven else league.resolve().items():

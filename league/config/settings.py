@@ -101,19 +101,21 @@ class Settings(Section):
         """The players that the league begins with, in order."""
         return [name for names in self.league.player_names().values() for name in names]
 
-    def seats_of(self) -> SeatsOf | None:
-        """The seats that a competitor may take; none: everybody all of them."""
-        return self.league.seats_by_competitor()
+    def make_matchmaker(self, allowed_seats: SeatsOf | None = None) -> Matchmaker:
+        """Return the matchmaker of this league.
 
-    def make_matchmaker(self, seats_of: SeatsOf | None = None) -> Matchmaker:
-        """`seats_of`: who may sit where, if that is not for the settings alone to say."""
+        `allowed_seats` returns the seats that a competitor may take, for a run that has competitors
+        beyond those of the settings. It is not used if all players of the league may take all seats.
+        """
+        of_players = self.league.seats_by_competitor()
+        all_may_take_all = of_players is None
         return Matchmaker(
             self.league.resolve(),
             self.matchmaking,
             num_seats=self.game.num_seats,
             env=self.env.id,
             seed=self.seed,
-            seats_of=self.seats_of() and (seats_of or self.seats_of()),
+            seats_of=None if all_may_take_all else allowed_seats or of_players,
         )
 
     def to_yaml(self) -> str:

@@ -20,7 +20,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from league.envs import registry
-from league.rules.building.builder import Clock, LeagueBuilder
+from league.mistakes import sentence_of
+from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import NobodyFits
 from league.rules.presets import PRESETS, LeagueSettings, RoleSettings
@@ -48,7 +49,7 @@ from storage.records import (
     Role,
     Snapshot,
 )
-from storage.suggestions import nearest
+from storage.suggestions import did_you_mean
 from storage.tables import columns
 from storage.tables.competitors import competitors_of
 
@@ -112,9 +113,7 @@ def replay(
     NotARun, and Mistake for a preset that is unknown or cannot be played in the run's game.
     """
     if preset not in PRESETS:
-        near = nearest(preset, PRESETS)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise Mistake(f"rules: no preset is called '{preset}', expected one of {', '.join(PRESETS)}{hint}")
+        raise Mistake(f"rules: no preset is called '{preset}'; {did_you_mean(preset, PRESETS)}")
     config = open_reader(run).config()
     if "league" not in config:
         raise Mistake(f"{run}: found a tournament, expected the run of a league: only there presets decide")
@@ -124,9 +123,8 @@ def replay(
         ratings = RatingSettings.model_validate(config["ratings"])
         matchmaking = MatchmakingSettings.model_validate(config["matchmaking"])
     except ValidationError as error:
-        found = error.errors()[0]
         raise Mistake(
-            f"{run}/config.yaml: {'.'.join(map(str, found['loc']))}: {found['msg']}; "
+            f"{run}/config.yaml: {sentence_of(error)}; "
             "another version trained this run: replay it with that one"
         ) from None
     env: Mapping[str, Any] = config["env"]
@@ -260,7 +258,8 @@ class _Fold:
                 self._next_match_id += count
                 self._drawn.count(matches)
         clocks = {player.player: self._clocks.of(player.player) for player in self._roster.players}
-        for decision in self._builder.decide(self._roster, standings, clocks, self._rng):
+        decisions = self._builder.decide(self._roster, standings, clocks, self._rng)
+        for decision in as_recorded(decisions):
             self._note("preset", decision, time)
             match decision:
                 case Freeze():

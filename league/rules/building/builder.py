@@ -3,15 +3,15 @@ decided here, done by the session."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from league.import_paths import import_path, is_import_path
 from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
 from league.rules.roster import Roster
@@ -84,22 +84,22 @@ class LeagueBuilder:
         clocks: Mapping[str, Clock],
         rng: np.random.Generator,
     ) -> list[Decision]:
-        """What is due now. First freezes, by player in order of admission, each with its Reset behind it;
-        then retirements: at most one of each player, and none of a player that is frozen in this call,
-        so that neighbours of one player are always one deed. What is over goes in the next calls.
+        """Return the decisions that are due now: freezes in order of admission, then retirements.
 
-        `clocks` maps every live player's name to its Clock. Raises ValueError when a reset has no
-        snapshot to go back to, KeyError for a player without clock or role without settings.
+        A Freeze carries its Reset, if one is due. At most one snapshot per player is retired in a call,
+        and none of a player that is frozen in it; further retirements follow in later calls.
+        `clocks` maps every live player's name to its Clock. Raise ValueError if a reset has no snapshot
+        to go back to, KeyError for a player without a clock or a role without settings.
         """
         decisions: list[Decision] = []
         for player in roster.players:
             freeze = self._freeze_of(player, roster, standings, clocks[player.player])
             if freeze is None:
                 continue
-            decisions.append(freeze)
             reset = self._roles[player.role].reset
             if reset.probability > 0.0 and (drawn := float(rng.random())) < reset.probability:
-                decisions.append(reset_of(player, reset, roster, standings, drawn))
+                freeze = replace(freeze, reset=reset_of(player, reset, roster, standings, drawn))
+            decisions.append(freeze)
         busy = {decision.player for decision in decisions}
         for role, rules in self._roles.items():
             for retire in retirements(role, rules.keep, roster, standings):
@@ -141,20 +141,31 @@ class LeagueBuilder:
         return None
 
 
+def as_recorded(decisions: Iterable[Decision]) -> list[Decision]:
+    """Return `decisions` one by one, as the table `decisions` has them: a Freeze, then its Reset."""
+    rows: list[Decision] = []
+    for decision in decisions:
+        if isinstance(decision, Freeze) and decision.reset is not None:
+            rows += [replace(decision, reset=None), decision.reset]
+        else:
+            rows.append(decision)
+    return rows
+
+
 def find_builder(name: str) -> type[LeagueBuilder]:
-    """The class that `name` stands for: `default`, or a user's own `module:Class`, best a subclass of
-    LeagueBuilder, else anything made and asked like it. Raises ValueError for what is neither."""
+    """Return the class that `name` means: `default`, or a user's own `module:Class`.
+
+    The class is best a subclass of LeagueBuilder; any class with the same two calls will do. Raise
+    ValueError if there is no such class.
+    """
     if name == DEFAULT:
         return LeagueBuilder
-    module, _, attribute = name.partition(":")
-    if not module or not attribute:
+    if not is_import_path(name):
         raise ValueError(f"no builder is called '{name}', expected '{DEFAULT}' or your own as 'module:Class'")
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's module raises as it is imported
-        raise ValueError(
-            f"builder '{name}' cannot be imported ({type(error).__name__}: {error}); is it on the path?"
-        ) from error
+        found = import_path(name)
+    except ValueError as error:
+        raise ValueError(f"builder {error}") from error
     if not inspect.isclass(found):
         raise ValueError(f"builder '{name}' is a {type(found).__name__}, expected a class")
     for wanted, call, given in (
