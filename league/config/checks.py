@@ -152,7 +152,7 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
     if open_seats:
         raise ValueError(
             f"league: nobody may take seats {open_seats} of '{settings.env.id}'; give them to a player by "
-            "league.roles.<role>.seats or league.training.state.members.<player>.seats"
+            "league.roles.<role>.seats or league.members.<player>.seats"
         )
     for role, rules in settings.league.resolve().items():
         for branch in ("mains", "verification"):

@@ -107,7 +107,7 @@ class PolicySpec:
                 raise ValueError(
                     f"env '{game.id}': seats {first} and {seat} differ in what is seen or done there, but "
                     "one policy must fit them; say which seats each takes: league.roles.<role>.seats, or "
-                    "league.training.state.members.<player>.seats"
+                    "league.members.<player>.seats"
                 )
         return PolicySpec(settings, observation, action)
 
