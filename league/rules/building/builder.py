@@ -1,5 +1,7 @@
-"""When a player's weights become a snapshot, what it goes on with, and which snapshots stay seated:
-decided here, done by the session."""
+"""League builder: decide which players are frozen and reset and which snapshots retire.
+
+The builder returns decisions as data; the session carries them out.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +25,26 @@ DEFAULT = "default"
 
 
 class FreezeSettings(Section):
-    """When players of one role are frozen. With neither `beats` nor `max_steps`: never."""
+    """Conditions under which players of one role are frozen: never, without `beats` and `max_steps`."""
 
     beats: Literal["mains", "snapshots"] | None = Field(
-        default=None, description="Freeze when all of these are beaten; none: by steps only"
+        default=None, description="Freeze when the player beats all of these; `null`: by steps only"
     )
-    win_rate: float = Field(default=0.7, ge=0, le=1, description="An opponent is beaten above this win rate")
-    min_games: int = Field(
-        default=50, ge=0, description="Games against an opponent before it can count as beaten"
+    win_rate: float = Field(default=0.7, ge=0, le=1, description="Win rate above which an opponent is beaten")
+    min_games: int = Field(default=50, ge=0, description="Fewest games against an opponent that is beaten")
+    min_steps: int = Field(
+        default=0, ge=0, description="Fewest env steps of a player between two of its snapshots"
     )
-    min_steps: int = Field(default=0, ge=0, description="Fewest env steps between two snapshots of a player")
     max_steps: int | None = Field(
-        default=None, gt=0, description="Freeze after so many env steps in any case; none: never"
+        default=None,
+        gt=0,
+        description="Env steps after which a player is frozen in any case; `null`: no limit",
     )
     prior_strength: float = Field(
-        default=10.0, ge=0, allow_inf_nan=False, description="Games that the TrueSkill prediction is worth"
+        default=10.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Number of games that the TrueSkill prediction counts as in a win rate",
     )
 
     @model_validator(mode="after")
@@ -52,7 +59,7 @@ class FreezeSettings(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """How far a player is, in env steps of its own and updates."""
+    """Training progress of a player: its own env steps and updates."""
 
     env_steps: int
     updates: int
@@ -61,7 +68,7 @@ class Clock:
 
 
 class HasBuildingRules(Protocol):
-    """The part of a role's settings that building needs."""
+    """Part of a role's settings that a builder needs."""
 
     @property
     def freeze(self) -> FreezeSettings: ...
@@ -72,7 +79,10 @@ class HasBuildingRules(Protocol):
 
 
 class LeagueBuilder:
-    """Settings per role; no state of its own. A user's own builder is made and asked the same way."""
+    """Builder that follows the settings of each role and has no state of its own.
+
+    A user's own builder is made by `__init__(roles)` and called by `decide` in the same way.
+    """
 
     def __init__(self, roles: Mapping[Role, HasBuildingRules]) -> None:
         self._roles = dict(roles)
@@ -181,9 +191,9 @@ def find_builder(name: str) -> type[LeagueBuilder]:
 
 
 def _takes(call: Callable[..., object], given: int) -> bool:
-    """Whether it can be called with so many arguments."""
+    """Return whether `call` accepts `given` positional arguments."""
     try:
         inspect.signature(call).bind(*[None] * given)
-    except (TypeError, ValueError):  # too many, too few; or nothing that has a signature
+    except (TypeError, ValueError):  # too many or too few arguments, or no signature
         return False
     return True

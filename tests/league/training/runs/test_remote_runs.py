@@ -81,7 +81,7 @@ def test_a_fresh_machine_goes_on_with_a_run_from_the_remote_alone(
 
 
 def test_a_new_run_is_refused_where_another_lies_and_nothing_is_made(trained_there, tiny, remote, tmp_path):
-    with pytest.raises(Mistake, match="a run lies there"):
+    with pytest.raises(Mistake, match="a run is there already"):
         league.train(tiny(storage={"remote": remote}), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

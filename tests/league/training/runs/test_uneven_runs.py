@@ -157,7 +157,7 @@ def test_policies_of_one_league_may_differ_in_width(four):
     [
         ({"main-0": {"seats": [4]}}, "seats of main-0: found [4], but 'gymnasium:CartPole-v1' has 4 seats"),
         ({"main-9": {"seats": [0]}}, "members.main-9: no such player; did you mean 'main-0'?"),
-        ({"main-0": {"seats": [0]}}, "nobody may take seats [1, 2, 3]"),
+        ({"main-0": {"seats": [0]}}, "no player may take seats [1, 2, 3]"),
         ({"main-0": {"policy": {"hiden": [8]}}}, "policy of main-0: hiden"),
         ({"main-0": {"sets": [0]}}, "sets"),
     ],
@@ -181,7 +181,7 @@ def test_branches_that_need_everybody_everywhere_are_refused():
     fields = config()
     fields["league"]["roles"]["climber"]["opponents"] = {"branches": {"mains": {"share": 1.0}}}
     with pytest.raises(
-        ConfigError, match="branch 'mains' needs a league in which everybody may take every seat"
+        ConfigError, match="branch 'mains' needs a league in which all players may take every seat"
     ):
         load(fields)
 
