@@ -353,6 +353,7 @@ class _Clocks:
         self.reset_at: dict[str, int] = {}
 
     def known(self, player: str, env_steps: int, updates: int) -> None:
+        """Set the progress of `player` to what was reported."""
         self._steps[player], self._updates[player] = env_steps, updates
 
     def count(self, results: ResultBatch) -> None:
@@ -366,6 +367,7 @@ class _Clocks:
                 self._steps[results.matches.competitors[i]] += round(steps)
 
     def of(self, player: str) -> Clock:
+        """Return the clock of `player`."""
         steps = self._steps[player]
         return Clock(
             env_steps=steps,

@@ -96,12 +96,14 @@ class PlainView:
         self._shown = -float("inf")
 
     def show(self, session: Session) -> None:
+        """Print a line, if the interval is over."""
         now = time.monotonic()
         if now - self._shown >= self._every:
             self._shown = now
             self._print(session)
 
     def close(self, session: Session) -> None:
+        """Print a last line."""
         self._print(session)
 
     def _print(self, session: Session) -> None:
@@ -131,12 +133,14 @@ class LiveView:
         self._live.start()
 
     def show(self, session: Session) -> None:
+        """Draw the page, if it is time."""
         now = time.monotonic()
         if now - self._drawn >= REFRESH_SECONDS:
             self._drawn = now
             self._live.update(self._page(session), refresh=True)
 
     def close(self, session: Session) -> None:
+        """Draw the page a last time and stop drawing."""
         self._live.update(self._page(session), refresh=True)
         self._live.stop()
 

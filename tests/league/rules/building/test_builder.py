@@ -447,7 +447,7 @@ def simulate(make, roles, seed, num_steps, bias):
 
 
 def settle(it, builder, roles):
-    """Retire what is over, one call after the other, while nobody learns."""
+    """Retire what is over, one call after the other, while no player learns."""
     clocks = dict.fromkeys(PLAYERS, clock(0))
     for _ in range(len(it.roster)):
         decisions = builder.decide(it.roster, it.standings, clocks, np.random.default_rng(0))
@@ -456,7 +456,7 @@ def settle(it, builder, roles):
             return
         for (retire,) in groups:
             it.roster.retire(retire.target)
-    raise AssertionError("there is always somebody left to retire")
+    raise AssertionError("there is always a snapshot left to retire")
 
 
 @hypothesis_settings(

@@ -1,4 +1,4 @@
-"""A run whose every fact also lies in an object store: read from there, gone on with from there."""
+"""A run with a copy of all facts in an object store: read from there, resumed from there."""
 
 import shutil
 
@@ -17,7 +17,7 @@ COUNTS = "SELECT (SELECT count(*) FROM matches) AS matches, (SELECT count(*) FRO
 
 
 def facts(run):
-    """Rows that must be the same wherever the run lies."""
+    """Rows that must be the same in every copy of the run."""
     rows = {
         name: storage.query(run, f"SELECT * FROM {name} ORDER BY ALL").to_pylist()
         for name in ("matches", "seats", "snapshots", "decisions", "players")

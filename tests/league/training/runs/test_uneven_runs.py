@@ -123,7 +123,7 @@ def test_the_league_goes_on_where_it_stopped(tmp_path):
 def test_a_player_keeps_its_policy_and_its_seats(champion, part, value):
     other = config()
     other["league"]["roles"]["challenger"][part] = value
-    if part == "seats":  # somebody else must be there instead
+    if part == "seats":  # another player must be there instead
         other["league"]["roles"]["main"]["seats"] = [1]
     with pytest.raises(ResumeRefused, match=rf"{part} of (challenger|main)-0 is .*begun with"):
         league.train(other, champion, resume=True)
@@ -187,7 +187,7 @@ def test_branches_that_need_everybody_everywhere_are_refused():
 
 
 def test_a_league_of_even_seats_is_matched_as_ever():
-    assert load(config(env={"id": "tic_tac_toe"}, league={"preset": "self_play"})).seats_of() is None
+    assert load(config(env={"id": "tic_tac_toe"}, league={"preset": "self_play"})).league.seats_by_competitor() is None
 
 
 def test_scores_of_seats_are_scaled(champion):
