@@ -153,7 +153,7 @@ def _default(field: FieldInfo) -> str:
         return "required"
     if field.default is PydanticUndefined:
         if field.default_factory in (dict, list, tuple):
-            return f"`{json.dumps(field.default_factory())}`"  # type: ignore[call-arg, misc]
+            return f"`{json.dumps(field.default_factory())}`"
         return "see meaning"
     if isinstance(field.default, BaseModel):
         return "its defaults"

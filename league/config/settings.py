@@ -72,7 +72,7 @@ class Settings(Section):
 
     @functools.cached_property
     def game(self) -> BatchedGame:
-        """The game with one slot, to inspect its seats and spaces; cached, as it can be expensive to build."""
+        """A one-slot game to inspect seats and spaces; cached because it can be expensive to build."""
         return registry.make(self.env.id, 1, step_limit=self.rollout.step_limit, **self.env.options)
 
     def policy_spec(self, player: str, role: Role) -> PolicySpec:
