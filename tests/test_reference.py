@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from league.commands.app import app
 from league.commands.reference import page
 from league.config.settings import Settings
 from league.rules.presets import RoleSettings
@@ -39,3 +41,10 @@ def test_every_key_of_every_section_is_in_it_with_its_meaning(settings):
     assert len(wanted) > 20
     assert wanted <= set(meanings)
     assert all(meanings[key].strip(" |") for key in wanted - {"kind"})
+
+
+def test_the_command_prints_the_page_or_writes_it(tmp_path):
+    printed = CliRunner().invoke(app, ["config", "reference"])
+    written = CliRunner().invoke(app, ["config", "reference", "--out", str(tmp_path / "keys.md")])
+    assert (printed.exit_code, written.exit_code) == (0, 0)
+    assert printed.output == (tmp_path / "keys.md").read_text(encoding="utf-8") == page()
