@@ -1,4 +1,4 @@
-"""A league builder of your own: freeze a player when its rating has risen enough, whatever the clock says.
+"""A league builder of your own: freeze a player as soon as its rating has risen enough.
 
 league train configs/rock_paper_scissors.yaml --set league.builder=configs.own_builder:ByProgress
 """
@@ -10,16 +10,17 @@ RISE = 3.0  # of mu, above the player's newest snapshot
 
 
 class ByProgress(LeagueBuilder):
-    """What the config says, and a Freeze as soon as a player is rated `RISE` above its newest snapshot.
+    """The builder of the config, plus a Freeze when a player is rated `RISE` above its newest snapshot.
 
-    `decide` is asked again and again; it must do nothing but look, and return what it wants done:
-    Freeze (a Reset right behind it), Retire, Add, Remove. The numbers behind a decision are its evidence.
+    `decide` is called once per turn of the loop. It changes nothing; it returns decisions: Freeze (with
+    `reset=Reset(...)` to reset the player then), Retire, Add, Remove. `evidence` holds the numbers
+    behind a decision.
     """
 
     def decide(self, roster, standings, clocks, rng):
         decisions = super().decide(roster, standings, clocks, rng)
         busy = {decision.player for decision in decisions}
-        ratings = standings.ratings  # of everyone, by index
+        ratings = standings.ratings  # of all competitors, by index
         for player in roster.players:
             newest = roster.snapshots_of(player.player)[-1]
             learned = clocks[player.player].since_freeze > 0

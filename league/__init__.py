@@ -1,8 +1,8 @@
 """Train and evaluate leagues of game-playing policies, with immutable snapshots at the centre.
 
-run = league.train("configs/connect_four.yaml")      train; returns the run folder
-league.play_tournament("configs/tournament.yaml")    play one; returns its run folder
-policy = league.load_policy(run, "main-0")           an object that acts on observations
+run = league.train("configs/connect_four.yaml")      trains a league and returns its run folder
+league.play_tournament("configs/tournament.yaml")    plays a tournament and returns its run folder
+policy = league.load_policy(run, "main-0")           loads a policy that acts on observations
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from league.models.policies.policy import Actor
+if TYPE_CHECKING:  # `import league` loads nothing of it
+    from league.models.actor import Actor
 
 __all__ = ["load_policy", "play_tournament", "train"]
 
@@ -26,7 +26,7 @@ def train(
 ) -> Path:
     """Train the league of `config` (a YAML file or a mapping) and return its run folder.
 
-    `run` defaults to runs/<name>. Raises league.config.ConfigError and storage.errors.StorageError.
+    `run` defaults to runs/<name>. Raise league.config.file.ConfigError and storage.errors.StorageError.
     """
     from league.config.loading import load
     from league.training.loop import train as train_settings
@@ -42,11 +42,10 @@ def play_tournament(
     overrides: Sequence[str] = (),
     resume: bool = False,
 ) -> Path:
-    """Play the tournament of `config` (a YAML file or a mapping) and return its run folder, for
-    `analysis.verdict`.
+    """Play the tournament of `config` (a YAML file or a mapping) and return its run folder.
 
-    `out` defaults to runs/<name>. Raises league.config.file.ConfigError, storage.errors.Mistake for what
-    cannot be played, and league.tournament.loop.Interrupted.
+    `analysis.verdict` judges that run. `out` defaults to runs/<name>. Raise league.config.file.ConfigError,
+    storage.errors.Mistake if it cannot be played, league.tournament.loop.Interrupted after Ctrl-C.
     """
     from league.tournament.play import play
     from league.tournament.settings import load
@@ -56,11 +55,10 @@ def play_tournament(
 
 
 def load_policy(run: str | Path, competitor: str) -> Actor:
-    """The policy of a snapshot (id or unique prefix), player (newest snapshot) or bot of a run, which is
-    a folder or the address of its remote.
+    """Return the policy of a snapshot (id or unique prefix), a player (its newest snapshot) or a bot.
 
-    Its `act(observation, mask, rng, greedy=False)` takes [n, *shape] and [n, num_actions], and a
-    `temperature` by that name.
+    `run` is a run folder or the address of its remote. The policy's `act(observation, mask, rng,
+    greedy=False)` takes observations [n, *shape] and masks [n, num_actions]; `temperature=` is optional.
     """
     from league.competitors.names import load_actor
     from storage.remote.mirror import run_folder

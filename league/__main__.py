@@ -1,4 +1,4 @@
-"""`python -m league` is the command `league`."""
+"""Run the command `league` as `python -m league`."""
 
 from league.commands.app import main
 

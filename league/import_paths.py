@@ -1,4 +1,4 @@
-"""Import paths: the parts that a user plugs in by `module:Name`."""
+"""Import paths: parts that a user plugs in as `module:Name`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from storage.suggestions import nearest
 
 
 def is_import_path(name: str) -> bool:
-    """Return whether `name` names a user's own part rather than one of ours."""
+    """Return whether `name` is the import path of a user's own part."""
     return ":" in name
 
 
 def import_path(path: str) -> Any:
-    """Import what `path` ("module:Name") names. Raise ValueError that names the part not found."""
+    """Import the object at `path` ("module:Name"). Raise ValueError if it or its module is not found."""
     module_name, _, name = path.partition(":")
     if not module_name or not name:
         raise ValueError(f"'{path}': expected 'module:Name'")
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {error}") from error
+    except Exception as error:  # a user's module may raise anything while it is imported
+        reason = str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"'{path}': module '{module_name}' cannot be imported: {reason}") from error
     if not hasattr(module, name):
         near = nearest(name, dir(module))
         remedy = f"; did you mean '{near[0]}'?" if near else ""

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first asks to stop cleanly, the second stops at once."""
+"""Ctrl-C: the first one stops cleanly, the second one at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def interrupts() -> Iterator[threading.Event]:
-    """Set by the first Ctrl-C or SIGTERM; the second Ctrl-C interrupts at once."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets; the second raises KeyboardInterrupt."""
     interrupted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield interrupted

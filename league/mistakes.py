@@ -1,27 +1,30 @@
-"""Mistakes in settings, as pydantic finds them, in the words of whoever wrote the config."""
+"""Validation errors of pydantic as sentences: where, found, expected, remedy."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from storage.suggestions import nearest
+from storage.suggestions import did_you_mean, nearest
+
+_UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
 def explain(error: ValidationError, settings: type[BaseModel]) -> str:
-    """All mistakes against `settings`, on one line: where, found, expected."""
+    """Return all mistakes against `settings` on one line; an unknown key comes with the nearest known one."""
     problems = []
     for item, place in _of_the_member_meant(error, settings):
         path, keys = place.path, place.keys
         if item["type"] == "extra_forbidden":
-            near = nearest(str(item["loc"][-1]), keys)
-            remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
-            problems.append(f"unknown key '{path}'; {remedy}")
+            problems.append(f"unknown key '{path}'; {did_you_mean(item['loc'][-1], keys)}")
+        elif item["type"] == _UNKNOWN_KEY:
+            problems.append(f"unknown key '{path}'; {item['ctx']['remedy']}")
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
             inside = re.split(r"[.:]", message, maxsplit=1)[0] in keys
@@ -31,23 +34,78 @@ def explain(error: ValidationError, settings: type[BaseModel]) -> str:
         elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
             problems.append(f"{path}: found {item['input']!r}, expected a group of settings")
         else:
-            message = item["msg"]
-            problems.append(f"{path}: found {item['input']!r}; {message[0].lower()}{message[1:]}")
+            problems.append(f"{path}: {_found(item)}")
+    return _one_line(problems)
+
+
+def sentence_of(error: ValidationError, where: str = "", known: Iterable[str] = ()) -> str:
+    """Return all mistakes of `error` on one line, without a model of the settings to look them up in.
+
+    `where` is put before each location: "roles.main" gives "roles.main.freeze.beats: found ...".
+    `known`: keys among which the nearest to an unknown key is suggested.
+    """
+    known = list(known)
+    problems = []
+    for item in error.errors(include_url=False):
+        path = ".".join(str(part) for part in (where, *item["loc"]) if part != "")
+        at = f"{path}: " if path else ""
+        if item["type"] == "extra_forbidden":
+            near = nearest(item["loc"][-1], known)
+            problems.append(f"{at}no such setting" + (f"; did you mean '{near[0]}'?" if near else ""))
+        elif item["type"] == _UNKNOWN_KEY:
+            problems.append(f"{at}no such setting; {item['ctx']['remedy']}")
+        elif item["type"] == "value_error":
+            problems.append(f"{at}{item['ctx']['error']}")
+        elif item["type"] == "missing":
+            problems.append(f"{at}missing, expected a value")
+        else:
+            problems.append(f"{at}{_found(item)}")
+    return _one_line(problems)
+
+
+def placed(error: ValidationError, settings: type[BaseModel], *where: str) -> list[InitErrorDetails]:
+    """Return the mistakes against `settings` as those of larger settings that hold them at `where`.
+
+    A validator raises them by `ValidationError.from_exception_data`. An unknown key keeps its remedy,
+    which the annotations of the larger settings do not show.
+    """
+    moved = []
+    for item, place in _of_the_member_meant(error, settings):
+        kind: str | PydanticCustomError = item["type"]
+        if kind == "extra_forbidden":
+            remedy = did_you_mean(item["loc"][-1], place.keys)
+            kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", {"remedy": remedy})
+        elif kind == _UNKNOWN_KEY:
+            kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", item["ctx"])
+        moved.append(
+            InitErrorDetails(
+                type=kind, loc=(*where, *item["loc"]), input=item["input"], ctx=item.get("ctx", {})
+            )
+        )
+    return moved
+
+
+def _found(item: Any) -> str:
+    message = item["msg"]
+    return f"found {item['input']!r}; {message[0].lower()}{message[1:]}"
+
+
+def _one_line(problems: Iterable[str]) -> str:
     return "; ".join(" ".join(problem.split()) for problem in problems)
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in the settings a mistake is."""
+    """Place of a mistake in the settings."""
 
     path: str
-    keys: list[str]  # that the innermost group on the way takes
+    keys: list[str]  # of the innermost group on the way
     choice: str | None = None  # path of the setting on the way that is a value or a group
-    as_group: bool = False  # whether the mistake is one only if a group was meant
+    as_group: bool = False  # whether it is a mistake only if a group was meant
 
 
 def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> list[tuple[Any, _Place]]:
-    """All mistakes; of a setting that is a value or a group, only those against what was given."""
+    """Return all mistakes; for a setting that is a value or a group, only those against what was given."""
     found = [(item, _place(item["loc"], settings)) for item in error.errors()]
     group_given = {
         place.choice: isinstance(item["input"], Mapping) for item, place in found if not place.as_group
@@ -60,12 +118,12 @@ def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> l
 
 
 def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
-    """Follow a location of pydantic's, in which the members of a union have names too, into the settings."""
+    """Follow a location of pydantic into the settings; it also has a part for each member of a union."""
     model: Any = settings
     path: list[str] = []
     choice, as_group = None, False
     members: list[Any] = []
-    kinds: dict[str, Any] = {}  # members that `kind` tells apart; which it was follows the key, if any
+    kinds: dict[str, Any] = {}  # members by their `kind`; the kind follows the key, if there is one
     keyed = False
     for part in location:
         if kinds and not keyed:
@@ -97,7 +155,7 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
 
 
 def _by_kind(annotation: Any) -> dict[str, Any]:
-    """Members of a union that `kind` tells apart, wherever it is in `annotation`; none if there is none."""
+    """Return the members of the union in `annotation` by their `kind`; empty if there is no such union."""
     members = get_args(annotation)
     if not members or not all("kind" in getattr(member, "model_fields", {}) for member in members):
         return {kind: member for inner in members for kind, member in _by_kind(inner).items()}

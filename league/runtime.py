@@ -1,4 +1,4 @@
-"""Start and stop Ray; what this machine has. Ray is imported only by runs that have runners."""
+"""Start and stop Ray, and find the resources of this machine. Only runs with runners import Ray."""
 
 from __future__ import annotations
 
@@ -20,53 +20,55 @@ from storage.errors import Mistake
 
 Amounts = Mapping[str, float]  # "CPU" and "GPU" to how many
 
-PLACEMENT_SECONDS = 60.0  # a cluster that has the resources places us at once, unless others hold them
+PLACEMENT_SECONDS = 60.0  # a free cluster places a group at once; a busy one may take longer
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
 
-# glibc's mallopt: arrays up to the first size come from the heap (32 MiB is the most it takes), and the
-# heap is given back only beyond the second
+# Options of glibc's mallopt: arrays up to the first size come from the heap (at most 32 MiB), and the heap
+# is returned to the system only beyond the second size.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 HEAP_ARRAY_BYTES, HEAP_SPARE_BYTES = 32 * 2**20, 256 * 2**20
 
 
 class ResourceSettings(Section):
-    """What the run may use."""
+    """Resources that the run may use."""
 
-    gpus: int = Field(default=0, ge=0, description="GPUs for learners")
+    gpus: int = Field(default=0, ge=0, description="Number of GPUs for learners")
     threads: int = Field(
-        default=1, ge=1, description="Torch threads of each process; more than 1 spins on busy cores"
+        default=1, ge=1, description="Torch threads of each process; more than 1 slows busy cores down"
     )
     address: str | None = Field(
-        default=None, description="A running Ray cluster to join; none: a cluster of this machine alone"
+        default=None, description="Address of a running Ray cluster to join; `null`: use this machine alone"
     )
 
 
 def available_cpus() -> int:
-    """Cores this process may run on."""
+    """Return the number of cores that this process may run on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def prepare_process(threads: int) -> None:
-    """Make this process fit to play or learn: torch threads, memory that is kept for the next step, and
-    as many open files as the system allows (a mapped snapshot takes two).
+    """Set this process up to play or learn: torch threads, memory reuse, and the limit of open files.
 
-    By default glibc returns large arrays to the system at every free, and each step pays for fresh
-    pages; kept, a league of 2 runners plays 5 % more (`python -m tests.bench.throughput`).
+    A mapped snapshot takes two open files, so their limit is raised to the system's maximum. By default
+    glibc returns large arrays to the system at every free, and each step pays for fresh pages; with
+    memory reuse a league of 2 runners plays 5 % more (`python -m tests.bench.throughput`).
     """
     import torch
 
     torch.set_num_threads(threads)
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # macOS says "unlimited" and allows less
+    with contextlib.suppress(ValueError, OSError):  # macOS reports "unlimited" and allows less
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # other C libraries have none, or another
+    mallopt = getattr(
+        ctypes.CDLL(None), "mallopt", None
+    )  # other C libraries have no mallopt, or a different one
     if mallopt is not None and sys.platform == "linux":
         mallopt(M_MMAP_THRESHOLD, HEAP_ARRAY_BYTES)
         mallopt(M_TRIM_THRESHOLD, HEAP_SPARE_BYTES)
 
 
 def check_resources(settings: ResourceSettings, runners: int) -> None:
-    """Raise Mistake for what this machine cannot give. A cluster that is joined answers for itself."""
+    """Raise Mistake if this machine lacks resources. Those of a joined cluster are not checked here."""
     if runners and importlib.util.find_spec("ray") is None:
         raise Mistake(f"runners is {runners}, but ray is not installed; install ray, or set runners to 0")
     if settings.gpus and settings.address is None:
@@ -82,16 +84,16 @@ def check_resources(settings: ResourceSettings, runners: int) -> None:
 
 @contextlib.contextmanager
 def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
-    """A Ray session with room for `num_actors` one-CPU actors (runners, learners, aggregators).
+    """Start Ray with room for `num_actors` one-CPU actors (runners, learners, aggregators); stop it later.
 
-    It is shut down at the end.
-
-    On a cluster of our own the CPUs are counted as actors want them: a runner and a learner may
-    well share a core. A cluster that is joined keeps its own count.
+    A cluster of this machine alone has a CPU for each actor, although a runner and a learner may
+    share a core. A cluster that is joined keeps its own number of CPUs.
     """
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # its warning of a coming default
+    os.environ.setdefault(
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+    )  # silences a warning about a future default
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # a failure reaches the user once, through whoever asks for the result; Ray would print the others' too
+    # a failure reaches the user once, through the call that gets the result; Ray would print all of them
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     import ray
 
@@ -99,7 +101,7 @@ def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
         ray.init(address=settings.address, logging_level=logging.ERROR, log_to_driver=False)
     else:
         ray.init(
-            address="local",  # not somebody's who happens to have one on this machine
+            address="local",  # not a cluster that already runs on this machine
             num_cpus=max(available_cpus(), num_actors),
             num_gpus=settings.gpus,
             include_dashboard=False,
@@ -114,9 +116,9 @@ def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
 
 
 def reserve(bundles: Sequence[Amounts], num_runners: int) -> Any:
-    """A placement group with these bundles, each of them on one node. Needs a Ray session.
+    """Return a placement group with these bundles, each of them on one node. A Ray session is needed.
 
-    Raises Mistake, with nothing left behind, if the cluster cannot give them and a CPU per runner.
+    Raise Mistake, with nothing reserved, if the cluster lacks resources for them and a CPU per runner.
     """
     import ray
     from ray.util.placement_group import placement_group, remove_placement_group
@@ -128,38 +130,38 @@ def reserve(bundles: Sequence[Amounts], num_runners: int) -> Any:
         free = ray.available_resources()
         remove_placement_group(group)
         raise Mistake(
-            f"the learners' shards need {', '.join(_said(bundle) for bundle in bundles)}, each on one node; "
-            f"the cluster has them, but only {_said(free)} of it were free in {PLACEMENT_SECONDS:.0f} s; "
+            f"the learners' shards need {', '.join(_text(bundle) for bundle in bundles)}, each on one node; "
+            f"the cluster has them, but only {_text(free)} of it were free in {PLACEMENT_SECONDS:.0f} s; "
             "end what else runs there, or ask for less"
         )
     return group
 
 
 def release(group: Any) -> None:
-    """Give back what `reserve` took."""
+    """Release the resources of a group that `reserve` returned."""
     from ray.util.placement_group import remove_placement_group
 
     remove_placement_group(group)
 
 
 def inside(group: Any, bundle: int) -> Any:
-    """The scheduling strategy of actors that belong in this bundle."""
+    """Return the scheduling strategy of actors that belong in this bundle."""
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
 
 
 def node_id() -> str:
-    """Of the node that this actor runs on."""
+    """Return the id of the node that this actor runs on."""
     import ray
 
     return str(ray.get_runtime_context().get_node_id())
 
 
 def check_placement(bundles: Sequence[Amounts], nodes: Sequence[Amounts], num_runners: int) -> None:
-    """Raise Mistake, naming what is missing, unless every bundle fits on a node and the runners beside them.
+    """Raise Mistake, with what is missing, unless all bundles and a CPU per runner fit on the nodes.
 
-    The largest bundles are placed first, each on the node where it leaves least.
+    The largest bundles are placed first, each on the node that has the least room left.
     """
     free = [{kind: float(node.get(kind, 0.0)) for kind in ("GPU", "CPU")} for node in nodes]
     for i in sorted(range(len(bundles)), key=lambda i: _size(bundles[i]), reverse=True):
@@ -167,8 +169,8 @@ def check_placement(bundles: Sequence[Amounts], nodes: Sequence[Amounts], num_ru
         if not fitting:
             largest = max(free, key=_size if bundles[i].get("GPU") else _cpus, default={})
             raise Mistake(
-                f"shard {i} needs {_said(bundles[i])} on one node; the largest free node of {len(nodes)} has "
-                f"{_said(largest)} once the other shards are placed; lower resources.gpus, "
+                f"shard {i} needs {_text(bundles[i])} on one node; the largest free node of {len(nodes)} has "
+                f"{_text(largest)} once the other shards are placed; lower resources.gpus, "
                 "learner.processes or learner.aggregators, or join a larger cluster (resources.address)"
             )
         node = min(fitting, key=_size)
@@ -183,7 +185,7 @@ def check_placement(bundles: Sequence[Amounts], nodes: Sequence[Amounts], num_ru
 
 
 def _size(amounts: Amounts) -> tuple[float, float]:
-    """GPUs decide, then CPUs."""
+    """Return (GPUs, CPUs), to sort by."""
     return amounts.get("GPU", 0.0), amounts.get("CPU", 0.0)
 
 
@@ -191,8 +193,8 @@ def _cpus(amounts: Amounts) -> float:
     return amounts.get("CPU", 0.0)
 
 
-def _said(amounts: Amounts) -> str:
-    """Such as "2 GPUs and 1 CPU"."""
+def _text(amounts: Amounts) -> str:
+    """Return the amounts as text, such as "2 GPUs and 1 CPU"."""
     counts = [(kind, amounts.get(kind, 0.0)) for kind in ("GPU", "CPU")]
     return (
         " and ".join(f"{n:g} {kind}{'' if n == 1 else 's'}" for kind, n in counts if n) or "no CPU and no GPU"

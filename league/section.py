@@ -1,4 +1,4 @@
-"""Base of every section of a config."""
+"""Base class of all sections of a config."""
 
 from __future__ import annotations
 

@@ -252,9 +252,13 @@ class Decision:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze(Decision):
-    """Store the player's present weights as a new snapshot and seat it in the league."""
+    """Store the player's present weights as a new snapshot and seat it in the league.
+
+    The table `decisions` has a row for the Freeze and a second row for its `reset`, if there is one.
+    """
 
     kind: ClassVar[str] = "freeze"
+    reset: Reset | None = None  # of the same player, carried out when the snapshot is stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

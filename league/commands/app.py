@@ -188,6 +188,19 @@ def schema() -> None:
     print(json.dumps(Settings.model_json_schema(), indent=2))
 
 
+@config_app.command("reference")
+def config_reference(
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write instead of stdout")] = None,
+) -> None:
+    """Print all keys of leagues and tournaments as a Markdown page."""
+    from league.commands.reference import page
+
+    if out is None:
+        sys.stdout.write(page())
+    else:
+        out.write_text(page(), encoding="utf-8")
+
+
 @config_app.command()
 def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetOption = None) -> None:
     """The config as it will be run, every default filled in."""

@@ -1,4 +1,4 @@
-"""What no part of the settings can see alone: whether they go together, and with the game."""
+"""Cross-section validation: rules that involve several sections of the settings or the game."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs.base import BatchedGame
 from league.learning.settings import check_precision
+from league.mistakes import sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.networks.networks import check_network, trust_network
 from league.rules.building.builder import find_builder
 from storage.records import MAIN
-from storage.suggestions import nearest
+from storage.suggestions import did_you_mean
 
 
 def check(settings: Settings) -> None:
-    """Raises ValueError, or Mistake, for the first contradiction."""
+    """Raise ValueError or Mistake for the first contradiction."""
     game = settings.game
     _check_policies(settings, game)
     if settings.storage.remote is not None:
-        from storage.remote.remote import check_url  # needs what a run without a remote does not
+        from storage.remote.remote import check_url  # needs the extra `remote`
 
         check_url(settings.storage.remote)
     if settings.runners == 0 and settings.evaluation.runners:
@@ -50,7 +51,7 @@ def check(settings: Settings) -> None:
 
 
 def _check_policies(settings: Settings, game: BatchedGame) -> None:
-    """Every player has a network that can be built, for seats that are there."""
+    """Raise ValueError unless each player's network can be built, for seats that the game has."""
     for role, players in settings.league.player_names().items():
         for player in players:
             seats = settings.league.seats_of(player, role) or ()
@@ -62,18 +63,14 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
             try:
                 spec = settings.policy_spec(player, role)
             except ValidationError as error:
-                found = error.errors()[0]
-                where = ".".join(str(part) for part in found["loc"])
-                raise ValueError(
-                    f"league: policy of {player}: {where}: {found['msg'].removeprefix('Value error, ')}"
-                ) from None
+                raise ValueError(f"league: policy of {player}: {sentence_of(error)}") from None
             if ":" in spec.architecture:
-                trust_network(spec.architecture)  # whoever wrote the config named it
+                trust_network(spec.architecture)  # named by the author of the config
             check_network(spec)
 
 
 def _check_learner(settings: Settings) -> None:
-    """What learners ask of the rest of the run."""
+    """Raise ValueError for learner settings that do not fit the rest of the run."""
     learner, runners, gpus = settings.learner, settings.runners, settings.resources.gpus
     if learner.aggregators > runners:
         raise ValueError(
@@ -90,28 +87,24 @@ def _check_learner(settings: Settings) -> None:
         try:
             settings.learner_of(role)
         except ValidationError as error:
-            found = error.errors()[0]
-            where = ".".join(str(part) for part in found["loc"])
-            message = found["msg"].removeprefix("Value error, ")
-            raise ValueError(f"league.roles.{role}.learner.{where}: {message}") from None
+            raise ValueError(sentence_of(error, f"league.roles.{role}.learner")) from None
         except ValueError as error:
             raise ValueError(f"league.roles.{role}.learner.{error}") from None
 
 
 def _check_anchor(settings: Settings) -> None:
-    """A competitor that never changes: at the beginning, the first snapshot of a player."""
+    """Raise ValueError unless the anchor is the first snapshot of a player."""
     anchor = settings.ratings.anchor
     first = [f"{name}@0" for name in settings.players()]
     if anchor is not None and anchor not in first:
-        near = nearest(anchor, first, cutoff=0.0)[0]
         raise ValueError(
             f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
-            f"beginning; did you mean '{near}'?"
+            f"beginning; {did_you_mean(anchor, first)}"
         )
 
 
 def _check_league(settings: Settings, game: BatchedGame) -> None:
-    """What the rules of the league ask of the game: seats, teams, bots."""
+    """Raise ValueError unless the rules of the league fit the game: seats, teams, bots."""
     league, num_seats = settings.league, game.num_seats
     try:
         find_builder(league.builder)
@@ -125,12 +118,12 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
         except ValueError as error:
             raise ValueError(f"league.roles: bots: {error}") from None
     teams = int(settings.matchmaking.team_of_seat(num_seats)[-1]) + 1
-    uneven = settings.seats_of() is not None
+    uneven = league.seats_by_competitor() is not None
     if uneven:
         _check_uneven(settings, game)
     for role, rules in () if uneven else league.resolve().items():
-        # Live mains must fill all teams but one wherever they are asked to. Snapshots may sit twice: they
-        # multiply; a player that plays itself fills all seats.
+        # In branch current_main live mains fill all teams but one, each a different main. Snapshots may
+        # fill several seats, and a player that plays itself fills all of them.
         others = league.players[MAIN] - (role == MAIN)
         needed = teams - 1
         if rules.opponents.share("current_main") > 0 and others < needed:
@@ -143,7 +136,10 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
 
 
 def _check_uneven(settings: Settings, game: BatchedGame) -> None:
-    """Where not everybody may take every seat: each team can be filled, each player be one of them."""
+    """Raise ValueError unless each team can be filled and each player can fill a team.
+
+    For leagues in which not all players may take all seats.
+    """
     team_of_seat = settings.matchmaking.team_of_seat(game.num_seats)
     filled: set[int] = set()
     for role, players in settings.league.player_names().items():
@@ -158,13 +154,13 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
     open_seats = [s for s, t in enumerate(team_of_seat.tolist()) if t not in filled]
     if open_seats:
         raise ValueError(
-            f"league: nobody may take seats {open_seats} of '{settings.env.id}'; give them to a player by "
-            "league.roles.<role>.seats or league.training.state.members.<player>.seats"
+            f"league: no player may take seats {open_seats} of '{settings.env.id}'; give them to a player by "
+            "league.roles.<role>.seats or league.members.<player>.seats"
         )
     for role, rules in settings.league.resolve().items():
         for branch in ("mains", "verification"):
             if rules.opponents.share(branch) > 0:
                 raise ValueError(
-                    f"league.roles.{role}: branch '{branch}' needs a league in which everybody may take "
-                    "every seat; give its share to current_main or pfsp"
+                    f"league.roles.{role}: branch '{branch}' needs a league in which all players may "
+                    "take every seat; give its share to current_main or pfsp"
                 )

@@ -1,4 +1,4 @@
-"""A config as it is written: YAML, with overrides from the command line on top."""
+"""Config files: YAML, with overrides from the command line on top."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from storage.errors import Mistake
 
 
 class ConfigError(Mistake, ValueError):
-    """A mistake in a config; the message is meant for whoever wrote it."""
+    """Mistake in a config; the message is for the author of the config."""
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.2 numbers (PyYAML alone reads 1e-3 as text), and no key given twice."""
+    """Loader of YAML 1.2 numbers (PyYAML alone reads 1e-3 as text) that refuses repeated keys."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
@@ -42,7 +42,7 @@ _Loader.add_implicit_resolver(
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The settings in a file, as they stand there. Raises ConfigError."""
+    """Return the settings in a file as they are written. Raise ConfigError if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -54,7 +54,7 @@ def read(path: Path) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f"line {mark.line + 1}: " if mark else ""
         raise ConfigError(f"{path}: {line}not YAML ({getattr(error, 'problem', error)})") from None
-    except ValueError as error:  # ConfigError too; or a date that is none
+    except ValueError as error:  # ConfigError too, or an invalid date
         raise ConfigError(f"{path}: {error}") from None
     if not isinstance(fields, dict):
         raise ConfigError(f"{path}: found {type(fields).__name__}, expected a mapping of settings")
@@ -62,7 +62,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def apply(fields: dict[str, Any], override: str) -> None:
-    """Put `a.b=value` on top of `fields`. Raises ConfigError."""
+    """Set `a.b=value` in `fields`. Raise ConfigError if `override` is not of that form."""
     key, equals, text = override.partition("=")
     *parents, last = key.strip().split(".")
     if not equals or not all((*parents, last)):

@@ -1,6 +1,6 @@
 """Load settings from YAML or a mapping, and check them.
 
-Every mistake becomes one `ConfigError`: where, what was found, what was expected, what to do.
+Each mistake becomes one `ConfigError`: where, what was found, what was expected, what to do.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ from storage.errors import Mistake
 
 
 def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[str] = ()) -> Settings:
-    """Settings from a YAML file or a mapping, with `a.b=value` overrides on top.
+    """Return the settings in a YAML file or a mapping, with `a.b=value` overrides on top.
 
-    Raises ConfigError on anything that is not right.
+    Raise ConfigError for every mistake in them.
     """
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
     if isinstance(source, Mapping):
-        where, fields = "config", copy.deepcopy(dict(source))  # overrides must not reach the caller's
+        where, fields = (
+            "config",
+            copy.deepcopy(dict(source)),
+        )  # overrides must not change the caller's mapping
     else:
         where, fields = str(source), read(Path(source))
         fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
@@ -47,7 +50,7 @@ def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[
 
 
 def _with_teams(settings: Settings) -> Settings:
-    """The game's own teams, unless the config says others."""
+    """Return `settings` with the game's own teams, unless they name others."""
     teams = settings.game.teams
     if teams is None or settings.matchmaking.teams is not None:
         return settings

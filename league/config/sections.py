@@ -16,21 +16,24 @@ from storage.cache.node_cache import CacheSettings
 
 
 class EnvSettings(Section):
-    """The game."""
+    """The game that is played."""
 
-    id: str = Field(description="A game of `league envs list`, or module:Class")
-    options: dict[str, Any] = Field(default_factory=dict, description="Passed to the game")
+    id: str = Field(description="A game from `league envs list`, or your own as module:Class")
+    options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the game")
 
 
 class InitFrom(Section):
-    """Where a player's first weights come from: a run's snapshot, or an exported folder."""
+    """Source of a player's first weights: a snapshot of a run, or an exported folder."""
 
-    player: str = Field(description="A player of this league, such as main-0")
-    run: str | None = Field(default=None, description="A run folder")
+    player: str = Field(description="Name of a player of this league, such as main-0")
+    run: str | None = Field(default=None, description="Run folder to take a snapshot from")
     snapshot: str | None = Field(
-        default=None, description="In that run: a snapshot (id or unique prefix), or a player's newest"
+        default=None,
+        description="Snapshot in that run (id or unique prefix), or a player, for its newest snapshot",
     )
-    folder: str | None = Field(default=None, description="Made by: league snapshots RUN export ID DIR")
+    folder: str | None = Field(
+        default=None, description="Folder made by `league snapshots RUN export ID DIR`"
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -42,13 +45,13 @@ class InitFrom(Section):
 
     @property
     def source(self) -> str:
-        """As it is shown to people."""
+        """The source as messages show it."""
         given = ((name, getattr(self, name)) for name in ("run", "snapshot", "folder"))
         return ", ".join(f"{name} {value}" for name, value in given if value is not None) or "nothing"
 
 
 def check_players(entries: Sequence[InitFrom], players: Sequence[str]) -> None:
-    """Raise ValueError for a player that is named twice, or is none of this league."""
+    """Raise ValueError for a player that is named twice or is not in this league."""
     seen: set[str] = set()
     for entry in entries:
         if entry.player not in players:
@@ -64,67 +67,68 @@ def check_players(entries: Sequence[InitFrom], players: Sequence[str]) -> None:
 
 
 class StopSettings(Section):
-    """When training ends; whichever comes first. Neither: at Ctrl-C."""
+    """Limits at which training ends: the first one reached. Without limits it ends at Ctrl-C."""
 
     minutes: float | None = Field(
-        default=None, gt=0, description="Minutes of training, resumed ones included"
+        default=None, gt=0, description="Minutes of training, those before a resume included"
     )
     env_steps: int | None = Field(
-        default=None, gt=0, description="Decisions taken in the environment, by all seats"
+        default=None, gt=0, description="Decisions taken in the environment, in all seats together"
     )
 
 
 class EvaluationSettings(Section):
-    """Runners that play for the record, beside those that bring experience; nobody learns from them."""
+    """Runners that play evaluation matches, which are recorded and rated but not learned from."""
 
     runners: int = Field(
-        default=0, ge=0, description="Ray actors that play evaluation matches all the time; 0: none"
+        default=0, ge=0, description="Number of Ray actors that play evaluation matches all the time"
     )
-    matches_per_request: int = Field(default=256, ge=1, description="Matches asked of one of them at once")
+    matches_per_request: int = Field(default=256, ge=1, description="Matches in one request to such a runner")
 
 
 class StorageSettings(Section):
-    """How the run is remembered."""
+    """Storage of the run: saves, verification, caches and the remote."""
 
     save_seconds: float = Field(
         default=60.0,
         gt=0,
-        description="Time between saves of learner states: what a kill may cost of learning",
+        description="Seconds between saves of learner states; a killed run loses at most so much learning",
     )
     verify: Literal["admission", "always", "never"] = Field(
         default="admission",
-        description="When a snapshot's bytes are hashed: once on each node, at each load, or never",
+        description="When a snapshot's bytes are checked against their hash: once on each node, at each "
+        "load, or never",
     )
     cache_folder: str | None = Field(
         default=None,
-        description="Where a node keeps what it has verified and fetched; default: the user's cache folder",
+        description="Folder for verified and fetched snapshots on each node; `null`: the user's cache folder",
     )
     cache_bytes: int = Field(
-        default=20 * 2**30, ge=2**20, description="Room for fetched snapshots on each node's disk"
+        default=20 * 2**30, ge=2**20, description="Bytes for fetched snapshots on each node's disk"
     )
     remote: str | None = Field(
         default=None,
-        description="An object store that gets a copy of everything: s3://bucket/prefix, gs://..., file:///path",
+        description="Object store that gets a copy of the run: s3://bucket/prefix, gs://..., file:///path",
     )
     upload_seconds: float = Field(
-        default=5.0, gt=0, description="Least time between two uploads of new facts to the remote"
+        default=5.0, gt=0, description="Least seconds between two uploads of new facts to the remote"
     )
 
     def cache(self) -> CacheSettings:
-        """What a runner needs to know of its node's cache."""
+        """Return the settings that a runner needs for the cache of its node."""
         return CacheSettings(self.cache_folder, self.cache_bytes, self.verify)
 
 
 class LogSettings(Section):
-    """What is shown while training."""
+    """Output while training: intervals and experiment trackers."""
 
     seconds: float = Field(
         default=10.0,
         gt=0,
-        description="Time between two plain lines, rows of updates, or points of a sink",
+        description="Seconds between two plain lines, rows of updates, or points of a tracker",
     )
     sinks: tuple[SinkSettings, ...] = Field(
-        default=(), description="Who else is told how it goes: tensorboard, wandb, mlflow"
+        default=(), description="Experiment trackers to log to: tensorboard, wandb, mlflow"
     )
 
     @field_validator("sinks", mode="before")

@@ -1,8 +1,4 @@
-"""Settings of a run: assembled from the parts, read from YAML, contradictions refused.
-
-Each part owns its settings class; this file puts them together. Every mistake becomes one
-`ConfigError`: where, what was found, what was expected, what to do.
-"""
+"""Settings of a run, assembled from the settings classes of its parts."""
 
 from __future__ import annotations
 
@@ -35,27 +31,27 @@ from storage.records import Role
 
 
 class Settings(Section):
-    """Everything a run is made from. A run folder's config.yaml holds all of it, resolved."""
+    """All settings of a run. The file config.yaml of a run folder holds them with defaults filled in."""
 
     name: str = Field(
         default="league", pattern=r"^[A-Za-z0-9._-]+$", description="Name of the run and its folder"
     )
-    seed: int = Field(default=0, ge=0, description="Everything random is drawn from it")
+    seed: int = Field(default=0, ge=0, description="Seed of all random numbers")
     env: EnvSettings
     policy: PolicySettings = PolicySettings()
     league: LeagueSettings = LeagueSettings()
     bots: Bots = Field(
-        default_factory=dict, description="Bots that need settings, by the names that they go by"
+        default_factory=dict, description="Bots that need settings, by the names that you give them"
     )
     matchmaking: MatchmakingSettings = MatchmakingSettings()
     ratings: RatingSettings = RatingSettings()
     rollout: RolloutSettings = RolloutSettings()
     learner: LearnerSettings = LearnerSettings()
     init_from: tuple[InitFrom, ...] = Field(
-        default=(), description="Players whose first weights are not drawn, and where they come from"
+        default=(), description="Players whose first weights come from a snapshot"
     )
     runners: int = Field(
-        default=0, ge=0, description="Ray actors that play; 0: the driver plays, without Ray"
+        default=0, ge=0, description="Number of Ray actors that play; 0: play in this process, without Ray"
     )
     evaluation: EvaluationSettings = EvaluationSettings()
     resources: ResourceSettings = ResourceSettings()
@@ -76,17 +72,20 @@ class Settings(Section):
 
     @functools.cached_property
     def game(self) -> BatchedGame:
-        """One match of the game, for whoever must know its seats and spaces. Made once: it may be dear."""
+        """A one-slot game to inspect seats and spaces; cached because it can be expensive to build."""
         return registry.make(self.env.id, 1, step_limit=self.rollout.step_limit, **self.env.options)
 
     def policy_spec(self, player: str, role: Role) -> PolicySpec:
-        """What `player` plays with. Raises ValueError for settings that are none, or fit no seat of it."""
+        """Return the policy of `player`.
+
+        Raise ValueError if the policy settings are invalid or match none of the player's seats.
+        """
         changes = self.league.policy_of(player, role)
         policy = PolicySettings.model_validate(self.policy.model_dump() | changes) if changes else self.policy
         return PolicySpec.for_game(policy, self.game, self.league.seats_of(player, role))
 
     def policy_specs(self) -> dict[str, PolicySpec]:
-        """What each of the players that the league begins with plays with."""
+        """Return the policies of the players that the league begins with, by name."""
         return {
             player: self.policy_spec(player, role)
             for role, players in self.league.player_names().items()
@@ -94,27 +93,30 @@ class Settings(Section):
         }
 
     def learner_of(self, role: Role) -> LearnerSettings:
-        """How players of `role` learn."""
+        """Return the learner settings of players of `role`."""
         return changed(self.learner, self.league.resolve()[role].learner)
 
     def players(self) -> list[str]:
-        """The players that the league begins with, in order."""
+        """Return the names of the players that the league begins with, in order."""
         return [name for names in self.league.player_names().values() for name in names]
 
-    def seats_of(self) -> SeatsOf | None:
-        """The seats that a competitor may take; none: everybody all of them."""
-        return self.league.seats_by_competitor()
+    def make_matchmaker(self, allowed_seats: SeatsOf | None = None) -> Matchmaker:
+        """Return the matchmaker of this league.
 
-    def make_matchmaker(self, seats_of: SeatsOf | None = None) -> Matchmaker:
-        """`seats_of`: who may sit where, if that is not for the settings alone to say."""
+        `allowed_seats` returns the seats that a competitor may take, for a run that has competitors
+        beyond those of the settings. It is not used if all players of the league may take all seats.
+        """
+        of_players = self.league.seats_by_competitor()
+        all_may_take_all = of_players is None
         return Matchmaker(
             self.league.resolve(),
             self.matchmaking,
             num_seats=self.game.num_seats,
             env=self.env.id,
             seed=self.seed,
-            seats_of=self.seats_of() and (seats_of or self.seats_of()),
+            seats_of=None if all_may_take_all else allowed_seats or of_players,
         )
 
     def to_yaml(self) -> str:
+        """Return all settings as YAML, defaults filled in."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)

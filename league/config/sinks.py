@@ -1,4 +1,4 @@
-"""The config's list `log.sinks`: which tools are told how a run goes, and where they keep it."""
+"""Config list `log.sinks`: experiment trackers that a run logs to, and where they keep their data."""
 
 from __future__ import annotations
 
@@ -13,35 +13,37 @@ from storage.errors import Mistake
 
 
 class TensorBoardSettings(Section):
-    """Event files for TensorBoard."""
+    """TensorBoard: event files."""
 
     kind: Literal["tensorboard"]
-    folder: str | None = Field(default=None, description="Default: sinks/tensorboard in the run folder")
+    folder: str | None = Field(
+        default=None, description="Folder of the event files; `null`: sinks/tensorboard in the run folder"
+    )
 
 
 class WandbSettings(Section):
-    """A run of Weights & Biases. Who it belongs to is said by its own environment variables."""
+    """Weights & Biases. The account comes from its own environment variables."""
 
     kind: Literal["wandb"]
-    project: str = Field(default="checkpoint-league", description="The project it appears in")
+    project: str = Field(default="checkpoint-league", description="Project of the run")
     mode: Literal["online", "offline"] = Field(
-        default="online", description="offline: kept in the run folder until `wandb sync` brings it up"
+        default="online", description="offline: data stays in the run folder until `wandb sync` uploads it"
     )
 
 
 class MlflowSettings(Section):
-    """A run of MLflow's tracking."""
+    """MLflow tracking."""
 
     kind: Literal["mlflow"]
     uri: str | None = Field(
         default=None,
-        description="sqlite:///mlflow.db, http://...; default: sinks/mlflow.db in the run folder",
+        description="Store: sqlite:///mlflow.db or http://...; `null`: sinks/mlflow.db in the run folder",
     )
-    experiment: str = Field(default="checkpoint-league", description="The experiment it appears in")
+    experiment: str = Field(default="checkpoint-league", description="Experiment of the run")
 
 
 def _by_name(given: Any) -> Any:
-    """A sink without settings may be just its name."""
+    """Return a sink that is only a name as a mapping with its `kind`."""
     return {"kind": given} if isinstance(given, str) else given
 
 
@@ -52,11 +54,11 @@ SinkSettings = Annotated[
 ]
 
 EXTRAS = ("tensorboard", "wandb", "mlflow")
-"""Kinds of sinks; each is also the name of its library, and of the extra that installs it."""
+"""Kinds of sinks; each is also the name of its library and of the extra that installs it."""
 
 
 def require_installed(sinks: Iterable[SinkSettings]) -> None:
-    """Raises Mistake unless the libraries of all `sinks` are there: before anything is trained."""
+    """Raise Mistake unless the libraries of all `sinks` are installed."""
     for sink in sinks:
         if importlib.util.find_spec(sink.kind) is None:
             raise Mistake(

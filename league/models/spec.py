@@ -16,6 +16,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.mistakes import sentence_of
 from league.models.connectors import Connector, seen_through
 from league.section import Section
 from storage.errors import WeightsMismatch
@@ -106,7 +107,7 @@ class PolicySpec:
                 raise ValueError(
                     f"env '{game.id}': seats {first} and {seat} differ in what is seen or done there, but "
                     "one policy must fit them; say which seats each takes: league.roles.<role>.seats, or "
-                    "league.training.state.members.<player>.seats"
+                    "league.members.<player>.seats"
                 )
         return PolicySpec(settings, observation, action)
 
@@ -153,9 +154,7 @@ class PolicySpec:
             )
             spec.seen  # noqa: B018  # connectors that do not fit say so here
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in ("settings", *first["loc"]))
-            raise _unreadable(fields, f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+            raise _unreadable(fields, sentence_of(error, "settings")) from None
         except KeyError as error:
             raise _unreadable(fields, f"{error} is missing") from None
         except (TypeError, ValueError, RecursionError) as error:

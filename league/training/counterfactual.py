@@ -1,11 +1,10 @@
-"""What another preset would have drawn and decided in a run that is over, or still trains; nothing is
-played.
+"""Counterfactual: the matches and decisions that another preset would have made in a recorded run.
 
-The ledger is folded again, fact by fact. Whenever matches were recorded of a player, the preset's
-matchmaker draws as many for it from the league as it stood, and its builder is asked. Standings are
-the run's own: what the preset would have frozen was never played, so it is never drawn. Whoever has
-a role that the preset does not know is left out with its snapshots; what the run retired stays seated
-until the preset retires it.
+Nothing is played. The ledger is folded again, fact by fact. Wherever matches of a player were
+recorded, the preset's matchmaker draws as many for it from the league of that moment, and its builder
+decides. Standings are the run's own: a snapshot that only the preset would have frozen was never
+played, so it is never drawn. Players whose role the preset does not have are left out with their
+snapshots; a snapshot that the run retired stays seated until the preset retires it.
 """
 
 from __future__ import annotations
@@ -20,7 +19,8 @@ import numpy as np
 from pydantic import ValidationError
 
 from league.envs import registry
-from league.rules.building.builder import Clock, LeagueBuilder
+from league.mistakes import sentence_of
+from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import NobodyFits
 from league.rules.presets import PRESETS, LeagueSettings, RoleSettings
@@ -48,7 +48,7 @@ from storage.records import (
     Role,
     Snapshot,
 )
-from storage.suggestions import nearest
+from storage.suggestions import did_you_mean
 from storage.tables import columns
 from storage.tables.competitors import competitors_of
 
@@ -56,8 +56,10 @@ _TABLES = ("runs", "players", "competitors", "snapshots", "decisions", "matches"
 
 
 class DrawRow(NamedTuple):
-    """How often one player was matched one way. Shares are of all of its training matches; those of
-    the preset are None when it leaves the player out."""
+    """Number and share of one player's matches of one match type.
+
+    Shares are of all of its training matches; `preset` is `None` if the preset leaves the player out.
+    """
 
     player: str
     role: str
@@ -68,7 +70,7 @@ class DrawRow(NamedTuple):
 
 
 class OpponentRow(NamedTuple):
-    """How often one player met one opponent (itself in self-play), by seats of others."""
+    """Number and share of one player's opponent seats that one opponent filled (itself in self-play)."""
 
     player: str
     opponent: str
@@ -82,10 +84,10 @@ class DecisionRow(NamedTuple):
 
     source: str
     seconds: float  # since the run began, by the clock
-    env_steps: int  # of the whole league, as recorded so far
+    env_steps: int  # of the whole league, recorded so far
     kind: str
     player: str
-    player_env_steps: int  # that the player had learned from
+    player_env_steps: int  # that the player had learned from by then
     snapshot_id: str | None  # frozen (as recorded), reset to, or retired
     reason: str
     evidence: Mapping[str, float]
@@ -97,7 +99,7 @@ class Counterfactual:
 
     recorded: str  # the run's own preset
     preset: str
-    left_out: tuple[str, ...]  # players whose role the preset does not know
+    left_out: tuple[str, ...]  # players whose role the preset does not have
     draws: list[DrawRow]
     opponents: list[OpponentRow]
     decisions: list[DecisionRow]
@@ -106,27 +108,24 @@ class Counterfactual:
 def replay(
     run: str | Path, preset: str, *, freeze_every: int | None = None, every: int = 1
 ) -> Counterfactual:
-    """Fold the ledger of `run`, drawing and deciding by `preset` at every `every`-th batch of results.
+    """Fold the ledger of `run`, and draw and decide by `preset` at every `every`-th batch of results.
 
-    Matchmaking and ratings are the run's own; so is N, unless `freeze_every` says another. Raises
-    NotARun, and Mistake for a preset that is unknown or cannot be played in the run's game.
+    The sections `matchmaking` and `ratings` are the run's own; so is N, unless `freeze_every` is given.
+    Raise NotARun, and Mistake for a preset that is unknown or cannot be played in the run's game.
     """
     if preset not in PRESETS:
-        near = nearest(preset, PRESETS)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise Mistake(f"rules: no preset is called '{preset}', expected one of {', '.join(PRESETS)}{hint}")
+        raise Mistake(f"rules: no preset is called '{preset}'; {did_you_mean(preset, PRESETS)}")
     config = open_reader(run).config()
     if "league" not in config:
         raise Mistake(f"{run}: found a tournament, expected the run of a league: only there presets decide")
-    config["league"].pop("builder", None)  # what was decided is recorded: no need of a user's code
+    config["league"].pop("builder", None)  # its decisions are recorded, so a user's code is not needed
     try:
         league = LeagueSettings.model_validate(config["league"])
         ratings = RatingSettings.model_validate(config["ratings"])
         matchmaking = MatchmakingSettings.model_validate(config["matchmaking"])
     except ValidationError as error:
-        found = error.errors()[0]
         raise Mistake(
-            f"{run}/config.yaml: {'.'.join(map(str, found['loc']))}: {found['msg']}; "
+            f"{run}/config.yaml: {sentence_of(error)}; "
             "another version trained this run: replay it with that one"
         ) from None
     env: Mapping[str, Any] = config["env"]
@@ -153,7 +152,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """How far a player's learner was, as it reported."""
+    """Reported progress of a player's learner."""
 
     player: str
     env_steps: int
@@ -164,8 +163,10 @@ _Fact = Competitor | Decision | ResultBatch | _Learned
 
 
 def _facts(run: Path) -> Iterator[tuple[_Fact, float]]:
-    """Every fact of a run in the order of recording, each with its time in seconds since the first
-    session began (of results: when the last of them ended)."""
+    """Yield every fact of a run in the order of recording, each with its time.
+
+    The time is in seconds since the first session began; that of results is the end of the last one.
+    """
     began: float | None = None
     now = 0.0
     for frame in read_frames(run / LEDGER, tables=_TABLES):
@@ -191,7 +192,7 @@ def _facts(run: Path) -> Iterator[tuple[_Fact, float]]:
 
 
 class _Fold:
-    """The run as it stood, and beside it the league as the preset would have it."""
+    """Fold of the run, and beside it the league as the preset would have it."""
 
     def __init__(
         self,
@@ -201,7 +202,7 @@ class _Fold:
         seed: int,
         league: LeagueSettings,
     ) -> None:
-        """`league`: the run's own, which says who may sit where."""
+        """`league`: the run's own settings, for the seats that each competitor may take."""
         self._state = state
         self._league = league
         self._roles = roles
@@ -218,7 +219,7 @@ class _Fold:
         self.decisions: list[DecisionRow] = []
 
     def apply(self, fact: _Fact, time: float) -> None:
-        """Fold in one fact of the run."""
+        """Apply one fact of the run."""
         if isinstance(fact, _Learned):
             self._clocks.known(fact.player, fact.env_steps, fact.updates)
             return
@@ -246,7 +247,7 @@ class _Fold:
             self.left_out.append(competitor.player)
 
     def ask(self, results: ResultBatch, time: float) -> None:
-        """Draw by the preset what is about to be recorded, then ask its builder."""
+        """Draw by the preset as many matches as `results` has, then let its builder decide."""
         standings = self._state.standings
         for name, count in matches_of(results.matches).items():
             player = self._roster[name]
@@ -260,7 +261,8 @@ class _Fold:
                 self._next_match_id += count
                 self._drawn.count(matches)
         clocks = {player.player: self._clocks.of(player.player) for player in self._roster.players}
-        for decision in self._builder.decide(self._roster, standings, clocks, self._rng):
+        decisions = self._builder.decide(self._roster, standings, clocks, self._rng)
+        for decision in as_recorded(decisions):
             self._note("preset", decision, time)
             match decision:
                 case Freeze():
@@ -288,7 +290,7 @@ class _Fold:
 
     def _note(self, source: str, decision: Decision, time: float) -> None:
         snapshot_id = decision.target if isinstance(decision, Reset | Retire) else None
-        if isinstance(decision, Freeze) and source == "recorded":  # its snapshot came just before it
+        if isinstance(decision, Freeze) and source == "recorded":  # its snapshot was applied just before it
             snapshot_id = self._state.members[decision.player].parent
         self.decisions.append(
             DecisionRow(
@@ -305,6 +307,7 @@ class _Fold:
         )
 
     def draw_rows(self) -> list[DrawRow]:
+        """Return the matches of each player by match type, recorded and by the preset."""
         return [
             DrawRow(player, self._role(player), match_type, matches, recorded, preset)
             for player, match_type, matches, recorded, preset in self._side_by_side(
@@ -313,6 +316,7 @@ class _Fold:
         ]
 
     def opponent_rows(self) -> list[OpponentRow]:
+        """Return the opponents of each player, recorded and by the preset."""
         return [
             OpponentRow(*row) for row in self._side_by_side(self._recorded.opponents, self._drawn.opponents)
         ]
@@ -325,7 +329,7 @@ class _Fold:
     def _side_by_side(
         self, recorded: Counter[tuple[str, str]], drawn: Counter[tuple[str, str]]
     ) -> list[tuple[str, str, int, float, float | None]]:
-        """(player, what, recorded count, recorded share, the preset's share), the most frequent first."""
+        """Return (player, key, recorded count, recorded share, the preset's share), most frequent first."""
         totals: list[Counter[str]] = [Counter(), Counter()]
         for total, counts in zip(totals, (recorded, drawn), strict=True):
             for (player, _), count in counts.items():
@@ -340,7 +344,7 @@ class _Fold:
 
 
 class _Clocks:
-    """How far players are: as reported last, and since then by the decisions of their learning seats."""
+    """Progress of players: the last report, plus the decisions of their learning seats since then."""
 
     def __init__(self) -> None:
         self._steps: Counter[str] = Counter()
@@ -349,10 +353,11 @@ class _Clocks:
         self.reset_at: dict[str, int] = {}
 
     def known(self, player: str, env_steps: int, updates: int) -> None:
+        """Set the progress of `player` to what was reported."""
         self._steps[player], self._updates[player] = env_steps, updates
 
     def count(self, results: ResultBatch) -> None:
-        """Every seat is taken to have decided equally often."""
+        """Add the decisions of learning seats; all seats of a match count as deciding equally often."""
         if results.matches.purpose is not Purpose.TRAINING:
             return
         per_seat = results.env_steps[:, None] / results.matches.num_seats * results.matches.learning
@@ -362,6 +367,7 @@ class _Clocks:
                 self._steps[results.matches.competitors[i]] += round(steps)
 
     def of(self, player: str) -> Clock:
+        """Return the clock of `player`."""
         steps = self._steps[player]
         return Clock(
             env_steps=steps,

@@ -1,4 +1,4 @@
-"""Warm starts: a player's first weights from a snapshot of any run, or from an exported folder.
+"""Warm starts: first weights of players from a snapshot of any run, or from an exported folder.
 
 Everything is checked before a run begins: spaces and network field by field, tensors one by one.
 """
@@ -26,16 +26,16 @@ from storage.upkeep.exports import read_export
 
 @dataclass(frozen=True, slots=True)
 class Initial:
-    """First weights and where they come from."""
+    """First weights of a player and their origin."""
 
     tensors: dict[str, Tensor]
     origin: str
 
 
 def load_initial(entries: Sequence[InitFrom], specs: Mapping[str, PolicySpec]) -> dict[str, Initial]:
-    """The first weights of each player named in `entries`, checked against its spec.
+    """Return the first weights of each player named in `entries`, checked against its spec.
 
-    Raises Mistake for a source that is not there, WeightsMismatch for one that does not fit.
+    Raise Mistake if a source does not exist, WeightsMismatch if it does not fit.
     """
     return {entry.player: _load(entry, specs[entry.player]) for entry in entries}
 
@@ -64,7 +64,7 @@ def _load(entry: InitFrom, spec: PolicySpec) -> Initial:
 
 
 def _check_spec(where: str, found: PolicySpec, wanted: PolicySpec) -> None:
-    """Raise WeightsMismatch, naming the first setting or space that differs."""
+    """Raise WeightsMismatch with the first setting or space that differs."""
     for part in ("observation", "action", "settings"):
         theirs, ours = _fields(getattr(found, part)), _fields(getattr(wanted, part))
         for name in ours:

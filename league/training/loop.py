@@ -2,17 +2,18 @@
 
     ask       the matchmaker draws whole matches for the player that is furthest behind its share;
               a runner plays them with the players' newest weights
-    evaluate  runners of evaluation, if there are any, play for the record only
-    take      results go to the ledger, then into the standings; episodes go from the runner
-              straight to the player's learner
+    evaluate  evaluation runners, if there are any, play matches that are recorded but not learned from
+    take      results update the standings, then both are stored in one frame of the ledger before
+              anything acts on them; episodes go straight from the runner to the player's learner
     learn     learners report updates; their new weights play from the next request on
-    decide    the league builder looks at roster, standings and clocks; it freezes and resets
-    save      optimizer states reach the disk now and then; a kill costs at most that much learning
+    decide    the league builder decides from roster, standings and clocks which players are frozen
+              and reset, which snapshots retire; the session carries that out
+    save      learner states reach the disk now and then; a kill costs at most that much learning
 
-Words: a *player* learns and has a *role*; it freezes *snapshots* of its policy, which never
-change; players, snapshots and scripted bots are *competitors*; those now in the league are the
-*roster*; ratings and payoffs are the *standings*, a fold of all recorded results. `env_steps`
-are decisions taken in the environment, `updates` optimizer steps. The README has them all.
+Words: a *player* learns and has a *role*; its policy is frozen as *snapshots*, which never change;
+players, snapshots and scripted bots are *competitors*; those now in the league are the *roster*;
+ratings and payoffs are the *standings*, a fold of all recorded results. `env_steps` are decisions
+taken in the environment, `updates` are optimizer steps.
 """
 
 from __future__ import annotations
@@ -21,9 +22,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from league.config.sections import StorageSettings
 from league.config.settings import Settings
 from league.config.sinks import require_installed
 from league.interrupts import interrupts
@@ -31,16 +30,13 @@ from league.learning.groups.learner_group import LearnerGroup, LocalLearnerGroup
 from league.learning.groups.shards import num_cpus, plan_shards
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
+from league.training.remote import uploading
+from league.training.resume import check, open_archive
 from league.training.session import Session
 from league.training.sinks.reporting import Reporting
 from league.training.state.members import player_seed
 from league.training.view import View
-from storage.archive import Archive
-from storage.errors import StorageError
 from storage.progress import Progress
-
-if TYPE_CHECKING:  # needs the extra `remote`
-    from storage.remote.uploader import Uploader
 
 
 def train(
@@ -51,23 +47,20 @@ def train(
     make_view: Callable[[], View] | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """Train the league of `settings` into the folder `run`, which is returned.
+    """Train the league of `settings` into the folder `run` and return that folder.
 
-    `resume` goes on with what the folder holds, or, if there is none, with what the remote holds;
-    without it the folder must not exist yet. Ctrl-C once stops cleanly with everything saved. Raises
-    StorageError for a folder or a remote that cannot be used, ResumeRefused for settings that do not
-    fit what it holds, Mistake for resources that are not there; nothing is written then.
-    `progress` is told of what takes long before training begins.
+    `resume` goes on with what the folder holds or, if there is no folder, with what the remote holds;
+    without `resume` the folder must not exist yet. The first Ctrl-C stops cleanly with everything saved.
+    `make_view` makes the page or the lines that show the session; `progress` is called during long
+    preparations. Raise StorageError for a folder or a remote that cannot be used, ResumeRefused for
+    settings that do not fit what it holds, Mistake for missing resources; nothing is written then.
     """
-    from league.training.resume import check, open_archive
-    from league.training.session import Session
-
     require_installed(settings.log.sinks)
     check(settings, run, resume, progress)
     with (
         _engine(settings) as (runners, learners, evaluators),
         open_archive(settings, run, resume, progress) as archive,
-        _uploading(settings.storage, archive) as uploader,
+        uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,
     ):
         session = Session(settings, archive, runners, learners, uploader, evaluators)
@@ -87,8 +80,10 @@ def train(
 
 @contextlib.contextmanager
 def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator[Callable[[Session], None]]:
-    """How to show the session, to a person and to the sinks; both are closed in any case, so that a terminal
-    is left in order and no figure is lost."""
+    """Yield a function that shows the session to the user and to the sinks.
+
+    Both are closed in any case, so that the terminal is left in order and no figure is lost.
+    """
     log = session.settings.log
     with contextlib.ExitStack() as stack:
         reporting = Reporting(log.sinks, log.seconds, say=lambda line: print(line, file=sys.stderr))
@@ -109,7 +104,7 @@ def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator
 
 @contextlib.contextmanager
 def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, RunnerGroup | None]]:
-    """Runners and learners: in this process, or on Ray; and runners for evaluation, if there are to be."""
+    """Yield runners, learners and evaluation runners, if there are any: in this process or on Ray."""
     players = settings.players()
     gpus, threads = settings.resources.gpus, settings.resources.threads
     shards = plan_shards(gpus, players, settings.learner.processes)
@@ -148,21 +143,3 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         stack.callback(runners.close)
         stack.callback(learners.close)
         yield runners, learners, evaluators
-
-
-@contextlib.contextmanager
-def _uploading(settings: StorageSettings, archive: Archive) -> Iterator[Uploader | None]:
-    """Keeps the remote level with the run, if there is one; waits at the end until it is."""
-    if settings.remote is None:
-        yield None
-        return
-    from storage.remote.uploader import Uploader  # needs what a run without a remote does not
-
-    uploader = Uploader(archive, settings.remote, settings.upload_seconds)
-    try:
-        yield uploader
-    except BaseException:
-        with contextlib.suppress(StorageError):  # what broke off the run is what has to be said
-            uploader.close(timeout_seconds=10.0)
-        raise
-    uploader.close()

@@ -1,4 +1,4 @@
-"""Opening a run to train it: a new folder, or the one that is there and may go on with these settings."""
+"""Open a run to train it: a new folder, or an existing one that fits the settings."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from storage.records import Role
 
 
 class ResumeRefused(Mistake):
-    """The settings do not fit the run that is to go on."""
+    """Settings that do not fit the run to resume."""
 
 
 def check(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> None:
-    """Refuse what cannot be trained, before anything is started or written; bring a run that is to go
-    on here from its remote, if that is the only place where it is.
+    """Check that the run can be trained, before anything is started or written.
 
-    Raises Mistake for resources that are not there and for first weights that do not fit,
-    StorageError for a folder or a remote that cannot be used.
+    A run to resume is restored from its remote if it exists only there. Raise Mistake for missing
+    resources and for first weights that do not fit, StorageError for a folder or a remote that cannot
+    be used.
     """
     check_resources(settings.resources, settings.runners)
     check_device(settings.rollout.device)
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
-        from storage.remote.restore import restore  # needs what a run without a remote does not
+        from storage.remote.restore import restore  # needs the extra `remote`
 
         restore(remote, run, progress)
     elif resume:
@@ -45,7 +45,7 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
 
 
 def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], player: str, role: Role) -> None:
-    """A player keeps its network and its seats."""
+    """Raise ResumeRefused if the network or the seats of `player` have changed."""
     own, of_role = before.get("members", {}).get(player, {}), before.get("roles", {}).get(role, {})
     was = {
         "policy": {**of_role.get("policy", {}), **own.get("policy", {})},
@@ -65,20 +65,20 @@ def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], play
 
 
 def _require_empty(remote: str) -> None:
-    from storage.remote.remote import holds_run  # needs what a run without a remote does not
+    from storage.remote.remote import holds_run  # needs the extra `remote`
 
     if holds_run(remote):
         raise Mistake(
-            f"storage.remote {remote}: a run lies there, expected an empty place; choose another, or give "
-            "--resume to go on with it"
+            f"storage.remote {remote}: a run is there already, expected an empty place; choose another, "
+            "or give --resume to go on with it"
         )
 
 
 def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> Archive:
-    """A new archive at `run`, or with `resume` the one that is there.
+    """Return a new archive at `run`, or with `resume` the existing one.
 
-    Raises StorageError when the folder cannot be used, ResumeRefused when the settings ask for
-    another game, network or set of players than the run was begun with.
+    Raise StorageError if the folder cannot be used, ResumeRefused if the settings have another game,
+    network or set of players than those that the run was begun with.
     """
     row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
     if not resume:

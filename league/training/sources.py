@@ -1,4 +1,4 @@
-"""Where the competitors of a run come from: what they play with, where it lies, which seats they may take."""
+"""Sources of a run's competitors: their policies, their weights' files, the seats that they may take."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from storage.records import IMPORTED, Bot, Competitor, LivePlayer, Role, Snapsho
 
 
 class Sources:
-    """Of one run in training."""
+    """Sources of the competitors of one run in training."""
 
     def __init__(self, settings: Settings, archive: Archive) -> None:
         self._settings = settings
         self._archive = archive
         self._game = settings.game
-        self._seats_of = settings.seats_of()
+        self._players_seats = settings.league.seats_by_competitor()
         self._own: dict[str, PolicySpec] = {}  # by player
         self._imported: dict[str, PolicySpec] = {}  # by snapshot
 
     def of(self, competitor: Competitor, version: int = 0) -> Source:
-        """`version`: of the weights, if it is a player as it plays now."""
+        """Return where `competitor` comes from. `version` is that of a live player's weights."""
         if isinstance(competitor, LivePlayer):
             return LiveSource(competitor.player, version, self.spec_of(competitor))
         if isinstance(competitor, Snapshot):
@@ -38,12 +38,13 @@ class Sources:
         return BotSource(competitor.name)
 
     def spec_of(self, competitor: LivePlayer | Snapshot) -> PolicySpec:
-        """This league's own snapshots have their players' policies; imported ones bring theirs."""
+        """Return the policy of a player or snapshot; that of an imported snapshot is in its manifest."""
         if competitor.role == IMPORTED and isinstance(competitor, Snapshot):
             return self._spec_of_imported(competitor)
         return self.spec_of_player(competitor.player, competitor.role)
 
     def spec_of_player(self, player: str, role: Role) -> PolicySpec:
+        """Return the policy of `player`, which has the role `role`."""
         if player not in self._own:
             self._own[player] = self._settings.policy_spec(player, role)
         return self._own[player]
@@ -54,9 +55,12 @@ class Sources:
             self._imported[snapshot.snapshot_id] = PolicySpec.from_json(manifest["spec"])
         return self._imported[snapshot.snapshot_id]
 
-    def seats_of(self, competitor: Competitor) -> tuple[int, ...] | None:
-        """The seats that it may take; none: all. What was imported may sit wherever its spaces are."""
-        if self._seats_of is None:
+    def allowed_seats(self, competitor: Competitor) -> tuple[int, ...] | None:
+        """Return the seats that `competitor` may take, `None` for all of them.
+
+        An imported snapshot may take every seat whose spaces equal its own.
+        """
+        if self._players_seats is None:
             return None
         if isinstance(competitor, Bot):
             settings = self._settings
@@ -66,4 +70,4 @@ class Sources:
             spaces = zip(self._game.observation_specs, self._game.action_specs, strict=True)
             own = (spec.observation, spec.action)
             return tuple(seat for seat, space in enumerate(spaces) if space == own)
-        return self._seats_of(competitor)
+        return self._players_seats(competitor)

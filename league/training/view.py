@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live page on a terminal, else one plain line per interval."""
+"""Views of a run: a live page on a terminal, or else one plain line per interval."""
 
 from __future__ import annotations
 
@@ -20,25 +20,27 @@ REFRESH_SECONDS = 0.5
 LEADERBOARD_ROWS = 14
 LESSONS_ROWS = 6
 REASON_CHARACTERS = 36
-WINDOW_SECONDS = 15.0  # rates are means over this long
+WINDOW_SECONDS = 15.0  # rates are means over this period
 
 
 class View(Protocol):
-    """Looks at a session; never changes it."""
+    """Display of a session, which it never changes."""
 
-    def show(self, session: Session) -> None: ...
+    def show(self, session: Session) -> None:
+        """Update the display, if it is time."""
 
-    def close(self, session: Session) -> None: ...
+    def close(self, session: Session) -> None:
+        """Show the last state and leave the terminal in order."""
 
 
 class Rates:
-    """Decisions and matches per second over the last seconds."""
+    """Decisions and matches per second over the last `WINDOW_SECONDS`."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int, int, int]] = deque()
 
     def update(self, session: Session) -> tuple[float, float, float]:
-        """env steps/s, trained steps/s, matches/s."""
+        """Return env steps/s, trained steps/s and matches/s."""
         trained = sum(member.env_steps for member in session.members.values())
         self._seen.append((time.monotonic(), session.totals.env_steps, trained, session.totals.matches))
         while len(self._seen) > 2 and self._seen[-1][0] - self._seen[0][0] > WINDOW_SECONDS:
@@ -52,13 +54,13 @@ class Rates:
 
 
 class Lately:
-    """What was played in the last seconds, beside what was played in all."""
+    """Match types of the last `WINDOW_SECONDS`."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, Counter[str]]] = deque()
 
     def mix(self, session: Session) -> Counter[str]:
-        """Matches by match type since the window began."""
+        """Return the number of matches of each match type since the window began."""
         now = time.monotonic()
         self._seen.append((now, session.state.match_mix.copy()))
         while len(self._seen) > 2 and now - self._seen[0][0] > WINDOW_SECONDS:
@@ -67,23 +69,24 @@ class Lately:
 
 
 class News:
-    """What is said once: who trains where, which players have stopped and why, what the remote refuses."""
+    """Lines that are printed once: placement of players, players that have stopped, errors of the remote."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
-    def tell(self, session: Session) -> None:
+    def print_new(self, session: Session) -> None:
+        """Print the lines that have not been printed yet."""
         stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
         trouble = [] if session.uploader is None else [session.uploader.status().last_error]
         for line in filter(None, [*describe(session.learners.plan()), *stopped, *trouble]):
-            if line not in self._told:
-                self._told.add(line)
+            if line not in self._printed:
+                self._printed.add(line)
                 self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 class PlainView:
-    """One line per interval, for logs and pipes."""
+    """Plain view: one line per interval, for logs and pipes."""
 
     def __init__(self, console: Console, every_seconds: float) -> None:
         self._console = console
@@ -93,16 +96,18 @@ class PlainView:
         self._shown = -float("inf")
 
     def show(self, session: Session) -> None:
+        """Print a line, if the interval is over."""
         now = time.monotonic()
         if now - self._shown >= self._every:
             self._shown = now
             self._print(session)
 
     def close(self, session: Session) -> None:
+        """Print a last line."""
         self._print(session)
 
     def _print(self, session: Session) -> None:
-        self._news.tell(session)
+        self._news.print_new(session)
         env_steps, trained, matches = self._rates.update(session)
         best = session.standings.leaderboard()[:1]
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
@@ -117,7 +122,7 @@ class PlainView:
 
 
 class LiveView:
-    """A page that redraws itself."""
+    """Live view: a page on the terminal that redraws itself."""
 
     def __init__(self, console: Console) -> None:
         self._rates = Rates()
@@ -128,17 +133,19 @@ class LiveView:
         self._live.start()
 
     def show(self, session: Session) -> None:
+        """Draw the page, if it is time."""
         now = time.monotonic()
         if now - self._drawn >= REFRESH_SECONDS:
             self._drawn = now
             self._live.update(self._page(session), refresh=True)
 
     def close(self, session: Session) -> None:
+        """Draw the page a last time and stop drawing."""
         self._live.update(self._page(session), refresh=True)
         self._live.stop()
 
     def _page(self, session: Session) -> RenderableType:
-        self._news.tell(session)
+        self._news.print_new(session)
         env_steps, trained, matches = self._rates.update(session)
         totals = session.totals
         head = Table.grid(padding=(0, 3))
@@ -164,7 +171,7 @@ def _clock(seconds: float) -> str:
 
 
 def _table(title: str, name: str, *numbers: str) -> Table:
-    """A table of named rows; names are never cut, numbers stand below one another."""
+    """Return a table of named rows; names are never cut, numbers are right-aligned."""
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column(name, no_wrap=True)
     for number in numbers:
@@ -220,7 +227,7 @@ def _mix(session: Session, lately: Counter[str]) -> Table:
 
 
 def _caches(session: Session) -> Table:
-    """Where the weights of seated snapshots were found: in a runner's hand, on its node, in the remote."""
+    """Return the table of caches: the tiers where weights of seated snapshots were found."""
     table = _table("Snapshots found", "tier", "found", "held", "MB", "evicted")
     total: dict[str, list[int]] = {}
     for record in session.caches.records():
@@ -235,7 +242,7 @@ def _caches(session: Session) -> Table:
 
 
 def _remote(session: Session) -> list[RenderableType]:
-    """How far the remote is behind, if there is one."""
+    """Return the table of what the remote still lacks, if there is a remote."""
     if session.uploader is None:
         return []
     status = session.uploader.status()

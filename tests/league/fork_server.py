@@ -21,7 +21,7 @@ def serve() -> None:
         child = os.fork()
         if child == 0:
             become(request)
-            return  # from here on as `league` itself does: its exit handlers run, its code is told
+            return  # from here on as `league` itself does: its exit handlers run, its exit code is sent
         print(json.dumps(ended(child, request["timeout"])), file=answers)
 
 

@@ -1,17 +1,19 @@
-"""When a player's weights become a snapshot, what it goes on with, and which snapshots stay seated:
-decided here, done by the session."""
+"""League builder: decide which players are frozen and reset and which snapshots retire.
+
+The builder returns decisions as data; the session carries them out.
+"""
 
 from __future__ import annotations
 
-import importlib
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from league.import_paths import import_path, is_import_path
 from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
 from league.rules.roster import Roster
@@ -23,21 +25,26 @@ DEFAULT = "default"
 
 
 class FreezeSettings(Section):
-    """When players of one role are frozen. With neither `beats` nor `max_steps`: never."""
+    """Conditions under which players of one role are frozen: never, without `beats` and `max_steps`."""
 
     beats: Literal["mains", "snapshots"] | None = Field(
-        default=None, description="Freeze when all of these are beaten; none: by steps only"
+        default=None, description="Freeze when the player beats all of these; `null`: by steps only"
     )
-    win_rate: float = Field(default=0.7, ge=0, le=1, description="An opponent is beaten above this win rate")
-    min_games: int = Field(
-        default=50, ge=0, description="Games against an opponent before it can count as beaten"
+    win_rate: float = Field(default=0.7, ge=0, le=1, description="Win rate above which an opponent is beaten")
+    min_games: int = Field(default=50, ge=0, description="Fewest games against an opponent that is beaten")
+    min_steps: int = Field(
+        default=0, ge=0, description="Fewest env steps of a player between two of its snapshots"
     )
-    min_steps: int = Field(default=0, ge=0, description="Fewest env steps between two snapshots of a player")
     max_steps: int | None = Field(
-        default=None, gt=0, description="Freeze after so many env steps in any case; none: never"
+        default=None,
+        gt=0,
+        description="Env steps after which a player is frozen in any case; `null`: no limit",
     )
     prior_strength: float = Field(
-        default=10.0, ge=0, allow_inf_nan=False, description="Games that the TrueSkill prediction is worth"
+        default=10.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Number of games that the TrueSkill prediction counts as in a win rate",
     )
 
     @model_validator(mode="after")
@@ -52,7 +59,7 @@ class FreezeSettings(Section):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """How far a player is, in env steps of its own and updates."""
+    """Training progress of a player: its own env steps and updates."""
 
     env_steps: int
     updates: int
@@ -61,7 +68,7 @@ class Clock:
 
 
 class HasBuildingRules(Protocol):
-    """The part of a role's settings that building needs."""
+    """Part of a role's settings that a builder needs."""
 
     @property
     def freeze(self) -> FreezeSettings: ...
@@ -72,7 +79,10 @@ class HasBuildingRules(Protocol):
 
 
 class LeagueBuilder:
-    """Settings per role; no state of its own. A user's own builder is made and asked the same way."""
+    """Builder that follows the settings of each role and has no state of its own.
+
+    A user's own builder is made by `__init__(roles)` and called by `decide` in the same way.
+    """
 
     def __init__(self, roles: Mapping[Role, HasBuildingRules]) -> None:
         self._roles = dict(roles)
@@ -84,22 +94,22 @@ class LeagueBuilder:
         clocks: Mapping[str, Clock],
         rng: np.random.Generator,
     ) -> list[Decision]:
-        """What is due now. First freezes, by player in order of admission, each with its Reset behind it;
-        then retirements: at most one of each player, and none of a player that is frozen in this call,
-        so that neighbours of one player are always one deed. What is over goes in the next calls.
+        """Return the decisions that are due now: freezes in order of admission, then retirements.
 
-        `clocks` maps every live player's name to its Clock. Raises ValueError when a reset has no
-        snapshot to go back to, KeyError for a player without clock or role without settings.
+        A Freeze carries its Reset, if one is due. At most one snapshot per player is retired in a call,
+        and none of a player that is frozen in it; further retirements follow in later calls.
+        `clocks` maps every live player's name to its Clock. Raise ValueError if a reset has no snapshot
+        to go back to, KeyError for a player without a clock or a role without settings.
         """
         decisions: list[Decision] = []
         for player in roster.players:
             freeze = self._freeze_of(player, roster, standings, clocks[player.player])
             if freeze is None:
                 continue
-            decisions.append(freeze)
             reset = self._roles[player.role].reset
             if reset.probability > 0.0 and (drawn := float(rng.random())) < reset.probability:
-                decisions.append(reset_of(player, reset, roster, standings, drawn))
+                freeze = replace(freeze, reset=reset_of(player, reset, roster, standings, drawn))
+            decisions.append(freeze)
         busy = {decision.player for decision in decisions}
         for role, rules in self._roles.items():
             for retire in retirements(role, rules.keep, roster, standings):
@@ -141,20 +151,31 @@ class LeagueBuilder:
         return None
 
 
+def as_recorded(decisions: Iterable[Decision]) -> list[Decision]:
+    """Return `decisions` one by one, as the table `decisions` has them: a Freeze, then its Reset."""
+    rows: list[Decision] = []
+    for decision in decisions:
+        if isinstance(decision, Freeze) and decision.reset is not None:
+            rows += [replace(decision, reset=None), decision.reset]
+        else:
+            rows.append(decision)
+    return rows
+
+
 def find_builder(name: str) -> type[LeagueBuilder]:
-    """The class that `name` stands for: `default`, or a user's own `module:Class`, best a subclass of
-    LeagueBuilder, else anything made and asked like it. Raises ValueError for what is neither."""
+    """Return the class that `name` means: `default`, or a user's own `module:Class`.
+
+    The class is best a subclass of LeagueBuilder; any class with the same two calls will do. Raise
+    ValueError if there is no such class.
+    """
     if name == DEFAULT:
         return LeagueBuilder
-    module, _, attribute = name.partition(":")
-    if not module or not attribute:
+    if not is_import_path(name):
         raise ValueError(f"no builder is called '{name}', expected '{DEFAULT}' or your own as 'module:Class'")
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever a user's module raises as it is imported
-        raise ValueError(
-            f"builder '{name}' cannot be imported ({type(error).__name__}: {error}); is it on the path?"
-        ) from error
+        found = import_path(name)
+    except ValueError as error:
+        raise ValueError(f"builder {error}") from error
     if not inspect.isclass(found):
         raise ValueError(f"builder '{name}' is a {type(found).__name__}, expected a class")
     for wanted, call, given in (
@@ -170,9 +191,9 @@ def find_builder(name: str) -> type[LeagueBuilder]:
 
 
 def _takes(call: Callable[..., object], given: int) -> bool:
-    """Whether it can be called with so many arguments."""
+    """Return whether `call` accepts `given` positional arguments."""
     try:
         inspect.signature(call).bind(*[None] * given)
-    except (TypeError, ValueError):  # too many, too few; or nothing that has a signature
+    except (TypeError, ValueError):  # too many or too few arguments, or no signature
         return False
     return True

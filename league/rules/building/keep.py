@@ -1,5 +1,7 @@
-"""Which snapshots stay seated when a role may have only so many: who goes is no longer drawn as an
-opponent, but stays stored, rated and readable."""
+"""Retirement: limit the number of seated snapshots of a role.
+
+A retired snapshot is no longer drawn as an opponent, but stays stored, rated and readable.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +18,33 @@ from storage.arrays import Floats, Indices
 from storage.records import Retire, Role, Snapshot
 
 MEASURES = {"newest": "admission", "strongest": "mu", "diverse": "distance"}
-"""What each rule compares snapshots by, as the evidence of a Retire names it."""
+"""Measure by which each rule compares snapshots; a key in the evidence of a Retire."""
 
 
 class KeepSettings(Section):
-    """Which snapshots of one role stay seated. Protected ones (pinned, initial, newest) count, and stay
-    even where they alone are more than `snapshots`."""
+    """Rules by which snapshots of one role stay seated.
+
+    Protected ones (pinned, initial, newest) count, and stay even if they alone exceed `snapshots`.
+    """
 
     snapshots: int | None = Field(
-        default=None, ge=1, description="Most seated snapshots, of all players of the role; none: all stay"
+        default=None,
+        ge=1,
+        description="Most seated snapshots of all players of the role together; `null`: all stay",
     )
     by: Literal["newest", "strongest", "diverse"] = Field(
         default="newest",
-        description="Which stay: the last admitted, the highest rated (mu), or those that differ most in "
-        "their win rates",
+        description="Snapshots that stay: the last admitted, the highest rated (mu), or those that differ "
+        "most in their win rates",
     )
     pinned: tuple[str, ...] = Field(default=(), description="Snapshot ids that always stay")
-    initial: bool = Field(default=True, description="Each player's first snapshot stays")
-    newest: bool = Field(default=True, description="Each player's newest snapshot stays")
+    initial: bool = Field(default=True, description="Keep each player's first snapshot")
+    newest: bool = Field(default=True, description="Keep each player's newest snapshot")
     prior_strength: float = Field(
         default=10.0,
         ge=0,
         allow_inf_nan=False,
-        description="Games that the TrueSkill prediction is worth in the win rates of diverse",
+        description="Number of games that the TrueSkill prediction counts as in the win rates of diverse",
     )
 
     @model_validator(mode="after")
@@ -52,11 +58,11 @@ class KeepSettings(Section):
 
 
 def retirements(role: Role, rule: KeepSettings, roster: Roster, standings: Standings) -> list[Retire]:
-    """A Retire for every seated snapshot of `role` beyond `rule.snapshots`, the least worth keeping first.
+    """Return a Retire for each seated snapshot of `role` beyond `rule.snapshots`, the lowest measure first.
 
-    Among equals the newer stays. Evidence: how many are `seated`, the `most` that may be, the measure of
-    the one that goes, and the `least_kept` among those that stay without being protected (left out when
-    all are protected).
+    Among equals the newer one stays. Evidence: the number `seated`, the `most` allowed, the measure of the
+    retired snapshot, and `least_kept`, the lowest measure among those that stay unprotected (left out if
+    all of them are protected).
     """
     seated = roster.snapshots(role)
     if rule.snapshots is None or len(seated) <= rule.snapshots:
@@ -89,7 +95,7 @@ def retirements(role: Role, rule: KeepSettings, roster: Roster, standings: Stand
 
 
 def _protected(seated: Indices, rule: KeepSettings, roster: Roster) -> npt.NDArray[np.bool_]:
-    """Which of `seated` [n] must stay: [n]."""
+    """Return which of `seated` [n] must stay: [n]."""
     stay = {roster.index(name) for name in rule.pinned if name in roster}
     for index in seated.tolist():
         snapshot = roster.at(index)
@@ -101,7 +107,7 @@ def _protected(seated: Indices, rule: KeepSettings, roster: Roster) -> npt.NDArr
 
 
 def _worth(stay: Indices, free: Indices, rule: KeepSettings, roster: Roster, standings: Standings) -> Floats:
-    """The measure by which each of `free` [n] is kept: [n]."""
+    """Return the measure by which each of `free` [n] is kept: [n]."""
     if rule.by == "newest":
         return free.astype(np.float64)
     if rule.by == "strongest":
@@ -112,8 +118,10 @@ def _worth(stay: Indices, free: Indices, rule: KeepSettings, roster: Roster, sta
 
 
 def _rates(snapshots: Indices, prior_strength: float, roster: Roster, standings: Standings) -> Floats:
-    """Win rates of `snapshots` [n] against everyone any of them has met, retired ones too: [n, m].
-    Whoever none has met would only say again how they are rated."""
+    """Return the win rates of `snapshots` [n] against all m competitors that any of them has met: [n, m].
+
+    Retired ones count too. Rates against a competitor that none has met would only repeat the ratings.
+    """
     everyone = np.arange(len(roster))
     met = np.zeros(len(roster), dtype=np.bool_)
     for index in snapshots.tolist():
@@ -123,11 +131,12 @@ def _rates(snapshots: Indices, prior_strength: float, roster: Roster, standings:
 
 
 def farthest_points(kept: Floats, rows: Floats) -> Floats:
-    """How far each of `rows` [n, m] is from all that are kept before it: [n], in [0, 1] for rows in [0, 1].
+    """Return the distance of each of `rows` [n, m] from all that are kept before it: [n].
 
-    Greedy farthest-point order (Gonzalez, Clustering to minimize the maximum intercluster distance,
-    1985), which begins with the `kept` [k, m]; without any, with the last row. The distance is the
-    root of the mean squared difference; among equals the later row comes first.
+    The order is the greedy farthest-point order (Gonzalez, Clustering to minimize the maximum intercluster
+    distance, 1985). It begins with the `kept` [k, m] or, without any, with the last row. The distance is
+    the root of the mean squared difference, in [0, 1] for rows in [0, 1]; the later of equal rows comes
+    first.
     """
     n, m = rows.shape
     distance, nearest, waiting = np.zeros(n), np.ones(n), np.ones(n, dtype=np.bool_)

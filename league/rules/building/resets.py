@@ -1,4 +1,4 @@
-"""What a player goes on with after a freeze: which stored weights, by the rule of its role."""
+"""Resets: choose the stored weights that a player continues with after a freeze."""
 
 from __future__ import annotations
 
@@ -15,26 +15,34 @@ from storage.records import MAIN, LivePlayer, Reset
 
 
 class ResetSettings(Section):
-    """What players of one role become after a freeze."""
+    """Rules by which players of one role are reset after a freeze."""
 
-    probability: float = Field(default=0.0, ge=0, le=1, description="Chance of a reset after each freeze")
+    probability: float = Field(
+        default=0.0, ge=0, le=1, description="Probability of a reset after each freeze"
+    )
     target: Literal["initial", "latest_main", "named", "inherit"] = Field(
         default="initial",
-        description="Weights to go on with: the player's first snapshot, the newest of a main, "
-        "`snapshot`, or the past exploiter of its role closest to 50 % against the mains",
+        description="Weights to continue with: the player's first snapshot, the newest one of a main, "
+        "`snapshot`, or the past exploiter of its role whose win rate against the mains is closest to 50 %",
     )
-    snapshot: str | None = Field(default=None, description="Snapshot id, when target is named")
+    snapshot: str | None = Field(default=None, description="Snapshot id, if target is named")
     inherit_above: float = Field(
-        default=0.2, ge=0, le=1, description="Least rate against the mains to inherit"
+        default=0.2,
+        ge=0,
+        le=1,
+        description="Lowest win rate against the mains for a snapshot to inherit from",
     )
     inherit_below: float = Field(
-        default=0.5, ge=0, le=1, description="Highest rate against the mains to inherit"
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Highest win rate against the mains for a snapshot to inherit from",
     )
     prior_strength: float = Field(
         default=10.0,
         ge=0,
         allow_inf_nan=False,
-        description="Games that the TrueSkill prediction is worth when it inherits",
+        description="Number of games that the TrueSkill prediction counts as in those win rates",
     )
 
     @model_validator(mode="after")
@@ -55,10 +63,11 @@ class ResetSettings(Section):
 def reset_of(
     player: LivePlayer, rule: ResetSettings, roster: Roster, standings: Standings, drawn: float
 ) -> Reset:
-    """The reset that follows when `drawn` in [0, 1) is below the rule's probability. Where the rule's
-    target does not exist (no main's snapshot, nobody to inherit from): the player's first snapshot.
+    """Return the reset of `player`; `drawn` in [0, 1) is the random number that called for it.
 
-    Raises ValueError when the player has none, KeyError when no snapshot has the name in the rule.
+    The target is the player's first snapshot if the rule's own target does not exist (no snapshot of a
+    main, or none to inherit from). Raise ValueError if the player has no snapshot, KeyError if no
+    snapshot has the name in the rule.
     """
     own = roster.snapshots_of(player.player)
     evidence: dict[str, float] = {"drawn": drawn, "probability": rule.probability}
@@ -93,8 +102,10 @@ def reset_of(
 def _heirs(
     player: LivePlayer, rule: ResetSettings, roster: Roster, standings: Standings
 ) -> tuple[Indices, np.ndarray]:
-    """The seated snapshots of the player's role [n] whose mean rate against the live mains lies between
-    `inherit_above` and `inherit_below`, and that rate of each [n]."""
+    """Return the seated snapshots of the player's role to inherit from [n], and their win rates [n].
+
+    Their mean win rate against the live mains is between `inherit_above` and `inherit_below`.
+    """
     past: Indices = roster.snapshots(player.role)
     mains = roster.mains()
     if not len(past) or not len(mains):

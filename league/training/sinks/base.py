@@ -1,4 +1,4 @@
-"""What every sink does, and where it remembers which of the tool's runs is this one."""
+"""Sinks: experiment trackers that a run logs to, and the ids under which they keep the run."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ FOLDER = "sinks"  # in the run folder
 
 
 class Sink(Protocol):
-    """A tool that keeps series of numbers."""
+    """An experiment tracker."""
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
-        """Note `values` at so many env_steps of the league. Names have parts, divided by slashes."""
+        """Log `values` at `env_steps` of the league; the parts of a name are divided by slashes."""
 
     def close(self) -> None:
-        """Let the tool write what it still holds."""
+        """Write all that is buffered and close the tracker."""
 
 
 def folder_of(run: Path) -> Path:
-    """Where sinks may keep what is theirs."""
+    """Return the folder of `run` in which sinks keep their data."""
     return run / FOLDER
 
 
 def remembered(run: Path, kind: str) -> str | None:
-    """The tool's own id of this run, from the session before; None: this is the first."""
+    """Return the tracker's own id of this run from an earlier session, `None` if there is none yet."""
     try:
-        said: Any = json.loads((folder_of(run) / f"{kind}.json").read_text())
+        found: Any = json.loads((folder_of(run) / f"{kind}.json").read_text())
     except (OSError, ValueError):
         return None
-    return said.get("id") if isinstance(said, dict) else None
+    return found.get("id") if isinstance(found, dict) else None
 
 
 def remember(run: Path, kind: str, name: str) -> None:
-    """So that a resumed run goes on in the same series."""
+    """Store the tracker's id of this run, so that a resumed run continues the same series."""
     folder_of(run).mkdir(exist_ok=True)
     (folder_of(run) / f"{kind}.json").write_text(json.dumps({"id": name}) + "\n")

@@ -1,4 +1,4 @@
-"""MLflow's tracking, in a database file or on a server."""
+"""Sink of MLflow tracking, in a database file or on a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AT_ONCE = 100  # parameters in one request
 
 
 class Mlflow:
-    """One run, which a resumed session goes on with. Nothing global is set."""
+    """One MLflow run, which a resumed session continues. No global state is set."""
 
     def __init__(
         self, settings: MlflowSettings, run: Path, config: Mapping[str, Any], env_steps: int
@@ -39,11 +39,12 @@ class Mlflow:
             self._client.log_batch(self._id, params=parameters[first : first + _AT_ONCE])
 
     def _create(self, settings: MlflowSettings, run: Path) -> str:
-        """The experiment; with a database of the run's own, its artifacts lie beside it."""
+        """Create the experiment; if the run has its own database, artifacts are kept beside it."""
         place = None if settings.uri else (folder_of(run) / "mlflow").resolve().as_uri()
         return self._client.create_experiment(settings.experiment, artifact_location=place)
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
+        """Log `values` at `env_steps`."""
         from mlflow.entities import Metric
 
         now = int(1000 * time.time())
@@ -52,11 +53,12 @@ class Mlflow:
             self._client.log_batch(self._id, metrics=metrics[first : first + 1000])
 
     def close(self) -> None:
+        """End the MLflow run."""
         self._client.set_terminated(self._id)
 
 
 def flat(config: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """The settings as lines: ("learner.lr", "0.001")."""
+    """Yield the settings as pairs of key and value, such as ("learner.lr", "0.001")."""
     for key, value in config.items():
         name = f"{above}{key}"
         if isinstance(value, Mapping) and value:

@@ -1,4 +1,4 @@
-"""Tells the sinks how a session goes: the same figures to each, at the interval of the log."""
+"""Reporting: log the figures of a session to all sinks at the interval of the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storage.errors import Failure
 
 
 class Reporting:
-    """The sinks of one session. One that fails is let go of with a word: training goes on without it."""
+    """Sinks of one session. One that fails is closed with a message, and training goes on without it."""
 
     def __init__(
         self, settings: tuple[SinkSettings, ...], every_seconds: float, say: Callable[[str], None]
@@ -24,16 +24,16 @@ class Reporting:
         self._every = every_seconds
         self._say = say
         self._sinks: dict[str, Sink] = {}
-        self._told: float | None = None
+        self._logged: float | None = None
         self._before = (0.0, 0, 0, 0)
 
     def begin(self, session: Session) -> None:
-        """Open them all. Raises Failure for one that cannot be opened: better now than after a night."""
+        """Open all sinks. Raise Failure for one that cannot be opened, before anything is trained."""
         config = session.settings.model_dump(mode="json")
         for settings in self._settings:
             try:
                 sink = make_sink(settings, session.archive.run, config, session.totals.env_steps)
-            except Exception as error:  # whatever a library of somebody else's may raise
+            except Exception as error:  # a third-party library may raise anything
                 self.close()
                 raise Failure(
                     f"log.sinks: {settings.kind} cannot be opened: {_first_line(error)}; mend that, or leave "
@@ -41,31 +41,31 @@ class Reporting:
                 ) from error
             self._sinks[settings.kind] = sink
         self._before = self._now(session)
-        self._told = time.monotonic()
+        self._logged = time.monotonic()
 
     def show(self, session: Session) -> None:
-        """Tell them, if it is time."""
-        if self._sinks and self._told is not None and time.monotonic() - self._told >= self._every:
-            self._tell(session)
+        """Log to all sinks, if it is time."""
+        if self._sinks and self._logged is not None and time.monotonic() - self._logged >= self._every:
+            self._log(session)
 
     def end(self, session: Session) -> None:
-        """Tell them how it ended."""
+        """Log the last figures to all sinks."""
         if self._sinks:
-            self._tell(session)
+            self._log(session)
 
     def close(self) -> None:
-        """Let them go."""
+        """Close all sinks."""
         for kind in list(self._sinks):
             self._with(kind, lambda sink: sink.close())
         self._sinks.clear()
 
-    def _tell(self, session: Session) -> None:
+    def _log(self, session: Session) -> None:
         now = self._now(session)
         seconds = max(now[0] - self._before[0], 1e-9)
         env_steps, trained, matches = (
             (b - a) / seconds for a, b in zip(self._before[1:], now[1:], strict=True)
         )
-        self._before, self._told = now, now[0]
+        self._before, self._logged = now, now[0]
         speed = {
             "speed/env_steps_per_second": env_steps,
             "speed/trained_steps_per_second": trained,
@@ -78,9 +78,9 @@ class Reporting:
     def _with(self, kind: str, deed: Callable[[Sink], None]) -> None:
         try:
             deed(self._sinks[kind])
-        except Exception as error:  # a full disk of theirs, a network that is gone: the run comes first
+        except Exception as error:  # a full disk or a lost network: the run goes on
             del self._sinks[kind]
-            self._say(f"{kind} is told no more: {_first_line(error)}")
+            self._say(f"log.sinks: {kind} failed and is no longer logged to: {_first_line(error)}")
 
     def _now(self, session: Session) -> tuple[float, int, int, int]:
         trained = sum(member.env_steps for member in session.members.values())
@@ -88,7 +88,7 @@ class Reporting:
 
 
 def figures(session: Session) -> dict[str, float]:
-    """How the league stands: ratings and learning of each player, sizes, the mix of matches so far."""
+    """Return the figures of a session: ratings and learning of each player, sizes, mix of match types."""
     found: dict[str, float] = {
         "league/snapshots": len(session.roster.snapshots()),
         "league/matches": session.totals.matches,
@@ -109,7 +109,7 @@ def figures(session: Session) -> dict[str, float]:
 
 
 def make_sink(settings: SinkSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> Sink:
-    """The sink of `settings`; only its own library is loaded."""
+    """Return the sink of `settings`; only its own library is imported."""
     match settings.kind:
         case "tensorboard":
             from league.training.sinks.tensorboard import TensorBoard

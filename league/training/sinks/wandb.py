@@ -1,4 +1,4 @@
-"""Weights & Biases, online or not."""
+"""Sink of Weights & Biases, online or offline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from league.training.sinks.base import folder_of, remember, remembered
 
 
 class Wandb:
-    """One run, which a resumed session goes on with; `env_steps` is the axis of everything."""
+    """One W&B run, which a resumed session continues; `env_steps` is the axis of all series."""
 
     def __init__(self, settings: WandbSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> None:
         import wandb
@@ -33,7 +33,9 @@ class Wandb:
         self._run.define_metric("*", step_metric="env_steps")
 
     def log(self, env_steps: int, values: Mapping[str, float]) -> None:
+        """Log `values` at `env_steps`."""
         self._run.log({"env_steps": env_steps, **values})
 
     def close(self) -> None:
+        """Finish the run."""
         self._run.finish()

@@ -1,4 +1,4 @@
-"""What the caches of all nodes did: the newest word of each runner's process, summed for its node."""
+"""Cache counters of all nodes: the newest report of each runner process, summed by node."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from collections.abc import Iterable
 from storage.cache.policy_map import TierInfo
 from storage.records import CacheRecord
 
-SHARED = ("disk",)  # tiers that the processes of a node have in common: what is in them is counted once
+SHARED = ("disk",)  # tiers that the processes of a node share: their contents are counted once
 
 
 class CacheLog:
-    """Counters since the session began."""
+    """Counters of all caches since the session began."""
 
     def __init__(self) -> None:
         self._processes: dict[str, tuple[TierInfo, ...]] = {}  # by node and pid
         self._reported: dict[tuple[str, str], CacheRecord] = {}  # (node, tier)
 
     def add(self, process: str, tiers: tuple[TierInfo, ...]) -> None:
-        """What a runner's process (`node:pid`) says of its caches with a rollout."""
+        """Note the counters that a runner process (`node:pid`) sent with a rollout."""
         self._processes[process] = tiers
 
     def records(self) -> list[CacheRecord]:
-        """One per node and tier."""
+        """Return one record per node and tier."""
         found: dict[tuple[str, str], list[TierInfo]] = {}
         for process, tiers in self._processes.items():
             for tier in tiers:
@@ -31,7 +31,7 @@ class CacheLog:
         return [_sum(node, tier, infos) for (node, tier), infos in found.items()]
 
     def rows(self) -> list[CacheRecord]:
-        """The records that have changed since the last call."""
+        """Return the records that have changed since the last call."""
         now = {(record.node, record.tier): record for record in self.records()}
         changed = [record for key, record in now.items() if self._reported.get(key) != record]
         self._reported = now

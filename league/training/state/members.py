@@ -1,4 +1,4 @@
-"""What a session remembers of its players beside their standings: shares, clocks, reports."""
+"""Data of a session's players beside their standings: shares, clocks, reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from league.learning.groups.learner_group import LearnReport, QueueInfo
 from storage.records import LivePlayer, UpdateRecord
 
-# of a player's queue, in the column `metrics` of the table `updates`; counts are of this session
+# Metrics of a player's queue, in the column `metrics` of the table `updates`; counts are per session.
 QUEUE_METRICS = (
     "depth",
     "gathering",
@@ -25,25 +25,25 @@ QUEUE_METRICS = (
 
 @dataclass(slots=True)
 class Member:
-    """A player in training."""
+    """A player in training, with its counters."""
 
     player: LivePlayer
     share: float  # of all matches asked for, relative to the other players
     initial: str = ""  # its first snapshot
-    parent: str | None = None  # where its present weights come from
+    parent: str | None = None  # the snapshot that its present weights come from
     generation: int = 0  # resets so far: matches begun before one are dropped
-    matches_asked: float = 0  # a newcomer starts level with the others, not with a debt
+    matches_asked: float = 0  # a newcomer starts with as many, relative to its share, as the others
     matches_evaluated: int = 0  # by runners of evaluation, this session
     env_steps: int = 0
     updates: int = 0
     frozen_at: int = 0  # env_steps
     reset_at: int = 0  # env_steps
-    stopped: str = ""  # why it learns no more, until it gets other weights
+    stopped: str = ""  # why it no longer learns, until it gets other weights
 
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """What must still hold when a request comes back."""
+    """Conditions under which the results of a request are used."""
 
     matches: int
     generations: dict[str, int]  # of the live players seated in it
@@ -51,16 +51,16 @@ class Ticket:
 
 @dataclass(slots=True)
 class Totals:
-    """Counters of the whole run, resumed parts included, except where said."""
+    """Counters of the whole run, resumed parts included, except where noted."""
 
     env_steps: int = 0
     matches: int = 0
-    dropped_matches: int = 0  # this session: their player was reset under them, or their runner died
+    dropped_matches: int = 0  # in this session: their player was reset meanwhile, or their runner died
     seconds: float = 0.0  # of training, before this session
 
 
 class UpdateLog:
-    """What learners reported: the newest of each player, and means over an interval."""
+    """Reports of learners: the newest one of each player, and means over an interval."""
 
     def __init__(self) -> None:
         self.newest: dict[str, UpdateRecord] = {}
@@ -68,18 +68,19 @@ class UpdateLog:
         self._waiting: dict[str, list[UpdateRecord]] = {}
 
     def add(self, report: LearnReport) -> None:
-        """Note a report that has metrics."""
+        """Add a report that has metrics."""
         metrics = dict(report.metrics or {})
         record = UpdateRecord(report.player, report.updates, report.env_steps, metrics.pop("lag"), metrics)
         self.newest[report.player] = record
         self._waiting.setdefault(report.player, []).append(record)
 
     def forget(self, player: str) -> None:
+        """Drop all reports of `player`."""
         self.newest.pop(player, None)
         self._waiting.pop(player, None)
 
     def rows(self, queues: Mapping[str, QueueInfo]) -> list[UpdateRecord]:
-        """One record per player for all of its updates since the last call, its queue's state beside it."""
+        """Return one record per player over its updates since the last call, with the state of its queue."""
         rows = []
         for name, records in self._waiting.items():
             means = {key: float(np.mean([r.metrics[key] for r in records])) for key in records[-1].metrics}
@@ -93,5 +94,5 @@ class UpdateLog:
 
 
 def player_seed(run_seed: int, index: int) -> int:
-    """What the first weights of the player with that index are drawn from."""
+    """Return the seed of the first weights of the player with that index in the roster."""
     return run_seed * 1_000_003 + index

@@ -1,7 +1,7 @@
-"""What a league is: roster, standings, players and counters, all a fold of remembered facts.
+"""State of a league: roster, standings, players and counters, all a fold of recorded facts.
 
-While a run trains, each fact is applied as it happens; a run that is resumed applies them all
-again, in the same order, and stands as it stood.
+While a run trains, each fact is applied as it happens. A resumed run applies all facts again in the
+same order and reaches the same state.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from storage.records import (
     Snapshot,
 )
 
-NEWEST = 8  # snapshots and decisions that are remembered as the newest
+NEWEST = 8  # snapshots and decisions that are kept as the newest
 
 
 class State:
-    """The fold."""
+    """Fold of all facts of a run."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class State:
         decay: float,
         teams: Indices | None = None,
     ) -> None:
-        """`teams` [num_seats]: the team of each seat; none: everyone for itself."""
+        """`teams` [num_seats]: the team of each seat; `None`: each seat is a team."""
         self._roles = roles
         self.roster = Roster()
         own_decay = {role: rules.decay for role, rules in roles.items() if rules.decay is not None}
@@ -56,10 +56,15 @@ class State:
         self.match_mix: Counter[str] = Counter()
         self.tally = Tally()
         self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
-        self.news: deque[tuple[str, str]] = deque(maxlen=NEWEST)  # decisions, newest first: what, why
+        self.news: deque[tuple[str, str]] = deque(
+            maxlen=NEWEST
+        )  # decisions, newest first: (decision, reason)
 
     def apply(self, event: Competitor | Decision | ResultBatch) -> list[RatingChange]:
-        """Fold in one fact; the ratings that it changed. A Freeze is its snapshot, an Add its player."""
+        """Apply one fact and return the ratings that it changed.
+
+        The snapshot of a Freeze and the player of an Add are facts of their own, which come before it.
+        """
         if isinstance(event, Decision):
             about = self.newest[0].snapshot_id if isinstance(event, Freeze) else event.player
             target = f" to {event.target}" if isinstance(event, Reset) else ""
@@ -95,7 +100,7 @@ class State:
         self.members[player.player] = Member(player, share=share, matches_asked=level * share)
 
     def _seat(self, snapshot: Snapshot) -> None:
-        """An imported snapshot is nobody's: an opponent of unknown strength, which no member comes from."""
+        """Admit a snapshot. An imported one belongs to no member and is an opponent of unknown strength."""
         member = self.members.get(snapshot.player)
         self.roster.admit(snapshot)
         self.standings.on_admit(snapshot, parent=None if member is None else snapshot.player)

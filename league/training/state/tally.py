@@ -1,4 +1,4 @@
-"""Training matches counted by whom they were drawn for: how, and against whom it learned."""
+"""Counts of training matches by the player that they were drawn for, match type and opponent."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _Ints = npt.NDArray[np.integer]
 
 
 class Tally:
-    """Counts by (player, match type) and by (player, opponent): one for every seat that somebody else
-    fills, or one for the player itself when nobody does. Matches that nobody learns from are left out.
+    """Counts of matches by (player, match type), and of seats by (player, opponent).
+
+    Each seat that another competitor fills counts once; if the player fills all seats, it counts once as
+    its own opponent. Matches that no player learns from are left out.
     """
 
     def __init__(self) -> None:
@@ -23,7 +25,7 @@ class Tally:
         self.opponents: Counter[tuple[str, str]] = Counter()
 
     def count(self, matches: MatchBatch) -> None:
-        """Add M matches."""
+        """Count M matches."""
         rows, home = _homes(matches)
         if not len(rows):
             return
@@ -37,14 +39,16 @@ class Tally:
 
 
 def matches_of(matches: MatchBatch) -> dict[str, int]:
-    """How many of M matches each player learns from, in order of name."""
+    """Return the number of M matches that each player learns from, in order of name."""
     counts = np.bincount(_homes(matches)[1], minlength=len(matches.competitors)).tolist()
     return {name: n for name, n in sorted(zip(matches.competitors, counts, strict=True)) if n}
 
 
 def _homes(matches: MatchBatch) -> tuple[_Ints, _Ints]:
-    """The training matches that somebody learns from [m], and for whom each was drawn, as an index of
-    `competitors` [m]: who learns in all seats that learn."""
+    """Return the training matches that a player learns from [m], and that player in each of them [m].
+
+    The player, an index of `competitors`, is the one in all seats that learn.
+    """
     if matches.purpose is not Purpose.TRAINING:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     rows = np.flatnonzero(matches.learning.any(axis=1))
@@ -52,6 +56,6 @@ def _homes(matches: MatchBatch) -> tuple[_Ints, _Ints]:
 
 
 def _pairs(first: _Ints, second: _Ints) -> Iterator[tuple[int, int, int]]:
-    """Each pair of values that occurs in [n], [n], and how often."""
+    """Yield each pair of values that occurs in `first` [n] and `second` [n], and its count."""
     found, counts = np.unique(np.stack([first, second]), axis=1, return_counts=True)
     yield from zip(*found.tolist(), counts.tolist(), strict=True)

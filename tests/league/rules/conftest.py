@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from league.rules.building.builder import Clock, LeagueBuilder
+from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
@@ -194,7 +194,7 @@ class SimulatedLeague:
             )
             for name, m in self.state.members.items()
         }
-        for decision in self.builder.decide(self.roster, self.standings, clocks, self.rng):
+        for decision in as_recorded(self.builder.decide(self.roster, self.standings, clocks, self.rng)):
             self.decisions.append(decision)
             if isinstance(decision, Freeze):
                 self._freeze(decision.player, decision.reason)

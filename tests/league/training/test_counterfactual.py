@@ -1,4 +1,4 @@
-"""Another preset's draws and decisions, told from a run's ledger alone."""
+"""Another preset's draws and decisions, from a run's ledger alone."""
 
 import itertools
 import shutil

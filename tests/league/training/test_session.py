@@ -101,7 +101,7 @@ def test_the_match_mix_agrees_with_the_configured_shares(history):
     games = mix["matches"].sum()
     error = 4 * np.sqrt(0.25 / games)
     assert abs(mix.loc["pfsp", "share"] - 0.5) < error
-    # who has forgotten nobody plays itself instead
+    # a player without forgotten snapshots plays itself instead
     assert abs(mix["share"].reindex(["self_play", "forgotten"]).fillna(0).sum() - 0.5) < error
     assert mix["share"].get("self_play") > 0.35 - error
     players = history.sql("SELECT player, sum(matches) AS n FROM match_mix GROUP BY player")

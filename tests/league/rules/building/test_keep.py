@@ -16,7 +16,7 @@ FREE = {"initial": False, "newest": False}
 
 @pytest.fixture
 def it(make):
-    """Two mains and an exploiter with nobody frozen yet."""
+    """Two mains and an exploiter without snapshots yet."""
     roster = Roster([LivePlayer(name, role) for name, role in PLAYERS.items()])
     standings = Standings(roster)
 
@@ -85,7 +85,7 @@ def test_the_weakest_by_mu_goes_and_the_newer_of_equals_stays(it):
 
 
 def test_of_two_that_fare_alike_one_goes_however_many_win(it):
-    """Rock, paper, scissors and a second rock, told apart by how they fare against three who stay."""
+    """Rock, paper, scissors and a second rock, which differ in their results against three that stay."""
     names = ["main-0@0", "main-0@1", "main-0@2", "main-0@3"]
     wins = {
         "main-0@0": (10, 0, 20),
@@ -146,7 +146,7 @@ def test_the_order_of_farthest_points_never_gets_closer_again():
         distance = farthest_points(rows[:2], rows[2:])
         order = np.lexsort((np.arange(10), distance))[::-1]
         kept = list(rows[:2])
-        for i in order:  # each is as far from everyone before it as its distance says
+        for i in order:  # each is as far from all before it as its distance says
             nearest = min(np.sqrt(np.mean((rows[2 + i] - row) ** 2)) for row in kept)
             assert nearest == pytest.approx(distance[i])
             kept.append(rows[2 + i])

@@ -15,7 +15,7 @@ from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Outcome, Res
 
 LONG = bool(os.environ.get("LEAGUE_LONG"))  # make test-long
 STEPS = 10_000
-GAMES = 4  # of a step; 1 in free-for-alls, which are dear to rate
+GAMES = 4  # of a step; 1 in free-for-alls, which take long to rate
 WITH_EXPLOITERS = {"main": 1, "main_exploiter": 1, "league_exploiter": 1}
 LEAST_VARIANCE = 4.0  # of a score, so that it is near to normal: 16 even games, or 44 of 10 to 1
 ERROR_BAR = 4.0  # standard errors: normal scores pass it once in 16,000 pairs
@@ -153,7 +153,7 @@ ROLES = {"main-0": MAIN, "x-0": MAIN_EXPLOITER, "l-0": LEAGUE_EXPLOITER}
 # By preset and player: what every share of the matches becomes. Against whatever a match type draws from,
 # all weights are the same then, so all are drawn alike.
 BEATEN = {
-    # nobody is forgotten, so that branch is self-play
+    # no snapshot is forgotten, so that branch is self-play
     ("alphastar_paper", "main-0"): {"self_play": 0.5, "pfsp": 0.5},
     ("alphastar_paper", "x-0"): {"current_main": 0.5, "past_main": 0.5},
     ("alphastar_paper", "l-0"): {"pfsp": 1.0},
@@ -186,7 +186,7 @@ MAINS = [*PAST["main-0"], *PAST["main-1"]]
 
 
 def alike(match_type, preset, player):
-    """Whom each match type draws from when all weights are the same: all alike, so often each is named."""
+    """Opponents of each match type if all weights are equal, each as often as it is drawn."""
     if preset == "alphastar_pseudocode" and (match_type, player) == ("past_main", "main-0"):
         return PAST["main-1"]  # the snapshots of the main that was too strong
     if preset == "alphastar_pseudocode" and match_type == "past_main":
@@ -205,7 +205,7 @@ def alike(match_type, preset, player):
 
 
 def against_everyone(make, player, won):
-    """A player that has won, or lost, every game against everyone, and is rated accordingly."""
+    """A player that has won, or lost, every game against all others, and is rated accordingly."""
     it = make.crowd(player, {}, snapshots=CROWD)
     others = [name for name in it.roster.ids if name != player]
     result = Outcome.WIN if won else Outcome.LOSS

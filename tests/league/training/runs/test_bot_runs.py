@@ -1,4 +1,4 @@
-"""Bots of every kind sit in a league's pools: played, learned from and rated like anybody."""
+"""Bots of every kind sit in a league's pools: played, learned from and rated like all others."""
 
 import sys
 import types
@@ -92,13 +92,13 @@ def test_bots_of_every_kind_are_played_learned_from_and_rated(tiny, bots, tmp_pa
 
 def test_a_run_with_searching_and_remembering_bots_repeats_itself(tiny, bots, tmp_path):
     settings = settings_with(tiny, bots, ["searcher", "champion"])
-    told = []
+    seats = []
     for name in ("first", "second"):
         run = league.train(settings, tmp_path / name)
         with analysis.open_run(run) as history:
-            told.append(history.sql("SELECT seq, seat, competitor, score FROM seats ORDER BY ALL"))
-    assert told[0].equals(told[1])
-    assert len(told[0]) > 100
+            seats.append(history.sql("SELECT seq, seat, competitor, score FROM seats ORDER BY ALL"))
+    assert seats[0].equals(seats[1])
+    assert len(seats[0]) > 100
 
 
 def test_a_bot_that_cannot_play_is_refused_before_anything_is_written(tiny, bots, tmp_path):

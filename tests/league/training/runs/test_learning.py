@@ -189,7 +189,7 @@ def test_rock_paper_scissors_fills_a_pool_that_nobody_can_exploit(tmp_path):
     payoff = policies @ beats @ policies.T
     assert len(policies) >= 10
     others = payoff + np.where(np.eye(len(payoff), dtype=bool), np.inf, 0.0)
-    assert (0.5 + 0.5 * others.min(axis=1) <= 0.6).all()  # nobody wins over 60 % against every other
+    assert (0.5 + 0.5 * others.min(axis=1) <= 0.6).all()  # no player wins over 60 % against every other
     mixture = max_entropy_nash(payoff) @ policies
     assert (beats @ mixture).max() < 0.1
 

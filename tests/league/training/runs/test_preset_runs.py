@@ -23,13 +23,13 @@ PLAYED = {  # match types that must occur, once there are snapshots; no others m
     "population": {"peers"},
     "none": {"self_play"},
 }
-RARE = {"forgotten", "verification", "past_main"}  # only when somebody is lost to
+RARE = {"forgotten", "verification", "past_main"}  # only when a player loses to another
 
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_run_of_each_preset_freezes_and_plays_its_own_branches(preset, tiny, tmp_path):
     roles = {}
-    if preset == "win_rate_threshold":  # in rock-paper-scissors nobody beats all of its past by far
+    if preset == "win_rate_threshold":  # in rock-paper-scissors no player beats all of its past by far
         roles = {"main": {"freeze": {"win_rate": 0.4, "min_games": 5}}}
     settings = tiny(stop={"env_steps": 60_000})
     settings["league"] = {"preset": preset, "freeze_every": 1000, "roles": roles}

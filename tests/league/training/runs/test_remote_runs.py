@@ -1,4 +1,4 @@
-"""A run whose every fact also lies in an object store: read from there, gone on with from there."""
+"""A run with a copy of all facts in an object store: read from there, resumed from there."""
 
 import shutil
 
@@ -17,7 +17,7 @@ COUNTS = "SELECT (SELECT count(*) FROM matches) AS matches, (SELECT count(*) FRO
 
 
 def facts(run):
-    """Rows that must be the same wherever the run lies."""
+    """Rows that must be the same in every copy of the run."""
     rows = {
         name: storage.query(run, f"SELECT * FROM {name} ORDER BY ALL").to_pylist()
         for name in ("matches", "seats", "snapshots", "decisions", "players")
@@ -81,7 +81,7 @@ def test_a_fresh_machine_goes_on_with_a_run_from_the_remote_alone(
 
 
 def test_a_new_run_is_refused_where_another_lies_and_nothing_is_made(trained_there, tiny, remote, tmp_path):
-    with pytest.raises(Mistake, match="a run lies there"):
+    with pytest.raises(Mistake, match="a run is there already"):
         league.train(tiny(storage={"remote": remote}), tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

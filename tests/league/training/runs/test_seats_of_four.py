@@ -1,4 +1,4 @@
-"""Leagues of games for four: two teams, and everybody for himself."""
+"""Leagues of games for four: two teams, and each seat for itself."""
 
 import pytest
 

@@ -123,7 +123,7 @@ def test_the_league_goes_on_where_it_stopped(tmp_path):
 def test_a_player_keeps_its_policy_and_its_seats(champion, part, value):
     other = config()
     other["league"]["roles"]["challenger"][part] = value
-    if part == "seats":  # somebody else must be there instead
+    if part == "seats":  # another player must be there instead
         other["league"]["roles"]["main"]["seats"] = [1]
     with pytest.raises(ResumeRefused, match=rf"{part} of (challenger|main)-0 is .*begun with"):
         league.train(other, champion, resume=True)
@@ -157,7 +157,7 @@ def test_policies_of_one_league_may_differ_in_width(four):
     [
         ({"main-0": {"seats": [4]}}, "seats of main-0: found [4], but 'gymnasium:CartPole-v1' has 4 seats"),
         ({"main-9": {"seats": [0]}}, "members.main-9: no such player; did you mean 'main-0'?"),
-        ({"main-0": {"seats": [0]}}, "nobody may take seats [1, 2, 3]"),
+        ({"main-0": {"seats": [0]}}, "no player may take seats [1, 2, 3]"),
         ({"main-0": {"policy": {"hiden": [8]}}}, "policy of main-0: hiden"),
         ({"main-0": {"sets": [0]}}, "sets"),
     ],
@@ -181,13 +181,13 @@ def test_branches_that_need_everybody_everywhere_are_refused():
     fields = config()
     fields["league"]["roles"]["climber"]["opponents"] = {"branches": {"mains": {"share": 1.0}}}
     with pytest.raises(
-        ConfigError, match="branch 'mains' needs a league in which everybody may take every seat"
+        ConfigError, match="branch 'mains' needs a league in which all players may take every seat"
     ):
         load(fields)
 
 
 def test_a_league_of_even_seats_is_matched_as_ever():
-    assert load(config(env={"id": "tic_tac_toe"}, league={"preset": "self_play"})).seats_of() is None
+    assert load(config(env={"id": "tic_tac_toe"}, league={"preset": "self_play"})).league.seats_by_competitor() is None
 
 
 def test_scores_of_seats_are_scaled(champion):

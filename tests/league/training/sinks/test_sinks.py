@@ -24,7 +24,9 @@ def train(league_here, tiny_config, tmp_path):
             arguments.append("--resume")
         done = league_here(*arguments)
         assert done.returncode == 0, done.stderr
-        assert "told no more" not in done.stdout + done.stderr  # each was closed as its library wants it
+        assert (
+            "no longer logged to" not in done.stdout + done.stderr
+        )  # each was closed as its library wants it
         return tmp_path / "run"
 
     return trained
@@ -59,8 +61,8 @@ def test_tensorboard_and_mlflow_hold_the_same_figures_and_a_resumed_run_goes_on(
         assert database.execute("SELECT count(*), max(status) FROM runs").fetchone() == (1, "FINISHED")
         kept = database.execute("SELECT step, value FROM metrics WHERE key = 'league/matches' ORDER BY step")
         assert kept.fetchall() == [(point.step, point.value) for point in matches]
-        told = dict(database.execute("SELECT key, value FROM params").fetchall())
-        assert told["learner.lr"] == "0.001"
+        stored = dict(database.execute("SELECT key, value FROM params").fetchall())
+        assert stored["learner.lr"] == "0.001"
     database.close()
 
 
@@ -105,7 +107,7 @@ def test_a_sink_that_fails_is_let_go_of_and_training_goes_on(league_here, tiny_c
     sink = ["--set", 'log.sinks=["tensorboard"]', "--set", "log.seconds=0.01", "--set", "stop.env_steps=2000"]
     done = league_here("train", tiny_config, "--run", tmp_path / "run", *sink)
     assert done.returncode == 0
-    assert done.stderr == "tensorboard is told no more: no space left\n"
+    assert done.stderr == "log.sinks: tensorboard failed and is no longer logged to: no space left\n"
     assert env_steps_of(tmp_path / "run") >= 2_000
 
 

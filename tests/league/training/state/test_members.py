@@ -8,7 +8,7 @@ import league
 from league.config.loading import load
 from league.learning.learner import Learner
 from league.rules.building.builder import LeagueBuilder
-from league.training.session import Session
+from league.training.deeds import Deeds
 from storage.archive import open_reader
 from storage.errors import Failure, Mistake
 from storage.records import MAIN, MAIN_EXPLOITER, Add, Freeze, Remove, Reset, Retire, Role
@@ -128,13 +128,11 @@ def test_a_stopped_player_that_gets_other_weights_learns_again(
     poisoned, scripted, tmp_path, tiny, monkeypatch
 ):
     poisoned.add("main_exploiter-0")
-    stop = Session._stop
-    monkeypatch.setattr(Session, "_stop", lambda self, report: (poisoned.clear(), stop(self, report)))
+    stop = Deeds.stop
+    monkeypatch.setattr(Deeds, "stop", lambda self, report: (poisoned.clear(), stop(self, report)))
     name = "main_exploiter-0"
-    scripted += [
-        (6_000, Freeze(player=name, reason="test")),
-        (6_000, Reset(player=name, reason="test", target=f"{name}@0")),
-    ]
+    reset = Reset(player=name, reason="test", target=f"{name}@0")
+    scripted.append((6_000, Freeze(player=name, reason="test", reset=reset)))
     run = league.train(tiny(), tmp_path / "run")
     with analysis.open_run(run) as history:
         kinds = history.sql(f"SELECT kind FROM decisions WHERE player = '{name}' ORDER BY seq")[

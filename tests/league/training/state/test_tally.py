@@ -1,4 +1,4 @@
-"""Who learned from whom, counted over batches."""
+"""Matches by player and opponent, counted over batches."""
 
 import numpy as np
 import pytest

@@ -1,0 +1,59 @@
+"""Errors of pydantic as sentences."""
+
+import pytest
+from pydantic import ValidationError, field_validator
+
+from league.mistakes import explain, sentence_of
+from league.section import Section
+
+
+class Inner(Section):
+    beats: int = 0
+
+    @field_validator("beats")
+    @classmethod
+    def _is_even(cls, beats: int) -> int:
+        if beats % 2:
+            raise ValueError(f"found {beats}, expected an even number")
+        return beats
+
+
+class Outer(Section):
+    size: int
+    freeze: Inner = Inner()
+
+
+def error_of(fields):
+    with pytest.raises(ValidationError) as caught:
+        Outer.model_validate(fields)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"size": "x"}, "roles.main.size: found 'x'; input should be a valid integer"),
+        ({"size": 1, "freeze": {"beats": 3}}, "roles.main.freeze.beats: found 3, expected an even number"),
+        (
+            {"size": 1, "freeze": {"beat": 3}},
+            "roles.main.freeze.beat: no such setting; did you mean 'beats'?",
+        ),
+        ({"size": 1, "qqq": 3}, "roles.main.qqq: no such setting"),
+        ({}, "roles.main.size: missing, expected a value"),
+    ],
+)
+def test_an_error_is_one_sentence_that_begins_with_the_place(fields, sentence):
+    found = sentence_of(error_of(fields), "roles.main", known=["size", "freeze", "beats"])
+    assert found.startswith(sentence)
+    assert "\n" not in found
+
+
+def test_all_mistakes_are_in_the_sentence_and_no_place_is_needed():
+    found = sentence_of(error_of({"size": "x", "freeze": {"beats": 3}}))
+    assert found.startswith("size: found 'x'; ")
+    assert found.endswith("; freeze.beats: found 3, expected an even number")
+
+
+def test_with_the_model_an_unknown_key_comes_with_those_that_are_known():
+    assert explain(error_of({"size": 1, "sise": 2}), Outer) == "unknown key 'sise'; did you mean 'size'?"
+    assert explain(error_of({"size": 1, "q": 2}), Outer) == "unknown key 'q'; expected one of: freeze, size"

@@ -1,0 +1,88 @@
+"""What a user's own builder may decide, and what a session does with it."""
+
+import sys
+
+import pytest
+import yaml
+
+import analysis
+import league
+from storage.errors import Mistake
+
+OWN = """
+from league.rules.building.builder import LeagueBuilder
+from storage.records import Freeze, Reset, Stop
+
+class Own(LeagueBuilder):
+    def decide(self, roster, standings, clocks, rng):
+        if clocks["main-0"].since_freeze < 500:
+            return []
+        return [{decision}]
+"""
+
+
+@pytest.fixture
+def train_with(tiny, tmp_path, monkeypatch):
+    """Trains a small league whose builder decides `decision`, an expression."""
+
+    def train(decision, **more):
+        (tmp_path / "deciding.py").write_text(OWN.format(decision=decision))
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "deciding", raising=False)
+        own = {"builder": "deciding:Own", "players": {"main": 1, "main_exploiter": 1}}
+        return league.train(tiny(league=own, **more), tmp_path / "run")
+
+    return train
+
+
+def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_with):
+    reset = "Reset(player='main-0', reason='again', target='main-0@0')"
+    run = train_with(f"Freeze(player='main-0', reason='due', reset={reset})", stop={"env_steps": 6_000})
+    with analysis.open_run(run) as history:
+        decisions = history.sql("SELECT kind, player, reason, snapshot_id FROM decisions ORDER BY seq")
+        own = decisions[decisions["reason"].isin(["due", "again"])]
+        assert own["kind"].tolist() == ["freeze", "reset"] * (len(own) // 2)
+        assert len(own) >= 4
+        assert set(own[own["kind"] == "reset"]["snapshot_id"]) == {"main-0@0"}
+        parents = history.sql("SELECT parent_id FROM snapshots WHERE player = 'main-0' AND env_steps > 0")
+        assert set(parents["parent_id"]) == {"main-0@0"}
+
+
+@pytest.mark.parametrize(
+    ("decision", "named"),
+    [
+        ("Reset(player='main-0', reason='mine', target='main-0@0')", r"a Reset of player 'main-0' \(mine\)"),
+        ("Stop(player='main-0', reason='enough')", r"a Stop of player 'main-0' \(enough\)"),
+        ("'freeze main-0'", "decided 'freeze main-0', expected Freeze"),
+        (
+            "Freeze(player='main-0', reason='due', reset="
+            "Reset(player='main_exploiter-0', reason='mine', target='main-0@0'))",
+            "a Freeze of player 'main-0' with a Reset of player 'main_exploiter-0'",
+        ),
+    ],
+)
+def test_what_no_builder_may_decide_is_refused_by_name_and_the_run_is_kept(
+    train_with, tiny, tmp_path, decision, named
+):
+    with pytest.raises(Mistake, match=f"league.builder deciding:Own: .*{named}"):
+        train_with(decision)
+    settings = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    settings["league"]["builder"] = "default"
+    settings["stop"]["env_steps"] = 3_000
+    run = league.train(settings, tmp_path / "run", resume=True)
+    with analysis.open_run(run) as history:
+        assert history.sql("SELECT DISTINCT kind FROM decisions WHERE reason = 'mine'").empty
+        assert history.sql("SELECT min(env_steps) AS n FROM snapshots WHERE env_steps > 0")["n"][0] >= 500
+
+
+def test_the_command_ends_with_2_for_a_lone_reset(league_here, tiny, tmp_path, monkeypatch):
+    (tmp_path / "lonely.py").write_text(
+        OWN.format(decision="Reset(player='main-0', reason='mine', target='main-0@0')")
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(tiny(league={"builder": "lonely:Own"})))
+    refused = league_here("train", config, "--run", tmp_path / "run")
+    assert refused.returncode == 2
+    assert "a Reset belongs to the Freeze of the same player" in " ".join(refused.stderr.split())
+    assert (tmp_path / "run" / "ledger").is_dir()
