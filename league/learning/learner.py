@@ -47,6 +47,8 @@ class NonFiniteLoss(Failure, ArithmeticError):
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
 
 
+PARTS = ("weights", "optimizer", "target", "reference")  # of a state, as its tensors are named
+
 Turns = Generator[Batch, Tensor | NonFiniteLoss, dict[str, float] | None]
 
 
@@ -59,22 +61,19 @@ class LearnerState:
     updates: int
     env_steps: int
     target: dict[str, Tensor] = field(default_factory=dict)  # weights of the target network, if there is one
+    reference: dict[str, Tensor] = field(default_factory=dict)  # weights that terms of the loss compare with
 
     def to_tensors(self) -> dict[str, Tensor]:
         """All tensors in one mapping, to be stored; `from_tensors` takes them apart again."""
-        return {
-            f"{part}/{name}": tensor
-            for part in ("weights", "optimizer", "target")
-            for name, tensor in getattr(self, part).items()
-        }
+        return {f"{part}/{name}": tensor for part in PARTS for name, tensor in getattr(self, part).items()}
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor], updates: int, env_steps: int) -> LearnerState:
-        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}, "target": {}}
+        parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
         for key, tensor in tensors.items():
             part, name = key.split("/", 1)
             parts[part][name] = tensor
-        return LearnerState(parts["weights"], parts["optimizer"], updates, env_steps, parts["target"])
+        return LearnerState(**parts, updates=updates, env_steps=env_steps)
 
 
 class Learner:
@@ -119,6 +118,9 @@ class Learner:
         if settings.target_updates:
             target = copy.deepcopy(self._network).requires_grad_(False)
             self._target = Forward(target, bfloat16)
+        self._reference: Forward | None = None
+        if find_loss(settings.loss).needs_reference:
+            self._reference = Forward(copy.deepcopy(self._network).requires_grad_(False), bfloat16)
         self._objective = Objective(spec, settings, peers)
         self._optimizers = Optimizers(self._parameters, settings)
         self._waiting: list[Episodes] = []
@@ -259,13 +261,13 @@ class Learner:
         """Gradients in the network's parameters; means of the whole minibatch."""
         if self.settings.compile and self._speedup is None and batch.num_steps:
             self._speedup = self._forward.compile_if_faster(batch)
-        means = self._objective.backward(batch, *self.trainee)
+        means = self._objective.backward(batch, self.trainee)
         return self._sum_over_peers(means) if self._peers.size > 1 else means
 
     @property
     def trainee(self) -> Trainee:
         """What the next gradients depend on; its networks are the live ones."""
-        return Trainee(self._forward, self._target, self._progress, self.updates)
+        return Trainee(self._forward, self._target, self._progress, self.updates, self._reference)
 
     def _apply_gradients(self, batch: Batch, means: Tensor) -> Tensor:
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
@@ -320,32 +322,46 @@ class Learner:
     def state(self) -> LearnerState:
         """A copy of everything that `load_state` needs to go on exactly here."""
         target = {} if self._target is None else _copies(self._target.network)
-        return LearnerState(self.weights(), self._optimizers.state(), self.updates, self.env_steps, target)
+        reference = {} if self._reference is None else _copies(self._reference.network)
+        return LearnerState(
+            self.weights(), self._optimizers.state(), self.updates, self.env_steps, target, reference
+        )
 
     def load_state(self, state: LearnerState) -> None:
         """Go on from `state`. Raises WeightsMismatch if it belongs to another network or optimizer.
 
-        Where it has no target network but the settings want one, that begins as the network itself.
+        If it has no target or reference network and the settings need one, that begins as the network
+        itself.
         """
         self._check(state.weights)
-        if state.target:
-            self._check(state.target)
+        for tensors in (state.target, state.reference):
+            if tensors:
+                self._check(tensors)
         optimizers = Optimizers(self._parameters, self.settings)
         optimizers.load(self.player, state.optimizer)
-        self._start(state.weights, optimizers, state.target)
+        self._start(state.weights, optimizers, state.target, state.reference)
         self.updates, self.env_steps = state.updates, state.env_steps
 
     def reset(self, weights: Mapping[str, Tensor]) -> None:
-        """Start again from `weights`: fresh optimizer, all experience dropped, counters go on."""
+        """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.
+
+        Target and reference networks begin as `weights` too.
+        """
         self._check(weights)
-        self._start(weights, Optimizers(self._parameters, self.settings), {})
+        self._start(weights, Optimizers(self._parameters, self.settings), {}, {})
 
     def _start(
-        self, weights: Mapping[str, Tensor], optimizers: Optimizers, target: Mapping[str, Tensor]
+        self,
+        weights: Mapping[str, Tensor],
+        optimizers: Optimizers,
+        target: Mapping[str, Tensor],
+        reference: Mapping[str, Tensor],
     ) -> None:
         _load(self._network, weights)
         if self._target is not None:
             _load(self._target.network, target or weights)
+        if self._reference is not None:
+            _load(self._reference.network, reference or weights)
         self._optimizers = optimizers
         self._waiting = []
         self._ring.clear()

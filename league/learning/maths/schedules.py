@@ -30,7 +30,7 @@ class Ramp(Section):
 _NUMBER: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 
 
-def _number_or_points(given: Any) -> float | Points:
+def number_or_points(given: Any) -> float | Points:
     if not isinstance(given, list | tuple):
         return _NUMBER.validate_python(given)
     if not given or not all(isinstance(point, list | tuple) and len(point) == 2 for point in given):
@@ -48,7 +48,7 @@ def _number_or_points(given: Any) -> float | Points:
 
 NumberOrPoints = Annotated[
     Any,  # float | Points, of which pydantic would make two members of a union, and two complaints
-    PlainValidator(_number_or_points, json_schema_input_type=float | list[tuple[float, float]]),
+    PlainValidator(number_or_points, json_schema_input_type=float | list[tuple[float, float]]),
 ]
 Schedule = NumberOrPoints | Ramp
 

@@ -22,13 +22,15 @@ from torch.nn.utils.rnn import pad_sequence
 from league.learning.data.batching import Batch
 from league.learning.forward import Forward
 from league.learning.groups.peers import ALONE
-from league.learning.maths.losses import LOSSES, LogProbs, find_loss
-from league.learning.maths.objective import Objective, Output, Trainee
+from league.learning.maths.losses import LOSSES, LogProbs, Output, find_loss
+from league.learning.maths.objective import Objective, Outputs, Trainee
 from league.learning.maths.schedules import value_at
 from league.learning.settings import LearnerSettings
 from league.learning.shared_pass.joined import Joined, join
 from league.models.networks.networks import Network, build_network
 from league.models.spec import PolicySpec
+
+Tensors = dict[str, Tensor]
 
 
 class OnePass:
@@ -59,22 +61,16 @@ class OnePass:
             with torch.no_grad():
                 trusted, _ = run(targets, batches, joined)
         advantages = [self._objective.advantage(batch) for batch in batches]
-        terms = self._objective.terms(
+        updates = torch.tensor([trainee.updates for trainee in trainees], device=device)
+        parts = self._objective.parts(
             joined.batch,
-            output,
-            trusted,
+            Outputs(output, trusted),
             None if advantages[0] is None else torch.cat([a for a in advantages if a is not None]),
             self._policy([value_at(settings.clip, t.progress) for t in trainees], joined.steps),
+            updates[owner],
         )
         bonus = torch.tensor([value_at(settings.entropy, t.progress) for t in trainees], device=device)
-        value = 0.5 * terms.error.square()
-        loss = terms.policy + settings.value * value - bonus[owner] * terms.entropy
-        updates = torch.tensor([trainee.updates for trainee in trainees], device=device)
-        lag = (updates[owner] - joined.batch.lag_versions).float()
-        columns = [terms.policy, value, terms.entropy, lag]
-        if terms.kl is not None:
-            loss = loss + settings.kl * terms.kl
-            columns.append(terms.kl)
+        loss = self._objective.compose(parts, bonus[owner])
         # each step weighs as in its player's mean; nothing is summed over players, where a NaN would spread
         share = torch.tensor([1.0 / n for n in joined.steps], device=device)[owner]
         found = torch.autograd.grad(loss, weights, share, allow_unused=True)
@@ -82,7 +78,7 @@ class OnePass:
         parameters = [p for trainee in trainees for p in trainee.forward.network.parameters()]
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
-        return joined.means(torch.stack([column.detach() for column in (loss, *columns)]))
+        return joined.means(torch.stack([part.detach().to(loss.dtype) for part in (loss, *parts.listed)]))
 
     def _stacked(
         self, forwards: Sequence[Forward], batches: Sequence[Batch], joined: Joined
@@ -95,13 +91,13 @@ class OnePass:
         ]
         rows = pad_sequence(shown, batch_first=True)
 
-        def call(weights: dict[str, Tensor], buffers: dict[str, Tensor], rows: Tensor) -> Output:
-            found: Output = torch.func.functional_call(self._network, (weights, buffers), (rows,))
-            return found
+        def call(weights: Tensors, buffers: Tensors, rows: Tensor) -> tuple[Tensor, Tensor]:
+            parameters, value = torch.func.functional_call(self._network, (weights, buffers), (rows,))
+            return parameters, value
 
         with torch.autocast("cuda", torch.bfloat16, enabled=self._bfloat16):
             parameters, value = torch.vmap(call)(weights, buffers, rows)
-        output = joined.flat(parameters.unbind()).float(), joined.flat(value.unbind()).float()
+        output = Output(joined.flat(parameters.unbind()).float(), joined.flat(value.unbind()).float())
         return output, list(weights.values())
 
     def _policy(self, clips: Sequence[float], lengths: Sequence[int]) -> Callable[[LogProbs, Tensor], Tensor]:
@@ -129,7 +125,7 @@ def _one_by_one(
     outputs = [forward(batch) for forward, batch in zip(forwards, batches, strict=True)]
     parameters, value = zip(*outputs, strict=True)
     weights: list[Tensor] = [p for forward in forwards for p in forward.network.parameters()]
-    return (joined.flat(parameters), joined.flat(value)), weights
+    return Output(joined.flat(parameters), joined.flat(value)), weights
 
 
 def _apart(stacked: Sequence[Tensor | None], players: int) -> tuple[Tensor | None, ...]:

@@ -16,6 +16,7 @@ from league.learning.data.batching import Batch
 from league.learning.forward import wait_for
 from league.learning.groups.peers import ALONE, Peers
 from league.learning.learner import Learner, NonFiniteLoss
+from league.learning.maths.losses import find_loss
 from league.learning.maths.objective import Objective, Trainee
 from league.learning.settings import LearnerSettings
 from league.learning.shared_pass.stacked import OnePass
@@ -51,6 +52,8 @@ def hindrance(settings: LearnerSettings, peers: Peers) -> str | None:
     """Why no pass can be shared whatever the clock says, if so."""
     if settings.compile:
         return "learner.compile is set, and compiled networks run by themselves"
+    if find_loss(settings.loss).terms:
+        return f"loss '{settings.loss}' adds terms, which are computed for one player at a time"
     if peers.size > 1:
         return f"each update is shared among {peers.size} processes"
     return None
@@ -136,7 +139,7 @@ class Together:
 
         def separate() -> None:
             for trainee, batch in zip(copies, batches, strict=True):
-                self._objective.backward(batch, *trainee)
+                self._objective.backward(batch, trainee)
 
         ways: dict[str, Callable[[], object]] = {
             "separate": separate,
