@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from league.episode import Episodes
-from league.learning.data.batching import Batch, Sequences, cut, minibatches, tensor_of
-from league.learning.data.preload import preload
+from league.learning.data.batching import Batch, Sequences, cut, minibatches, preload, tensor_of
 from league.learning.data.replay import Replay, Ring, mix
 from league.learning.forward import Forward, survey
 from league.learning.groups.peers import ALONE, Peers

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from league.config.settings import Settings
-from league.learning.groups.learner_group import LearnerGroup, LearnerStopped
+from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.learner import LearnerState
+from league.learning.recruits import Recruit
 from league.rollout.env_runner import PlayRequest
 from league.rollout.runner_group import RunnerGroup
 from league.rules.building.builder import Clock, LeagueBuilder, find_builder
@@ -122,12 +124,8 @@ class Session:
 
     def _add_learner(self, player: LivePlayer) -> None:
         seed = player_seed(self.settings.seed, self.roster.index(player.player))
-        self.learners.add(
-            player.player,
-            seed,
-            settings=self.settings.learner_of(player.role),
-            spec=self.sources.spec_of(player),
-        )
+        spec, settings = self.sources.spec_of(player), self.settings.learner_of(player.role)
+        self.learners.add(Recruit(player.player, spec, settings, seed))
 
     def _restore(self, member: Member) -> None:
         """Give the learner the state it was saved in; carry out a reset that a kill cut short."""

@@ -18,6 +18,7 @@ from league.learning.groups.peers import ALONE, Peers
 from league.learning.learner import Learner, NonFiniteLoss
 from league.learning.maths.losses import find_loss
 from league.learning.maths.objective import Objective, Trainee
+from league.learning.recruits import Recruit, Recruits
 from league.learning.settings import LearnerSettings
 from league.learning.shared_pass.stacked import OnePass
 from league.models.spec import PolicySpec
@@ -59,6 +60,14 @@ def hindrance(settings: LearnerSettings, peers: Peers) -> str | None:
     return None
 
 
+def shared_pass(recruits: Recruits, peers: Peers) -> Together | None:
+    """Return the shared updates of these players; None if settings or players rule them out."""
+    if recruits.shared.stacked == "off":
+        return None
+    together = Together(recruits.each[0].spec, recruits.shared, peers)
+    return together if all(together.admits(recruit) for recruit in recruits) else None
+
+
 class Together:
     """Lets several learners of one spec and settings learn side by side.
 
@@ -68,7 +77,8 @@ class Together:
     """
 
     def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers = ALONE) -> None:
-        self._precision = settings.precision
+        self._spec = spec
+        self._settings = settings
         self._objective = Objective(spec, settings, ALONE)
         self._one_pass: OnePass | None = None
         self._stacks = True
@@ -81,6 +91,16 @@ class Together:
         self._one_pass = OnePass(spec, settings)
         if spec.settings.memory != "none":
             self._stacks_not("they remember")
+
+    def admits(self, recruit: Recruit) -> bool:
+        """Return whether `recruit` learns as the others do; if not, log why all are updated one by one."""
+        if recruit.settings != self._settings:
+            log.warning("learner.stacked: players are updated one by one: their roles learn differently")
+            return False
+        if recruit.spec != self._spec:
+            log.warning("learner.stacked: players are updated one by one: their policies differ")
+            return False
+        return True
 
     @property
     def promising(self) -> bool:
@@ -147,7 +167,7 @@ class Together:
             "stacked": lambda: one_pass.leave_gradients(copies, batches, stacked=True),
         }
         if self._stacks:
-            reason = _difference(ways["stacked"], separate, copies, TOLERANCE[self._precision])
+            reason = _difference(ways["stacked"], separate, copies, TOLERANCE[self._settings.precision])
             if reason is not None:
                 self._stacks_not(reason)
         if not self._stacks:

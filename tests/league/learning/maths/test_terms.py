@@ -223,8 +223,8 @@ def test_the_gradient_of_the_example_pulls_towards_the_reference(make_spec, make
     away = dataclasses.replace(learner.state(), weights=initial_weights(make_spec(), 2))
     learner.load_state(away)
     episodes = make_episodes([1] * 64)
-    kl = [learner.update_from_episodes(episodes)["reference_kl"] for _ in range(150)]
-    assert kl[-1] < 0.1 * kl[0]
+    kl = [learner.update_from_episodes(episodes)["reference_kl"] for _ in range(60)]
+    assert kl[-1] < 0.2 * kl[0]
 
 
 def test_the_reference_is_saved_and_goes_with_a_reset(make_spec, make_episodes):

@@ -1,19 +1,22 @@
 """Players learn together in the fastest way that comes to the same; each is refused by itself."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.learner_group import LocalLearnerGroup, RayLearnerGroup
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import Shard
 from league.learning.learner import Learner, LearnerSettings, NonFiniteLoss
 from league.learning.shared_pass.together import Choice, Together, choose
 from league.models.networks.networks import trust_network
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
+from tests.league.learning.recruiting import recruits_of
 
 PLAYERS = ("main-0", "main-1", "main-2")
 SEEDS = {player: i for i, player in enumerate(PLAYERS)}
@@ -255,7 +258,9 @@ def test_compiled_networks_and_shared_updates_stay_separate(make_spec, caplog):
 @pytest.fixture
 def make_local(make_spec):
     def make(**settings):
-        return LocalLearnerGroup([Shard(PLAYERS, 0)], make_spec(), settings_of(**settings), SEEDS)
+        return LocalLearnerGroup(
+            [Shard(PLAYERS, 0)], recruits_of(make_spec(), settings_of(**settings), SEEDS)
+        )
 
     return make
 
@@ -348,7 +353,9 @@ def test_ray_actors_get_what_waits_of_several_players_in_one_call(make_spec, mak
     with ray_session(ResourceSettings(), num_actors=1):
         import ray
 
-        group = RayLearnerGroup([Shard(PLAYERS, 0)], make_spec(), settings_of(stacked="auto"), SEEDS)
+        group = RayLearnerGroup(
+            [Shard(PLAYERS, 0)], recruits_of(make_spec(), settings_of(stacked="auto"), SEEDS)
+        )
         submit_rounds(group, make_episodes, ray.put)
         reports = []
         while len(reports) < 6:
@@ -356,7 +363,7 @@ def test_ray_actors_get_what_waits_of_several_players_in_one_call(make_spec, mak
         assert [r.player for r in sorted(reports, key=lambda r: (r.updates, r.player))] == [*PLAYERS] * 2
         assert all(report.metrics["stacked_speedup"] > 0 for report in reports)
         for player in PLAYERS:
-            assert group.backlog(player) == 0
+            assert group.queues()[player].depth == 0
             assert group.live(player).version == 2
             assert same(group.state(player).to_tensors(), local.state(player).to_tensors(), atol=1e-5)
         submit_rounds(group, make_episodes, ray.put, rounds=(2,))
@@ -368,3 +375,10 @@ def test_ray_actors_get_what_waits_of_several_players_in_one_call(make_spec, mak
         assert {report.player for report in others} == {"main-1", "main-2"}
         assert group.ready(0.1) == []
         group.close()
+
+
+def test_only_the_learners_of_a_shard_import_the_shared_pass():
+    root = Path(__file__).parents[4] / "league"
+    outside = [path for path in root.rglob("*.py") if path.parent.name != "shared_pass"]
+    users = [path.name for path in outside if "learning.shared_pass" in path.read_text()]
+    assert users == ["shard_learners.py"]
