@@ -1,4 +1,4 @@
-"""All learners in the driver's own process: for runs without runners, and to compare with."""
+"""Learners in the driver's own process: for runs without runners, and for comparison."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ class LocalLearnerGroup(Enrolled):
         self._retired: dict[str, Counters] = {}
 
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
+        """Queue experience for `player`."""
         queue, steps = self._queues[player], steps or episodes.num_steps
         if queue.stopped:
             queue.lost(1, steps)
@@ -40,6 +41,7 @@ class LocalLearnerGroup(Enrolled):
             self._waiting.append(Waiting(queue.block(1, steps), episodes, progress))
 
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
+        """Learn from everything that waits; return the reports."""
         if not self._holds():
             self._learn_all()
         outcomes, self._unreported = self._unreported, []
@@ -67,10 +69,12 @@ class LocalLearnerGroup(Enrolled):
         return 0 in depths and max(depths) < self._bound
 
     def state(self, player: str) -> LearnerState:
+        """Return a copy of the learner's state, taken after everything submitted before."""
         self._release(player)
         return self._shard.state(player)
 
     def load_state(self, player: str, state: LearnerState) -> None:
+        """Let the learner go on from `state`."""
         self._release(player)
         self._live[player] = LiveWeights(*self._shard.load_state(player, state))
         self._queues[player].stopped = False
@@ -81,6 +85,7 @@ class LocalLearnerGroup(Enrolled):
         self._live[player] = LiveWeights(*self._shard.reset(player, weights))
 
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Add a learner, with `weights` or those that its seed gives."""
         player = recruit.player
         plan, _ = with_player(self._plan, player)
         counters = self._retired.pop(player, Counters())
@@ -88,6 +93,7 @@ class LocalLearnerGroup(Enrolled):
         self._plan, self._queues[player] = plan, Queue(player, self._bound)
 
     def remove(self, player: str) -> None:
+        """Free the learner, its optimizer and its experience."""
         self._plan = without_player(self._plan, player)
         self._learn_unreported(player)
         self._retired[player] = self._shard.remove(player)
@@ -108,4 +114,5 @@ class LocalLearnerGroup(Enrolled):
         queue.stopped = False
 
     def close(self) -> None:
+        """Drop everything that waits."""
         self._waiting.clear()

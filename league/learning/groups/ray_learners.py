@@ -1,7 +1,7 @@
 """Learners as Ray actors, placed by shard, each shard on one node.
 
-Experience arrives as whatever the runners handed out: episodes themselves, or references to
-them, which go to the shard's actors unopened. Weights leave the same way.
+Experience arrives as episodes or as references to them, which go to the shard's actors unopened.
+Weights leave the same way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PEER_SECONDS = 5.0  # within which the death of a shard's process is known
 
 
 class LearnersLost(Failure):
-    """The process of a shard's learners died, and with it what they had learned since the last save."""
+    """Death of the process of a shard's learners; what they learned since the last save is lost."""
 
 
 class _Pending(NamedTuple):
@@ -79,6 +79,7 @@ class RayLearnerGroup(Enrolled):
             self._open(recruit, LiveWeights(0, weights))
 
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
+        """Queue experience, or a reference to it, for `player`."""
         shard, queue = self._of(player), self._queues[player]
         if queue.stopped:
             queue.lost(1, steps)
@@ -109,6 +110,7 @@ class RayLearnerGroup(Enrolled):
             self._note(sent)
 
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
+        """Return what is finished; raise LearnersLost if a process died."""
         self._check_watched()
         for shard in self._shards:
             self._send_waiting(shard, everything=not self._settings.async_update)
@@ -117,7 +119,7 @@ class RayLearnerGroup(Enrolled):
         waiting = list(self._pending)
         if self._settings.async_update:
             done, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout_seconds)
-            if done:  # one came: take whatever else is there
+            if done:  # one came: take all others that are there
                 done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         else:
             done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=None)
@@ -139,11 +141,13 @@ class RayLearnerGroup(Enrolled):
         return outcomes
 
     def state(self, player: str) -> LearnerState:
+        """Return a copy of the learner's state, taken after everything submitted before."""
         shard = self._of(player)
         self._send_waiting(shard, everything=True)
         return self._get(shard.processes[0].state.remote(player))
 
     def load_state(self, player: str, state: LearnerState) -> None:
+        """Let the learner go on from `state`."""
         self._send_waiting(self._of(player), everything=True)
         stored = self._ray.put(state)
         version, weights = self._of(player).call("load_state", player, stored, num_returns=2)
@@ -158,6 +162,7 @@ class RayLearnerGroup(Enrolled):
         self._live[player] = LiveWeights(self._get(version), fresh)
 
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Add a learner to the shard of the fewest players, with `weights` or those that its seed gives."""
         player = recruit.player
         plan, chosen = with_player(self._plan, player)
         counters = self._get(self._retired.pop(player)) if player in self._retired else Counters()
@@ -168,6 +173,7 @@ class RayLearnerGroup(Enrolled):
         self._open(recruit, LiveWeights(counters.updates, fresh))
 
     def remove(self, player: str) -> None:
+        """Free the learner, its optimizer and its experience."""
         self._forget(player)
         self._retired[player] = self._of(player).call("remove", player)
         self._plan = without_player(self._plan, player)
@@ -240,6 +246,7 @@ class RayLearnerGroup(Enrolled):
         self._queues[player].gathering = 0
 
     def close(self) -> None:
+        """End all actors and free their resources."""
         for shard in self._shards:
             shard.kill()
         release(self._group)

@@ -74,7 +74,7 @@ class ShardLearners:
     """
 
     def __init__(self, shard: Shard, recruits: Recruits, peers: Peers = ALONE) -> None:
-        """`recruits`: all of the run; those of the shard begin to learn here."""
+        """Add the learners of the shard's players; `recruits` are all of the run."""
         prepare_process(recruits.threads)
         settings = recruits.shared
         self._broadcast_updates = settings.broadcast_updates

@@ -82,7 +82,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def find_loss(name: str) -> Loss:
-    """Return the loss called `name`, or the one at "module:Name". Raise ValueError if there is none."""
+    """Return the loss called `name`, or the one at "module:Name". Raise ValueError if not found."""
     if name in LOSSES:
         return LOSSES[name]
     if not is_import_path(name):

@@ -109,14 +109,14 @@ class Objective:
         )
         means = parts.means(batch.total_steps)
         loss = self.compose(means, value_at(self._settings.entropy, trainee.progress), trainee.progress)
-        # not before: what is freed ahead of the forward pass tends to go back to the system, and to come
-        # again as page faults
+        # not earlier: memory freed ahead of the forward pass tends to go back to the system, and to come
+        # back as page faults
         trainee.forward.forget_gradients()
         loss.backward()
         return torch.stack([mean.detach() for mean in (loss, *means.listed)])
 
     def compose(self, parts: Parts, entropy: float | Tensor, progress: float = 0.0) -> Tensor:
-        """Return the loss of these parts, be they of each step or means; the only place that weighs them.
+        """Return the loss of these parts, of each step or of their means; the only place that weighs them.
 
         `entropy`: weight of the entropy bonus, one or [N]. `progress`: where the terms' schedules are.
         """
@@ -250,7 +250,7 @@ def vtrace_targets(
     discounts = (batch.after < len(value_all)).to(value_all.dtype) * discount
     result = vtrace(values[batch.rows], following[batch.after], reward, discounts, rho, lambda_=lambda_)
     vs, error = torch.empty_like(values), torch.empty_like(values)
-    vs[batch.rows], error[batch.rows] = result.vs, result.error  # padding falls on the row behind the last
+    vs[batch.rows], error[batch.rows] = result.vs, result.error  # padding goes to the row behind the last
     return vs[:-1], error[:-1]
 
 

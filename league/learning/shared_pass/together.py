@@ -34,14 +34,14 @@ Outcome = dict[str, float] | NonFiniteLoss | None
 
 
 class Choice(NamedTuple):
-    """How updates of several players are made, and how many times as fast as separate ones one pass is."""
+    """Way in which updates of several players are made, and the speed-up of one pass over separate ones."""
 
     way: str  # separate, joined or stacked
     speedup: float
 
 
 def choose(seconds: Mapping[str, Sequence[float]]) -> Choice:
-    """The way with the shortest time, but separate updates where the lead is small. There are two or more."""
+    """Return the way with the shortest time of two or more; separate updates where the lead is small."""
     shortest = {way: min(times) for way, times in seconds.items()}
     separate = shortest.pop("separate")
     way = min(shortest, key=shortest.__getitem__)
@@ -50,7 +50,7 @@ def choose(seconds: Mapping[str, Sequence[float]]) -> Choice:
 
 
 def hindrance(settings: LearnerSettings, peers: Peers) -> str | None:
-    """Why no pass can be shared whatever the clock says, if so."""
+    """Return the reason why no pass can be shared at all; None if there is no such reason."""
     if settings.compile:
         return "learner.compile is set, and compiled networks run by themselves"
     if find_loss(settings.loss).terms:
@@ -69,11 +69,10 @@ def shared_pass(recruits: Recruits, peers: Peers) -> Together | None:
 
 
 class Together:
-    """Lets several learners of one spec and settings learn side by side.
+    """Updates of several learners of one spec and settings, side by side.
 
-    Whenever some of them have a batch due at the same time, their gradients come in the way that was
-    the fastest when it was tried: once for each number of players, on copies, with the first batches
-    that there were.
+    Whenever several of them have a batch due at the same time, their gradients are computed in the way
+    that was fastest when tried. Each number of players is tried once, on copies, with its first batches.
     """
 
     def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers = ALONE) -> None:
@@ -104,15 +103,15 @@ class Together:
 
     @property
     def promising(self) -> bool:
-        """Whether it may pay to wait until several players have something to learn."""
+        """True if it may pay to wait until several players have experience."""
         tried = self._choices.values()
         return self._one_pass is not None and (not tried or any(c.way != "separate" for c in tried))
 
     def update_from_episodes(self, blocks: Sequence[Block]) -> list[Outcome]:
-        """Each learner's `update_from_episodes`, with what it returns, or the refusal that it raises.
+        """Do each learner's `update_from_episodes`; return its result or the refusal that it raises.
 
-        No learner twice. "stacked_speedup" among the metrics: how many times as fast one pass was when it
-        was tried last; 0 before.
+        No learner may come twice. "stacked_speedup" among the metrics: how many times as fast one pass was
+        when it was tried last; 0 before.
         """
         turns = [learner.turns(episodes, progress) for learner, episodes, progress in blocks]
         outcomes: list[Outcome] = [None] * len(blocks)
@@ -137,7 +136,7 @@ class Together:
         return outcomes
 
     def _updates(self, learners: Sequence[Learner], batches: Sequence[Batch]) -> list[Tensor | NonFiniteLoss]:
-        """One update of each."""
+        """Make one update of each learner."""
         means: Sequence[Tensor | None] = [None] * len(learners)
         if self._one_pass is not None and len(learners) > 1:
             if len(learners) not in self._choices:
@@ -154,7 +153,7 @@ class Together:
         ]
 
     def _tried(self, one_pass: OnePass, learners: Sequence[Learner], batches: Sequence[Batch]) -> Choice:
-        """Time all ways on copies."""
+        """Time all ways on copies and return the choice."""
         copies = [copy.deepcopy(learner.trainee) for learner in learners]
 
         def separate() -> None:
@@ -193,9 +192,9 @@ class Together:
 def _difference(
     stacked: Callable[[], object], separate: Callable[[], object], copies: Sequence[Trainee], tolerance: float
 ) -> str | None:
-    """How stacked updates would differ from separate ones, as far as can be seen; None: they do not.
+    """Return how stacked updates would differ from separate ones; None if no difference is seen.
 
-    Nothing is said of gradients that are no numbers: their updates will be refused in any case.
+    Gradients that are no finite numbers are not compared: their updates will be refused in any case.
     """
     before = [[buffer.clone() for buffer in trainee.forward.network.buffers()] for trainee in copies]
     separate()
@@ -206,7 +205,7 @@ def _difference(
             return "their buffers change as they learn"
     try:
         stacked()
-    except Exception as error:  # whatever a user's network does that vmap cannot do
+    except Exception as error:  # a user's network may do what vmap cannot
         return f"torch.func.vmap raised {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     for trainee, gradient in zip(copies, wanted, strict=True):
         off = float((_gradient(trainee) - gradient).norm() / gradient.norm())
@@ -216,13 +215,13 @@ def _difference(
 
 
 def _gradient(trainee: Trainee) -> Tensor:
-    """All of its network's gradients as one row."""
+    """Return all gradients of its network as one row."""
     parameters = trainee.forward.network.parameters()
     return torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
 
 
 def _seconds(work: Callable[[], object], batch: Batch) -> float:
-    """How long `work` takes, on the device of `batch` too."""
+    """Return the seconds that `work` takes, those on the device of `batch` included."""
     wait_for(batch)
     began = time.perf_counter()
     work()
