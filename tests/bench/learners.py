@@ -118,7 +118,7 @@ def measure_group(group: LearnerGroup, seconds: float, blocks: dict[str, Any]) -
     while time.perf_counter() - began < seconds:
         updates += turn()
     rate = updates / (time.perf_counter() - began)
-    while any(queue.depth for queue in group.queues().values()):  # whoever is measured next is undisturbed
+    while any(queue.depth for queue in group.queues().values()):  # the next measurement is undisturbed
         group.ready(0.1)
     return rate
 
@@ -139,7 +139,7 @@ def measure(count: int, processes: int, seconds: float, rounds: int) -> tuple[np
     here = {player: experience(player, i) for i, player in enumerate(players)}
     there = {player: ray.put(episodes) for player, episodes in here.items()}
     for player in players:
-        remote.state(player)  # everybody is there
+        remote.state(player)  # all actors run
     rates = np.array(
         [
             (

@@ -80,7 +80,7 @@ def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make
         assert time.monotonic() < give_up
         reports += group.ready(0.1)
     assert sorted(report.player for report in reports) == PLAYERS
-    # the replay of a shard lies in the process of its learners, and holds what all of its players gave
+    # the replay of a shard is in the process of its learners, and holds what all of its players gave
     held = [
         group._ray.get(shard.processes[0].__ray_call__.remote(lambda here: here._replay.info().steps))
         for shard in group._shards

@@ -63,7 +63,7 @@ def test_versions_follow_their_steps(make_episodes):
 def test_the_layout_lists_the_rows_of_each_sequence_in_order_of_time(make_episodes):
     episodes = make_episodes([2, 3], truncated=[False, True])
     (batch,) = minibatches(episodes, 100, 100)
-    assert batch.layout.tolist() == [[0, 2], [1, 3], [6, 4], [6, 5]]  # five steps, a bootstrap; 6 is none
+    assert batch.layout.tolist() == [[0, 2], [1, 3], [6, 4], [6, 5]]  # five steps, a bootstrap; 6: no row
     present = batch.layout[batch.layout < len(batch.observation)]
     assert sorted(present.tolist()) == list(range(len(batch.observation)))
 

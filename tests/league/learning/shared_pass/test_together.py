@@ -146,8 +146,8 @@ def test_every_number_of_players_is_tried_once(make_spec, make_episodes, monkeyp
     learners = learners_of(make_spec(), settings_of())
     speedups = []
     for count in (1, 3, 3, 2, 1, 2):
-        told = together.update_from_episodes(blocks_of(learners[:count], make_episodes))
-        speedups.append({metrics["stacked_speedup"] for metrics in told})
+        found = together.update_from_episodes(blocks_of(learners[:count], make_episodes))
+        speedups.append({metrics["stacked_speedup"] for metrics in found})
     assert speedups == [{0.0}] + [{1.5}] * 5  # in every report, tried or not: they are averaged
     assert tried == [dict.fromkeys(("separate", "joined", "stacked"), 4)] * 2
 
@@ -157,8 +157,8 @@ def test_who_still_waits_for_a_batch_to_fill_is_left_out(make_spec, make_episode
     learners = learners_of(make_spec(), settings_of())
     blocks = blocks_of(learners, make_episodes)
     blocks[1] = (learners[1], make_episodes([10]), 0.0)
-    told = Together(make_spec(), settings_of()).update_from_episodes(blocks)
-    assert [outcome is None for outcome in told] == [False, True, False]
+    found = Together(make_spec(), settings_of()).update_from_episodes(blocks)
+    assert [outcome is None for outcome in found] == [False, True, False]
     assert [learner.updates for learner in learners] == [1, 0, 1]
 
 
@@ -177,16 +177,16 @@ def test_what_is_no_number_stops_its_player_only(make_spec, make_episodes, force
     before = others[1].state().to_tensors()
     blocks = blocks_of(others, make_episodes, seed=5)
     blocks[1][1].reward[3] = np.nan
-    told = together.update_from_episodes(blocks)
-    assert isinstance(told[1], NonFiniteLoss)
-    assert told[1].update == 2
-    assert np.isnan(told[1].tensors["advantage" if loss == "ppo" else "reward"]).any()
+    found = together.update_from_episodes(blocks)
+    assert isinstance(found[1], NonFiniteLoss)
+    assert found[1].update == 2
+    assert np.isnan(found[1].tensors["advantage" if loss == "ppo" else "reward"]).any()
     assert same(others[1].state().to_tensors(), before)
     for seed in (0, 5):
         for i in (0, 2):
             learner, episodes, progress = blocks_of(alone, make_episodes, seed)[i]
             wanted = learner.update_from_episodes(episodes, progress)
-    assert {k: v for k, v in told[2].items() if k != "stacked_speedup"} == pytest.approx(wanted, rel=1e-4)
+    assert {k: v for k, v in found[2].items() if k != "stacked_speedup"} == pytest.approx(wanted, rel=1e-4)
     for i in (0, 2):
         assert others[i].updates == 2
         assert same(others[i].state().to_tensors(), alone[i].state().to_tensors(), atol=1e-5)
@@ -231,8 +231,8 @@ def test_gradients_that_would_differ_are_not_taken(make_spec, make_episodes, mon
         lambda seconds: Choice("separate", float("stacked" in seconds)),
     )
     together = Together(make_spec(), settings_of())
-    told = together.update_from_episodes(blocks_of(learners_of(make_spec(), settings_of()), make_episodes))
-    assert told[0]["stacked_speedup"] == 0.0
+    found = together.update_from_episodes(blocks_of(learners_of(make_spec(), settings_of()), make_episodes))
+    assert found[0]["stacked_speedup"] == 0.0
     (record,) = caplog.records
     assert "off by" in record.getMessage()
 
@@ -300,8 +300,8 @@ def test_a_stopped_player_leaves_the_others_of_its_group_alone(make_local, make_
     group.submit("main-1", bad)
     submit_rounds(group, make_episodes, players=("main-0", "main-2"), rounds=(0,))
     submit_rounds(group, make_episodes, rounds=(1,))
-    told = group.ready(0.0)
-    assert [(o.player, getattr(o, "updates", None)) for o in told] == [
+    found = group.ready(0.0)
+    assert [(o.player, getattr(o, "updates", None)) for o in found] == [
         ("main-1", None),
         ("main-0", 1),
         ("main-2", 1),
@@ -310,7 +310,9 @@ def test_a_stopped_player_leaves_the_others_of_its_group_alone(make_local, make_
     ]
     assert group.queues()["main-1"].stopped
     assert group.queues()["main-1"].dropped_rollouts == 2
-    submit_rounds(group, make_episodes, players=("main-0", "main-2"), rounds=(2,))  # nobody waits for main-1
+    submit_rounds(
+        group, make_episodes, players=("main-0", "main-2"), rounds=(2,)
+    )  # without main-1, which is stopped
     assert len(group.ready(0.0)) == 2
 
 
