@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """T consecutive steps of one seat. `bootstrap` is what it saw next, if it was not terminated."""
+    """T consecutive steps of one seat. `bootstrap` is the next observation, if it was not terminated."""
 
     match_id: int
     seat: int
@@ -24,7 +24,7 @@ class Episode:
     mask: npt.NDArray[np.bool_]  # [T, mask_width]
     action: npt.NDArray  # [T, *action.shape], as it was drawn
     log_prob: npt.NDArray[np.float32]  # [T], under the weights that acted
-    reward: npt.NDArray[np.float32]  # [T], everything received after this action until the next
+    reward: npt.NDArray[np.float32]  # [T], sum of rewards after this action until the next
     bootstrap: npt.NDArray | None  # [*shape], or None when the match terminated
 
 
@@ -36,7 +36,7 @@ class Episodes:
     offset: npt.NDArray[np.int64]  # [E + 1]; episode e is steps offset[e] : offset[e + 1]
     match_id: npt.NDArray[np.int64]  # [E]
     seat: npt.NDArray[np.int8]  # [E]
-    version: npt.NDArray[np.int64]  # [E], learner updates behind the weights that acted
+    version: npt.NDArray[np.int64]  # [E], number of updates that made the weights that acted
     terminated: npt.NDArray[np.bool_]  # [E]; False: truncated, value continues at `bootstrap`
     observation: npt.NDArray  # [N, *shape], as the network saw it
     mask: npt.NDArray[np.bool_]  # [N, mask_width]
@@ -50,6 +50,7 @@ class Episodes:
 
     @property
     def num_steps(self) -> int:
+        """N, the number of steps of all episodes."""
         return len(self.action)
 
     def __getitem__(self, e: int) -> Episode:
@@ -70,7 +71,7 @@ class Episodes:
         )
 
     def take(self, indices: npt.NDArray[np.int64]) -> Episodes:
-        """These episodes, in this order, copied."""
+        """Return copies of these episodes, in this order."""
         length = np.diff(self.offset)[indices]
         offset = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
         steps = np.repeat(self.offset[:-1][indices] - offset[:-1], length) + np.arange(offset[-1])
@@ -93,7 +94,7 @@ class Episodes:
 
     @staticmethod
     def concatenate(parts: Sequence[Episodes]) -> Episodes:
-        """All episodes of `parts` (one player, at least one part) as one."""
+        """Return all episodes of `parts` (one player, at least one part) as one."""
         if len(parts) == 1:
             return parts[0]
         lengths = np.concatenate([np.diff(p.offset) for p in parts])

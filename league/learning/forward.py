@@ -1,4 +1,4 @@
-"""How a learner runs its network: as it is, in bfloat16, or compiled if that turns out faster."""
+"""Forward passes of a learner's network: plain, in bfloat16, or compiled if that is faster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPEATS = 5  # of a timing; the fastest counts
 
 
 class Forward:
-    """Calls one network. Parameters and values come out in float32, whatever is used inside."""
+    """Forward passes of one network. Parameters and values are float32, whatever the precision inside."""
 
     def __init__(self, network: Network, bfloat16: bool = False) -> None:
         self.network = network
@@ -33,7 +33,7 @@ class Forward:
         self._call: Callable[..., Any] = network.unroll if network.memory_size else network
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Parameters [N + K, P] and values [N + K] of a batch's observations."""
+        """Return parameters [N + K, P] and values [N + K] of a batch's observations."""
         with self._precision():
             if self.network.memory_size:
                 parameters, value, _ = self._call(batch.observation, batch.layout, batch.memory)
@@ -42,7 +42,7 @@ class Forward:
         return parameters.float(), value.float()
 
     def values(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Values [M] of whole sequences, and their memories [B, S] afterwards. As for Network.unroll."""
+        """Return values [M] of whole sequences, and their memories [B, S] afterwards; see Network.unroll."""
         with self._precision():
             if self.network.memory_size:
                 _, value, memory = self.network.unroll(observation, layout, memory)
@@ -51,14 +51,14 @@ class Forward:
         return value.float(), memory.float()
 
     def forget_gradients(self) -> None:
-        """None in place of every gradient."""
+        """Set every gradient to None."""
         for parameter in self.network.parameters():
             parameter.grad = None
 
     def compile_if_faster(self, batch: Batch) -> float:
-        """Compile the network, and keep that if `batch` is done sooner so, forwards and backwards.
+        """Compile the network; keep the result if `batch` is faster with it, forwards and backwards.
 
-        Returns how many times faster the compiled one is; 0 where compiling fails, which is said once.
+        Return how many times as fast the compiled network is; 0 if compiling fails, which is logged once.
         """
         plain = self._call
         try:
@@ -85,7 +85,7 @@ class Forward:
         return speedup
 
     def _seconds(self, batch: Batch) -> float:
-        """The shortest time of a pass forwards and backwards, after one to warm up. Leaves no gradients."""
+        """Return the shortest time of a pass forwards and backwards, after a warm-up; leave no gradients."""
         times = []
         for _ in range(1 + REPEATS):
             wait_for(batch)
@@ -107,17 +107,17 @@ class Forward:
 
 
 def wait_for(batch: Batch) -> None:
-    """Until all that was asked of its GPU is done."""
+    """Wait until all work on the batch's GPU is done."""
     if batch.reward.is_cuda:
         torch.cuda.synchronize(batch.reward.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What the present weights make of whole episodes."""
+    """Memories and values of whole episodes under the present weights."""
 
     memory: npt.NDArray[np.float32]  # [sequences, S], at the first step of each sequence
-    value: npt.NDArray[np.float32]  # [N + K], of all steps, then of the bootstraps; or [0]: not asked for
+    value: npt.NDArray[np.float32]  # [N + K], of all steps, then of the bootstraps; [0] without `values`
 
 
 @torch.no_grad()
@@ -133,7 +133,7 @@ def survey(
 ) -> Survey:
     """Go through `episodes` once in order of time, about `steps` steps in one call, shared among `peers`.
 
-    Steps that nobody asks about are left out: those of an uncut episode, when no values are wanted.
+    Without `values`, steps that no memory depends on are left out, such as those of an uncut episode.
     """
     size = forward.network.memory_size
     memory = torch.zeros(len(sequences), size, device=device)
@@ -141,7 +141,7 @@ def survey(
     mine = np.zeros(len(episodes), dtype=np.bool_)
     mine[shard_episodes(np.diff(episodes.offset), peers.size)[peers.rank]] = True
     wanted = mine[sequences.episode]
-    if not values:  # then memories at the beginning of later parts are all there is to find out
+    if not values:  # only the memories at the beginning of later parts are needed
         wanted &= ~sequences.final & bool(size)
     # memory goes from part to part; without one, all parts are done at once
     turns = range(int(sequences.part.max(initial=0)) + 1) if size else [None]
@@ -170,8 +170,10 @@ def survey(
 def _rows(
     sequences: Sequences, chosen: npt.NDArray[np.int64], *, bootstraps: bool
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Rows of the observations of whole sequences [M], with those that follow a truncated match if
-    `bootstraps`, and how they lie in time [T, B]."""
+    """Return the rows of the observations of whole sequences [M] and their layout in time [T, B].
+
+    With `bootstraps`, observations that follow a truncated match are among them.
+    """
     following = sequences.following[chosen]
     longer = sequences.final[chosen] & (following >= 0) & bootstraps
     length = sequences.length[chosen] + longer

@@ -1,8 +1,8 @@
 """Learner: one player's network, optimizer and update. A plain class; groups make it remote.
 
-learner.update_from_episodes(episodes)      from what runners bring: waits until a batch is full, mixes in
-                                            what is replayed, and makes all updates that are due
-learner.update_from_batch(batch)            one optimizer step
+learner.update_from_episodes(episodes)      wait until a batch is full, mix in replayed episodes, and make
+                                            all updates that are due
+learner.update_from_batch(batch)            make one optimizer step
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from league.episode import Episodes
-from league.learning.data.batching import Batch, Sequences, cut, minibatches, tensor_of
-from league.learning.data.preload import preload
+from league.learning.data.batching import Batch, Sequences, cut, minibatches, preload, tensor_of
 from league.learning.data.replay import Replay, Ring, mix
 from league.learning.forward import Forward, survey
 from league.learning.groups.peers import ALONE, Peers
@@ -37,52 +36,52 @@ __all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "Repla
 
 
 class NonFiniteLoss(Failure, ArithmeticError):
-    """A loss became NaN or infinite; everything is as it was before that update."""
+    """Refusal of an update whose loss is NaN or infinite; everything is as it was before."""
 
     def __init__(
         self, message: str, update: int = 0, tensors: Mapping[str, npt.NDArray] | None = None
     ) -> None:
         super().__init__(message)
-        self.update = update  # the number that it would have had
+        self.update = update  # its number, had it been made
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
 
+
+PARTS = ("weights", "optimizer", "target", "reference")  # of a state, as its tensors are named
 
 Turns = Generator[Batch, Tensor | NonFiniteLoss, dict[str, float] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class LearnerState:
-    """All that a learner needs to go on. Tensors are copies on the CPU, never the live ones."""
+    """Everything that a learner needs to go on. Tensors are copies on the CPU, never the live ones."""
 
     weights: dict[str, Tensor]  # parameters and buffers
     optimizer: dict[str, Tensor]  # "step.<name>", "exp_avg.<name>", ...: the optimizer's own names
     updates: int
     env_steps: int
     target: dict[str, Tensor] = field(default_factory=dict)  # weights of the target network, if there is one
+    reference: dict[str, Tensor] = field(default_factory=dict)  # weights that terms of the loss compare with
 
     def to_tensors(self) -> dict[str, Tensor]:
-        """All tensors in one mapping, to be stored; `from_tensors` takes them apart again."""
-        return {
-            f"{part}/{name}": tensor
-            for part in ("weights", "optimizer", "target")
-            for name, tensor in getattr(self, part).items()
-        }
+        """Return all tensors in one mapping, to be stored; `from_tensors` is the inverse."""
+        return {f"{part}/{name}": tensor for part in PARTS for name, tensor in getattr(self, part).items()}
 
     @staticmethod
     def from_tensors(tensors: Mapping[str, Tensor], updates: int, env_steps: int) -> LearnerState:
-        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}, "target": {}}
+        """Return the state of which `to_tensors` returned `tensors`."""
+        parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
         for key, tensor in tensors.items():
             part, name = key.split("/", 1)
             parts[part][name] = tensor
-        return LearnerState(parts["weights"], parts["optimizer"], updates, env_steps, parts["target"])
+        return LearnerState(**parts, updates=updates, env_steps=env_steps)
 
 
 class Learner:
-    """Learns one player's policy from its episodes.
+    """Learner of one player's policy, from its episodes.
 
-    `updates` counts optimizer steps and is the version of the weights; `env_steps` counts the
-    fresh steps trained on, each once however often it is used. Learners on several `peers` are
-    given the same calls in the same order, and come to the same weights as one alone would.
+    `updates` counts optimizer steps and is the version of the weights. `env_steps` counts the fresh
+    steps trained on, each once however often it is used. Learners on several `peers` get the same calls
+    in the same order, and reach the same weights as one alone would.
     """
 
     def __init__(
@@ -119,6 +118,9 @@ class Learner:
         if settings.target_updates:
             target = copy.deepcopy(self._network).requires_grad_(False)
             self._target = Forward(target, bfloat16)
+        self._reference: Forward | None = None
+        if find_loss(settings.loss).needs_reference:
+            self._reference = Forward(copy.deepcopy(self._network).requires_grad_(False), bfloat16)
         self._objective = Objective(spec, settings, peers)
         self._optimizers = Optimizers(self._parameters, settings)
         self._waiting: list[Episodes] = []
@@ -134,9 +136,9 @@ class Learner:
     def update_from_episodes(self, episodes: Episodes, progress: float = 0.0) -> dict[str, float] | None:
         """Learn from these episodes, and from those still waiting for a batch to fill.
 
-        `progress` is the part of the run that is done, in [0, 1]: what schedules go by. Returns means
-        over the updates made, with "lag" in updates; None when too few steps wait. Raises
-        NonFiniteLoss at the first update that is refused; those made before it stay.
+        `progress` is the part of the run that is done, in [0, 1], for schedules. Return means over the
+        updates made, with "lag" in updates; None when too few steps wait. Raise NonFiniteLoss at the first
+        update that is refused; those made before it stay.
         """
         turns = self.turns(episodes, progress)
         try:
@@ -147,9 +149,9 @@ class Learner:
             return finished.value
 
     def turns(self, episodes: Episodes, progress: float) -> Turns:
-        """`update_from_episodes`, whose updates are made by whoever goes through it.
+        """Yield each batch that `update_from_episodes` would learn from; the caller makes the updates.
 
-        Yields each batch that is due; is sent what `try_update` gave for it.
+        The caller sends the result of `try_update` for each.
         """
         self._progress = progress
         self._waiting.append(episodes)
@@ -185,14 +187,14 @@ class Learner:
         return metrics
 
     def update_from_batch(self, batch: Batch) -> dict[str, float]:
-        """One optimizer step. Raises NonFiniteLoss, everything untouched, if the loss is no number."""
+        """Make one optimizer step. Raise NonFiniteLoss, with nothing changed, if the loss is not finite."""
         return dict(zip(self._metrics, self._update(batch).tolist(), strict=True))
 
     def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:
-        """The minibatches of all epochs."""
+        """Yield the minibatches of all epochs."""
         settings = self.settings
         sequences = cut(episodes, settings.sequence_length)
-        memory, targets = self._looked_at(episodes, sequences)
+        memory, targets = self._surveyed(episodes, sequences)
         for epoch in range(settings.epochs):
             yield from minibatches(
                 episodes,
@@ -204,11 +206,10 @@ class Learner:
                 peers=self._peers,
             )
 
-    def _looked_at(
+    def _surveyed(
         self, episodes: Episodes, sequences: Sequences
     ) -> tuple[npt.NDArray[np.float32], GAE | None]:
-        """What the present weights remember at the first step of each sequence; and, for losses that
-        want them, the advantages of all steps."""
+        """Return memories at the first step of each sequence, and GAE of all steps if the loss needs it."""
         wanted = find_loss(self.settings.loss).targets == "gae"
         found = survey(
             self._forward,
@@ -228,7 +229,7 @@ class Learner:
 
     @contextlib.contextmanager
     def _statistics_of(self, fresh: Episodes) -> Iterator[None]:
-        """The normaliser counts these observations in; not, if an update from them is refused."""
+        """Update the normaliser with these observations; undo that if an update from them is refused."""
         normaliser = self._network.normaliser
         if normaliser is None:
             yield
@@ -242,13 +243,13 @@ class Learner:
             raise
 
     def _update(self, batch: Batch) -> Tensor:
-        """One optimizer step; what `self._metrics` names, as one tensor, so that nothing waits for a GPU."""
+        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
         return self._apply_gradients(batch, self._leave_gradients(batch))
 
     def try_update(self, batch: Batch, means: Tensor | None = None) -> Tensor | NonFiniteLoss:
-        """One optimizer step, or why it was refused.
+        """Make one optimizer step and return its figures, or the reason why it was refused.
 
-        With `means`, what the objective makes of the batch, gradients lie in the network already.
+        If `means`, the objective's of the batch, are given, the network has its gradients already.
         """
         try:
             return self._apply_gradients(batch, self._leave_gradients(batch) if means is None else means)
@@ -256,16 +257,16 @@ class Learner:
             return refusal
 
     def _leave_gradients(self, batch: Batch) -> Tensor:
-        """Gradients in the network's parameters; means of the whole minibatch."""
+        """Leave gradients in the network's parameters; return means of the whole minibatch."""
         if self.settings.compile and self._speedup is None and batch.num_steps:
             self._speedup = self._forward.compile_if_faster(batch)
-        means = self._objective.backward(batch, *self.trainee)
+        means = self._objective.backward(batch, self.trainee)
         return self._sum_over_peers(means) if self._peers.size > 1 else means
 
     @property
     def trainee(self) -> Trainee:
-        """What the next gradients depend on; its networks are the live ones."""
-        return Trainee(self._forward, self._target, self._progress, self.updates)
+        """Everything that the next gradients depend on; its networks are the live ones."""
+        return Trainee(self._forward, self._target, self._progress, self.updates, self._reference)
 
     def _apply_gradients(self, batch: Batch, means: Tensor) -> Tensor:
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
@@ -280,7 +281,7 @@ class Learner:
         return torch.cat([means[1:], norm.reshape(1)])
 
     def _sum_over_peers(self, means: Tensor) -> Tensor:
-        """Gradients and means of the whole minibatch, from every peer's part, in one exchange."""
+        """Sum gradients and means of the whole minibatch over all peers, in one exchange."""
         parameters = list(self._parameters.values())
         parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
         summed = torch.cat([*(part.reshape(-1) for part in parts), means])
@@ -302,7 +303,7 @@ class Learner:
     def _refusal(self, batch: Batch, loss: float, norm: float) -> NonFiniteLoss:
         for parameter in self._parameters.values():
             parameter.grad = None
-        self._ring.clear()  # what was refused must not come round again
+        self._ring.clear()  # the refused batch must not come again
         update = self.updates + 1
         return NonFiniteLoss(
             f"player {self.player}, update {update}: the loss is {loss} and its gradient's norm {norm}, "
@@ -314,38 +315,52 @@ class Learner:
     # ------------------------------------------------------------------ state
 
     def weights(self) -> dict[str, Tensor]:
-        """A deep copy on the CPU, buffers too: what is frozen or broadcast never follows the live weights."""
+        """Return a deep copy on the CPU, buffers too, which never follows the live weights."""
         return _copies(self._network)
 
     def state(self) -> LearnerState:
-        """A copy of everything that `load_state` needs to go on exactly here."""
+        """Return a copy of everything that `load_state` needs to go on exactly here."""
         target = {} if self._target is None else _copies(self._target.network)
-        return LearnerState(self.weights(), self._optimizers.state(), self.updates, self.env_steps, target)
+        reference = {} if self._reference is None else _copies(self._reference.network)
+        return LearnerState(
+            self.weights(), self._optimizers.state(), self.updates, self.env_steps, target, reference
+        )
 
     def load_state(self, state: LearnerState) -> None:
-        """Go on from `state`. Raises WeightsMismatch if it belongs to another network or optimizer.
+        """Go on from `state`. Raise WeightsMismatch if it belongs to another network or optimizer.
 
-        Where it has no target network but the settings want one, that begins as the network itself.
+        If it has no target or reference network and the settings need one, that begins as the network
+        itself.
         """
         self._check(state.weights)
-        if state.target:
-            self._check(state.target)
+        for tensors in (state.target, state.reference):
+            if tensors:
+                self._check(tensors)
         optimizers = Optimizers(self._parameters, self.settings)
         optimizers.load(self.player, state.optimizer)
-        self._start(state.weights, optimizers, state.target)
+        self._start(state.weights, optimizers, state.target, state.reference)
         self.updates, self.env_steps = state.updates, state.env_steps
 
     def reset(self, weights: Mapping[str, Tensor]) -> None:
-        """Start again from `weights`: fresh optimizer, all experience dropped, counters go on."""
+        """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.
+
+        Target and reference networks begin as `weights` too.
+        """
         self._check(weights)
-        self._start(weights, Optimizers(self._parameters, self.settings), {})
+        self._start(weights, Optimizers(self._parameters, self.settings), {}, {})
 
     def _start(
-        self, weights: Mapping[str, Tensor], optimizers: Optimizers, target: Mapping[str, Tensor]
+        self,
+        weights: Mapping[str, Tensor],
+        optimizers: Optimizers,
+        target: Mapping[str, Tensor],
+        reference: Mapping[str, Tensor],
     ) -> None:
         _load(self._network, weights)
         if self._target is not None:
             _load(self._target.network, target or weights)
+        if self._reference is not None:
+            _load(self._reference.network, reference or weights)
         self._optimizers = optimizers
         self._waiting = []
         self._ring.clear()

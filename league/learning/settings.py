@@ -1,4 +1,4 @@
-"""How players learn: the config section `learner`."""
+"""The config section `learner`: how players learn."""
 
 from __future__ import annotations
 
@@ -16,42 +16,48 @@ Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class ReplaySettings(Section):
-    """Old experience, learned from again. One store for all players that share a shard."""
+    """Old experience that is learned from again; one store for all players of a shard."""
 
-    proportion: float = Field(default=0.0, ge=0, lt=1, description="Replayed part of each update's steps")
+    proportion: float = Field(
+        default=0.0, ge=0, lt=1, description="Replayed part of each update's steps, in [0, 1)"
+    )
     capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of all players together")
 
 
 class RingSettings(Section):
-    """Several passes over the newest minibatches, mixed (IMPALA on a small buffer)."""
+    """Several passes over the newest minibatches, interleaved (IMPALA on a small buffer)."""
 
     batches: int = Field(default=1, ge=1, description="Minibatches kept")
     passes: int = Field(default=1, ge=1, description="Updates from each of them")
 
 
 class LearnerSettings(Section):
-    """How players learn."""
+    """Settings of a player's learner."""
 
     loss: str = Field(
         default="appo",
         description="impala: V-trace policy gradient; appo: PPO's clipped surrogate on V-trace errors; "
-        "ppo: the same on GAE; or module:Name of a Loss",
+        "ppo: the same on GAE; or module:Name of a Loss of your own",
     )
     lr: Schedule = Field(
         default=5e-4,
         description="Step size; {start, end}: a ramp over the whole run; [[progress, value], ...]: a line",
     )
     value_lr: Schedule | None = Field(
-        default=None, description="Step size of the value's own parameters, in an optimizer of their own"
+        default=None, description="Step size of the value's own parameters, in a second optimizer"
     )
-    optimizer: Literal["adam", "adamw", "rmsprop"] = Field(default="adam", description="How steps are taken")
+    optimizer: Literal["adam", "adamw", "rmsprop"] = Field(
+        default="adam", description="Optimizer that makes the steps"
+    )
     weight_decay: Weight = Field(default=0.0, description="adamw: pull of every parameter towards 0")
-    batch_steps: int = Field(default=4096, ge=1, description="Steps in one update (whole sequences: about)")
-    sequence_length: int = Field(
-        default=128, ge=1, description="Longer episodes are cut and bootstrapped here"
+    batch_steps: int = Field(
+        default=4096, ge=1, description="Steps in one update; approximate, as sequences stay whole"
     )
-    epochs: int = Field(default=1, ge=1, description="Passes over the same experience")
-    shuffle: bool = Field(default=False, description="Also the first pass is shuffled, by whole sequences")
+    sequence_length: int = Field(
+        default=128, ge=1, description="Most steps in a sequence; longer episodes are cut and bootstrapped"
+    )
+    epochs: int = Field(default=1, ge=1, description="Number of passes over the same experience")
+    shuffle: bool = Field(default=False, description="Shuffle the first pass too, by whole sequences")
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
     vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
     gae_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of GAE (ppo)")
@@ -60,33 +66,29 @@ class LearnerSettings(Section):
     value: Weight = Field(default=0.5, description="Weight of the value loss")
     kl: Weight = Field(default=0.0, description="Weight of KL(target network || policy)")
     target_updates: int = Field(
-        default=0, ge=0, description="Updates between two copies to the target network; 0: there is none"
+        default=0, ge=0, description="Updates between two copies to the target network; 0: no target network"
     )
     normalise_advantage: bool = Field(
-        default=True, description="ppo: advantages have mean 0 and deviation 1 in each minibatch"
+        default=True, description="ppo: scale advantages to mean 0 and deviation 1 in each minibatch"
     )
-    gradient_norm: Limit | None = Field(default=1.0, description="Gradients are clipped to this norm")
+    gradient_norm: Limit | None = Field(default=1.0, description="Norm that gradients are clipped to")
     gradient_value: Limit | None = Field(
-        default=None, description="Before that, each number in them is clipped to this size"
+        default=None, description="Size that each number of a gradient is clipped to, before its norm"
     )
     precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="bfloat16: of the network's products, on GPUs"
+        default="float32", description="Precision of the network's products; bfloat16 needs GPUs"
     )
-    compile: bool = Field(
-        default=False, description="torch.compile, if the first batch shows that it is faster"
-    )
+    compile: bool = Field(default=False, description="Use torch.compile if it is faster on the first batch")
     max_backlog: int = Field(
         default=2,
         ge=1,
-        description="Rollouts of one player that may wait for its learner; then play pauses, and at most "
-        "what runners have in flight still comes",
+        description="Rollouts of one player that may wait for its learner; at this number play pauses, and "
+        "only the rollouts under way still arrive",
     )
     broadcast_updates: int = Field(
         default=1, ge=1, description="Updates between two publications of a player's weights"
     )
-    async_update: bool = Field(
-        default=True, description="Play goes on during updates (false: it waits for them)"
-    )
+    async_update: bool = Field(default=True, description="Play during updates; false: play waits for them")
     replay: ReplaySettings = ReplaySettings()
     ring: RingSettings = RingSettings()
     aggregators: int = Field(
@@ -96,7 +98,7 @@ class LearnerSettings(Section):
         default=1, ge=1, description="Processes that share each update of a player, without GPUs"
     )
     stacked: Literal["off", "auto"] = Field(
-        default="off", description="auto: players of a shard in one call, if that is faster"
+        default="off", description="auto: update the players of a shard in one pass, if that is faster"
     )
 
     @field_validator("loss")
@@ -176,12 +178,14 @@ SHARED = (
     "processes",
     "stacked",
 )
-"""Settings of a shard's processes and queues: the same for all who learn in them."""
+"""Settings of a shard's processes and queues: the same for all players."""
 
 
 def changed(settings: LearnerSettings, changes: Mapping[str, Any]) -> LearnerSettings:
-    """`settings` with `changes` on top, for some of the players. Raises ValueError for those that all
-    share; pydantic's ValidationError for what is no setting."""
+    """Return `settings` with `changes`, for some of the players.
+
+    Raise ValueError for settings that all players share; pydantic's ValidationError for unknown ones.
+    """
     for name in changes:
         if name in SHARED:
             raise ValueError(f"{name}: is shared by all players, expected only in the section learner")
@@ -189,7 +193,7 @@ def changed(settings: LearnerSettings, changes: Mapping[str, Any]) -> LearnerSet
 
 
 def check_precision(settings: LearnerSettings, gpus: int) -> None:
-    """Raise ValueError for a precision that needs GPUs when there are none. For whoever knows both."""
+    """Raise ValueError if the precision needs GPUs and there are none."""
     if settings.precision == "bfloat16" and gpus == 0:
         raise ValueError(
             "learner.precision: found bfloat16 with resources.gpus 0, expected float32; "

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from league.config.settings import Settings
-from league.learning.groups.learner_group import LearnerGroup, LearnerStopped
+from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.learner import LearnerState
+from league.learning.recruits import Recruit
 from league.rules.building.builder import as_recorded
 from league.training.initial import load_initial
 from league.training.sources import Sources
@@ -142,12 +144,8 @@ class Deeds:
 
     def _add_learner(self, player: LivePlayer) -> None:
         seed = player_seed(self._settings.seed, self._state.roster.index(player.player))
-        self._learners.add(
-            player.player,
-            seed,
-            settings=self._settings.learner_of(player.role),
-            spec=self.sources.spec_of(player),
-        )
+        spec, settings = self.sources.spec_of(player), self._settings.learner_of(player.role)
+        self._learners.add(Recruit(player.player, spec, settings, seed))
 
     def _restore(self, member: Member) -> None:
         """Load the saved state into the member's learner; carry out a reset that a kill cut short."""

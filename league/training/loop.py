@@ -26,8 +26,11 @@ from pathlib import Path
 from league.config.settings import Settings
 from league.config.sinks import require_installed
 from league.interrupts import interrupts
-from league.learning.groups.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
+from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import num_cpus, plan_shards
+from league.learning.recruits import Recruit, Recruits
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
 from league.training.remote import uploading
@@ -108,18 +111,16 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
     players = settings.players()
     gpus, threads = settings.resources.gpus, settings.resources.threads
     shards = plan_shards(gpus, players, settings.learner.processes)
-    seeds = {player: player_seed(settings.seed, i) for i, player in enumerate(players)}
     specs = settings.policy_specs()
-    most = specs[players[0]]
-    others = {player: spec for player, spec in specs.items() if spec != most}
-    learning = (shards, most, settings.learner, seeds)
-    own = {
-        player: settings.learner_of(role)
-        for role, names in settings.league.player_names().items()
-        for player in names
-        if settings.learner_of(role) != settings.learner
-    }
-    device = "cuda" if gpus else "cpu"
+    roles = {player: role for role, names in settings.league.player_names().items() for player in names}
+    recruits = Recruits(
+        tuple(
+            Recruit(player, specs[player], settings.learner_of(roles[player]), player_seed(settings.seed, i))
+            for i, player in enumerate(players)
+        ),
+        "cuda" if gpus else "cpu",
+        threads,
+    )
     cache = settings.storage.cache()
     playing = (settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots)
     with contextlib.ExitStack() as stack:
@@ -128,14 +129,12 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         evaluators: RunnerGroup | None = None
         if settings.runners == 0:
             runners = LocalRunnerGroup(*playing)
-            learners = LocalLearnerGroup(*learning, device=device, threads=threads, own=own, own_specs=others)
+            learners = LocalLearnerGroup(shards, recruits)
         else:
             num_runners = settings.runners + settings.evaluation.runners
             num_actors = num_runners + num_cpus(shards, settings.learner.aggregators)
             stack.enter_context(ray_session(settings.resources, num_actors))
-            learners = RayLearnerGroup(
-                *learning, device=device, threads=threads, num_runners=num_runners, own=own, own_specs=others
-            )
+            learners = RayLearnerGroup(shards, recruits, num_runners=num_runners)
             runners = RayRunnerGroup(settings.runners, *playing)
             if settings.evaluation.runners:
                 evaluators = RayRunnerGroup(settings.evaluation.runners, *playing)

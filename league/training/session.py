@@ -12,7 +12,8 @@ import time
 import numpy as np
 
 from league.config.settings import Settings
-from league.learning.groups.learner_group import LearnerGroup, LearnerStopped
+from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.env_runner import PlayRequest
 from league.rollout.runner_group import RunnerGroup
 from league.rules.building.builder import Clock, LeagueBuilder, find_builder

@@ -20,9 +20,12 @@ from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
-from league.learning.groups.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
+from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import Shard
 from league.learning.learner import LearnerSettings
+from league.learning.recruits import Recruit, Recruits
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 
@@ -115,7 +118,7 @@ def measure_group(group: LearnerGroup, seconds: float, blocks: dict[str, Any]) -
     while time.perf_counter() - began < seconds:
         updates += turn()
     rate = updates / (time.perf_counter() - began)
-    while any(group.backlog(player) for player in blocks):  # whoever is measured next is undisturbed
+    while any(queue.depth for queue in group.queues().values()):  # the next measurement is undisturbed
         group.ready(0.1)
     return rate
 
@@ -130,13 +133,13 @@ def measure(count: int, processes: int, seconds: float, rounds: int) -> tuple[np
     import ray
 
     players = [f"main-{i}" for i in range(count)]
-    learning = (SPEC, SETTINGS, dict.fromkeys(players, 0))
-    local = LocalLearnerGroup(shards_of(players, 1), *learning)
-    remote = RayLearnerGroup(shards_of(players, processes), *learning)
+    recruits = Recruits(tuple(Recruit(player, SPEC, SETTINGS, 0) for player in players))
+    local = LocalLearnerGroup(shards_of(players, 1), recruits)
+    remote = RayLearnerGroup(shards_of(players, processes), recruits)
     here = {player: experience(player, i) for i, player in enumerate(players)}
     there = {player: ray.put(episodes) for player, episodes in here.items()}
     for player in players:
-        remote.state(player)  # everybody is there
+        remote.state(player)  # all actors run
     rates = np.array(
         [
             (

@@ -1,7 +1,7 @@
 """Aggregators: make one large block of many small rollouts, so that the learner does not have to.
 
 The driver only sees references and counts of steps. It gathers the references of one player until
-they are worth an update, and has them concatenated near their learner: at once if they are few,
+they are worth an update. Aggregators near the learner then concatenate them: at once if they are few,
 else in levels, as a tree, so that no single process takes in everything at once.
 """
 
@@ -11,24 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from league.episode import Episodes
-from league.runtime import node_id
 
 FAN_IN = 8  # rollouts that one call concatenates, at most
 
 
 class Aggregator:
-    """Concatenates; as a Ray actor, its arguments and results stay in the object store."""
+    """Concatenator of episodes; as a Ray actor, its arguments and results stay in the object store."""
 
     def concatenate(self, *parts: Episodes) -> Episodes:
-        """All episodes of `parts` (of one player), in the order given."""
+        """Return all episodes of `parts` (of one player), in the order given."""
         return Episodes.concatenate(parts)
-
-    def node(self) -> str:
-        return node_id()
 
 
 def concatenate_as_tree(parts: Sequence[Any], concatenate: Callable[..., Any], fan_in: int = FAN_IN) -> Any:
-    """All `parts` as one, in order, by calls of `concatenate` with at most `fan_in` of them each."""
+    """Return all `parts` as one, in order; each call of `concatenate` takes at most `fan_in` of them."""
     while len(parts) > 1:
         parts = [
             group[0] if len(group) == 1 else concatenate(*group)
@@ -38,7 +34,7 @@ def concatenate_as_tree(parts: Sequence[Any], concatenate: Callable[..., Any], f
 
 
 class Gathered(NamedTuple):
-    """A block to be concatenated."""
+    """Rollouts that are to be concatenated to a block."""
 
     parts: list[Any]
     steps: int
@@ -46,7 +42,7 @@ class Gathered(NamedTuple):
 
 
 class Gathering:
-    """One player's rollouts that are not yet worth an update, which takes `block_steps`."""
+    """One player's rollouts until they are worth an update, which takes `block_steps` steps."""
 
     def __init__(self, block_steps: float) -> None:
         self._block_steps = block_steps
@@ -58,7 +54,7 @@ class Gathering:
         return len(self._parts)
 
     def add(self, part: Any, steps: int, now: float) -> Gathered | None:
-        """The block, if it is full with this part; the next one begins empty."""
+        """Add a rollout; return the block if it is full now, and begin an empty one."""
         if not self._parts:
             self._since = now
         self._parts.append(part)
@@ -66,7 +62,7 @@ class Gathering:
         return self.take() if self._steps >= self._block_steps else None
 
     def take(self) -> Gathered:
-        """What there is, full or not."""
+        """Return the rollouts so far, full or not, and begin an empty block."""
         gathered = Gathered(self._parts, self._steps, self._since)
         self._parts, self._steps = [], 0
         return gathered

@@ -1,12 +1,12 @@
 """From `Episodes` (flat arrays) to `Batch` (tensors): minibatches of whole sequences.
 
 Steps stay flat: the network sees N rows and no padding. Only the scalars that V-trace recurses
-over are laid out as [T, B]; `Batch.rows` says where each of those steps lies among the rows.
+over are laid out as [T, B]; `Batch.rows` is the row of each of those steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Self
 
@@ -24,36 +24,38 @@ from league.learning.maths.gae import GAE
 class Batch:
     """One minibatch: B sequences of at most T steps, N steps in all, K of them truncated."""
 
-    observation: Tensor  # [N + K, *shape]; the last K rows are what truncated sequences saw next
+    observation: Tensor  # [N + K, *shape]; the last K rows follow truncated sequences
     mask: Tensor  # [N, mask_width] bool
     action: Tensor  # [N, *action.shape], as it was drawn
     log_prob: Tensor  # [N] float32, of the policy that acted
     reward: Tensor  # [N] float32
     rows: Tensor  # [T, B] int64, a step's row among the N; padding is row N
-    after: Tensor  # [T, B] int64, row of the following observation, or N + K: none (terminated, padding)
-    memory: Tensor  # [B, S] float32, what the network remembers at the first step of each sequence
+    after: Tensor  # [T, B] int64, row of the following observation; N + K: no such row
+    memory: Tensor  # [B, S] float32, the network's memory at the first step of each sequence
     lag_versions: Tensor  # [N] int64, version of the weights that acted
     total_steps: int  # of the whole minibatch: more than N where it is shared among peers
 
     @property
     def num_steps(self) -> int:
+        """N, the number of steps."""
         return len(self.action)
 
     @property
     def layout(self) -> Tensor:
-        """[T + 1, B] int64: rows of the observations of each sequence in order of time; N + K: none."""
+        """[T + 1, B] int64: rows of each sequence's observations in order of time; N + K: no such row."""
         return torch.cat([self.rows[:1], self.after])
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it that is a tensor, by name."""
+        """Return all fields that are tensors, by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in found.items() if isinstance(value, Tensor)}
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> Self:
-        """The same batch of these tensors, all of them given."""
+        """Return the same batch with these tensors, which must be all."""
         return type(self)(**tensors, total_steps=self.total_steps)
 
     def to(self, device: torch.device) -> Self:
+        """Return the same batch on `device`."""
         if device.type == "cpu":
             return self
         moved = {name: tensor.to(device, non_blocking=True) for name, tensor in self.tensors().items()}
@@ -62,7 +64,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class TargetedBatch(Batch):
-    """A minibatch whose advantages and value targets are known already."""
+    """Minibatch whose advantages and value targets are computed already."""
 
     advantage: Tensor  # [N] float32
     value_target: Tensor  # [N] float32
@@ -77,14 +79,14 @@ class Sequences:
     following: npt.NDArray[np.int64]  # [S]; a step, N + k for the k-th bootstrap, or -1: terminated
     episode: npt.NDArray[np.int64]  # [S]
     part: npt.NDArray[np.int64]  # [S], 0 for the first of its episode
-    final: npt.NDArray[np.bool_]  # [S], whether it is the last of its episode
+    final: npt.NDArray[np.bool_]  # [S], True for the last of its episode
 
     def __len__(self) -> int:
         return len(self.start)
 
 
 def cut(episodes: Episodes, limit: int) -> Sequences:
-    """Episodes longer than `limit` become several sequences; each but the last is truncated there."""
+    """Cut episodes longer than `limit` into several sequences; each but the last is truncated."""
     total = np.diff(episodes.offset)
     last = np.full(len(episodes), -1, dtype=np.int64)
     last[~episodes.terminated] = episodes.num_steps + np.arange(np.count_nonzero(~episodes.terminated))
@@ -114,9 +116,9 @@ def minibatches(
     """Cut `episodes` into batches of about `steps` steps, in order, or shuffled by whole sequence.
 
     Episodes longer than `sequence_length` become several sequences; each but the last is
-    truncated there, with the observation that follows as its bootstrap. `memory` [S, size] is what
-    the network remembers at the first step of each. With `targets` the batches are `TargetedBatch`es.
-    Of each batch only the share of this one of the `peers` is made; it may be without any step.
+    truncated there, with the observation that follows as its bootstrap. `memory` [S, size]: the network's
+    memory at the first step of each. With `targets` the batches are `TargetedBatch`es. Of each batch only
+    this peer's share is made; it may have no steps.
     """
     sequences = cut(episodes, sequence_length)
     if memory is None:
@@ -131,7 +133,7 @@ def minibatches(
 
 
 def groups(length: npt.NDArray[np.int64], steps: int) -> list[npt.NDArray[np.int64]]:
-    """Indices of neighbouring sequences, in groups of about `steps` steps, none of them empty."""
+    """Return indices of neighbouring sequences, in groups of about `steps` steps, none of them empty."""
     if not len(length):
         return []
     ends = np.cumsum(length)
@@ -141,14 +143,14 @@ def groups(length: npt.NDArray[np.int64], steps: int) -> list[npt.NDArray[np.int
 
 
 def lay_out(length: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """[T, B]: rows of the steps of B sequences that lie one behind the other; padding is their sum."""
+    """Return the rows [T, B] of the steps of B sequences, one behind the other; padding is their sum."""
     first = np.cumsum(length) - length
     time = np.arange(length.max(initial=0))[:, None]
     return np.where(time < length, first + time, length.sum())
 
 
 def observed(episodes: Episodes, rows: npt.NDArray[np.int64]) -> npt.NDArray:
-    """Observations of these rows: steps, or N + k for the k-th bootstrap."""
+    """Return the observations of these rows: steps, or N + k for the k-th bootstrap."""
     inside = rows < episodes.num_steps
     if inside.all():
         return episodes.observation[rows]
@@ -159,8 +161,40 @@ def observed(episodes: Episodes, rows: npt.NDArray[np.int64]) -> npt.NDArray:
 
 
 def tensor_of(array: npt.NDArray) -> Tensor:
-    """Arrays out of an object store are read-only, which torch cannot express: those are copied."""
+    """Return `array` as a tensor. Arrays of an object store are read-only, which torch refuses: copy them."""
     return torch.from_numpy(array if array.flags.writeable else array.copy())
+
+
+def preload(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
+    """Yield the same batches on `device`, one of them copied ahead; on the CPU without a copy.
+
+    So the next minibatch travels to the GPU while the network learns from this one.
+    """
+    if device.type != "cuda":
+        yield from batches
+        return
+    stream = torch.cuda.Stream(device)
+    present: Batch | None = None
+    for batch in batches:
+        pinned = {name: tensor.pin_memory() for name, tensor in batch.tensors().items()}
+        with torch.cuda.stream(stream):
+            following = batch.with_tensors(
+                {name: tensor.to(device, non_blocking=True) for name, tensor in pinned.items()}
+            )
+        if present is not None:
+            yield present
+        _hand_over(following, stream, device)
+        present = following
+    if present is not None:
+        yield present
+
+
+def _hand_over(batch: Batch, stream: torch.cuda.Stream, device: torch.device) -> None:
+    """Pass a batch from `stream`, which copied it, to the stream that learns from it."""
+    learning = torch.cuda.current_stream(device)
+    learning.wait_stream(stream)
+    for tensor in batch.tensors().values():
+        tensor.record_stream(learning)  # its memory is not reused while that stream reads
 
 
 def _batch(

@@ -1,6 +1,6 @@
-"""The line in front of each learner, as the driver counts it: how long, how often full, what was lost.
+"""Queues in front of the learners, as the driver counts them: depth, waits and losses.
 
-The experience itself waits elsewhere, with the learner; here are only its numbers.
+The experience itself waits with the learner; here are only its numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from league.learning.groups.shard_learners import Learned, LearnerStopped, Learn
 
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
-    """One player's queue, counted since the player was added."""
+    """State of one player's queue; counts begin when the player is added."""
 
     depth: int  # blocks of experience submitted and not yet reported: rollouts, or several as one
     bound: int  # depth from which play waits
@@ -27,7 +27,7 @@ class QueueInfo:
     dropped_steps: int
     age_seconds: float  # of the experience last reported on: from its submission until then
     lag: float  # of the last update, in updates
-    stopped: bool  # its learner takes nothing any more: what comes is dropped
+    stopped: bool  # its learner takes no more experience: what arrives is dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Block:
 
 
 class Waiting(NamedTuple):
-    """A block that its learner was not yet given."""
+    """Block that was not sent to its learner yet."""
 
     block: Block
     episodes: Any  # or a reference to them
@@ -49,7 +49,7 @@ class Waiting(NamedTuple):
 
 
 def one_of_each(waiting: deque[Waiting]) -> list[Waiting]:
-    """Take out the oldest block of each player."""
+    """Remove and return the oldest block of each player."""
     oldest: dict[str, Waiting] = {}
     kept = [w for w in waiting if oldest.setdefault(w.block.player, w) is not w]
     waiting.clear()
@@ -58,7 +58,7 @@ def one_of_each(waiting: deque[Waiting]) -> list[Waiting]:
 
 
 class Queue:
-    """Counts one player's blocks. `clock` gives seconds that only grow."""
+    """Counter of one player's blocks. `clock` returns seconds that only grow."""
 
     def __init__(self, player: str, bound: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.player = player
@@ -77,41 +77,42 @@ class Queue:
 
     @property
     def depth(self) -> int:
+        """Number of blocks in the queue."""
         return self._depth
 
     def block(self, rollouts: int, steps: int, submitted: float | None = None) -> Block:
-        """A block joins the queue."""
+        """Add a block and return it; `submitted`: time of its oldest rollout, now if not given."""
         self._depth += 1
         return Block(self.player, rollouts, steps, self._clock() if submitted is None else submitted)
 
     def settle(self, block: Block, learned: Learned) -> LearnReport | LearnerStopped | None:
-        """A block leaves the queue, learned or dropped; what is to be said of it."""
+        """Remove a block, learned or dropped; return the outcome that is to be reported."""
         outcome = learned.outcome
         self._leave(1)
         if isinstance(outcome, LearnReport):
             self._age_seconds = self._clock() - block.submitted
             self._lag = self._lag if outcome.metrics is None else outcome.metrics["lag"]
-        else:  # the block that stopped a learner taught it nothing either
+        else:  # the block that stopped a learner is lost too
             self.stopped = True
             self.lost(block.rollouts, block.steps)
         return outcome
 
     def drop(self, block: Block) -> None:
-        """A block leaves the queue without being learned."""
+        """Remove a block that is not learned from."""
         self._leave(1)
         self.lost(block.rollouts, block.steps)
 
     def lost(self, rollouts: int, steps: int) -> None:
-        """Rollouts that nobody learns from."""
+        """Count rollouts that no learner uses."""
         self._dropped_rollouts += rollouts
         self._dropped_steps += steps
 
     def clear(self) -> None:
-        """Nothing is waited for any more: what is in the queue will be learned, but not reported."""
+        """Remove all blocks: they will be learned from, but not reported."""
         self._leave(self._depth)
 
     def full(self) -> bool:
-        """Whether play must wait; a wait lasts from the first yes until there is room again."""
+        """Return whether play must wait; a wait lasts from the first True until there is room again."""
         if self._depth < self._bound:
             return False
         if self._full_since is None:
@@ -126,6 +127,7 @@ class Queue:
             self._full_since = None
 
     def info(self) -> QueueInfo:
+        """Return the state of the queue."""
         waiting = 0.0 if self._full_since is None else self._clock() - self._full_since
         return QueueInfo(
             depth=self._depth,

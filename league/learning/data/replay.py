@@ -15,7 +15,7 @@ from league.learning.data.batching import Batch
 
 @dataclass(frozen=True, slots=True)
 class ReplayInfo:
-    """How full it is, and how old what it holds (means over steps; 0 when empty)."""
+    """Fill of a replay, and age of its experience (means over steps; 0 when empty)."""
 
     steps: int
     capacity_steps: int
@@ -24,21 +24,21 @@ class ReplayInfo:
     age_versions: float  # behind the newest weights whose experience the player added
 
     def metrics(self) -> dict[str, float]:
-        """By name, as they stand beside a learner's own; without the clock's, so that they repeat."""
+        """Return the figures by name, for a learner's report; without `age_seconds`, to be repeatable."""
         names = (field.name for field in fields(self) if field.name != "age_seconds")
         return {f"replay_{name}": float(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """What was added at once. The arrays are as they came: views of a shared store stay that."""
+    """Episodes that were added at once. Arrays are not copied: views of a shared store stay views."""
 
     episodes: Episodes
     added_at: float  # seconds on the clock
 
 
 class Replay:
-    """At most `capacity_steps` steps. Whole blocks go out, oldest first, whoever's they are."""
+    """Store of at most `capacity_steps` steps. Whole blocks are evicted, the oldest of all players first."""
 
     def __init__(self, capacity_steps: int, clock: Callable[[], float] = time.monotonic) -> None:
         if capacity_steps < 1:
@@ -51,7 +51,10 @@ class Replay:
         self._newest_version: dict[str, int] = {}
 
     def add(self, player: str, episodes: Episodes) -> None:
-        """Keep `episodes`, as long as there is room. Of more than fits at all, the last ones are kept."""
+        """Keep `episodes` and evict the oldest blocks; of more than the capacity, keep only the last.
+
+        Raise ValueError for episodes of another player.
+        """
         if episodes.player != player:
             raise ValueError(f"replay: found episodes of '{episodes.player}', expected '{player}'")
         if not episodes.num_steps:
@@ -72,8 +75,9 @@ class Replay:
             self._evicted_steps += gone
 
     def sample(self, player: str, steps: int, rng: np.random.Generator) -> Episodes | None:
-        """Whole episodes of `player`, each as likely as any other and none twice: `steps` steps or a few
-        more, or all there are if they are fewer; None if there are none.
+        """Draw whole episodes of `player`, all equally likely and none twice; None if there are none.
+
+        They have `steps` steps or a few more; if there are fewer, all are returned.
         """
         blocks = [block.episodes for block in self._blocks if block.episodes.player == player]
         length = np.concatenate([np.diff(episodes.offset) for episodes in blocks] or [np.zeros(0, np.int64)])
@@ -89,13 +93,14 @@ class Replay:
         )
 
     def forget(self, player: str) -> None:
-        """Let go of all that is `player`'s. Not counted as evicted."""
+        """Drop all episodes of `player`. They do not count as evicted."""
         kept = [block for block in self._blocks if block.episodes.player != player]
         self._blocks = deque(kept)
         self._steps = sum(block.episodes.num_steps for block in kept)
         self._newest_version.pop(player, None)
 
     def info(self) -> ReplayInfo:
+        """Return the fill and the ages."""
         now = self._clock()
         seconds = versions = 0.0
         for block in self._blocks:
@@ -110,7 +115,7 @@ class Replay:
 
 
 def mix(fresh: Episodes, replayed: Episodes) -> Episodes:
-    """All of both, spread evenly among each other, so that every minibatch has its part of each."""
+    """Return all episodes of both, evenly interleaved, so that every minibatch has its part of each."""
     place = []
     for episodes in (fresh, replayed):
         length = np.diff(episodes.offset)
@@ -120,10 +125,10 @@ def mix(fresh: Episodes, replayed: Episodes) -> Episodes:
 
 
 class Ring:
-    """The newest `batches` minibatches, each of them learned from `passes` times while it is there.
+    """Ring of the newest `batches` minibatches, each of which is learned from `passes` times.
 
-    A pass over each new one, then over others at even distances in age; so nothing waits for the
-    ring to fill, and the passes over one minibatch are as far apart as can be.
+    A pass goes over the new minibatch, then over others at even distances in age. So no update waits
+    for the ring to fill, and the passes over one minibatch are as far apart as possible.
     """
 
     def __init__(self, batches: int, passes: int) -> None:
@@ -131,7 +136,7 @@ class Ring:
         self._kept: deque[Batch] = deque(maxlen=self._ages[-1] + 1)
 
     def turn(self, batch: Batch) -> list[Batch]:
-        """Take in a minibatch; those to learn from now."""
+        """Add a minibatch; return those to learn from now."""
         self._kept.appendleft(batch)
         due = [self._kept[age] for age in self._ages if age < len(self._kept)]
         if self._kept.maxlen == 1:
@@ -139,4 +144,5 @@ class Ring:
         return due
 
     def clear(self) -> None:
+        """Drop all minibatches."""
         self._kept.clear()

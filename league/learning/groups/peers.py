@@ -1,7 +1,7 @@
 """Peers: the processes that share each update of a player.
 
 Every one of them gets the same episodes and draws the same minibatches; each takes its share of
-a minibatch's sequences, and gradients are summed. So k processes come to the same weights as one.
+a minibatch's sequences, and gradients are summed. So k processes reach the same weights as one.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-TIMEOUT_SECONDS = 600.0  # longer than any update; a peer that is gone is noticed sooner, by its closed socket
+TIMEOUT_SECONDS = 600.0  # longer than any update; a dead peer is noticed sooner, by its closed socket
 
 
 class Peers(Protocol):
-    """What a learner asks of those that it shares its updates with."""
+    """Processes that share a learner's updates, this one among them."""
 
     @property
     def rank(self) -> int:
-        """Which of them this process is, from 0."""
+        """Number of this process, from 0."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """Number of processes."""
 
     def sum(self, tensor: Tensor) -> None:
         """Add up `tensor` over all peers, in place. All must take part, with equal shapes."""
 
 
 class Alone:
-    """No peers: the whole update is made here."""
+    """No peers: this process makes the whole update."""
 
     rank = 0
     size = 1
 
     def sum(self, tensor: Tensor) -> None:
-        """The sum of one is itself."""
+        """Leave `tensor` as it is: the sum of one."""
 
 
 ALONE = Alone()
@@ -57,7 +58,7 @@ class DistributedPeers:
 
     @staticmethod
     def join(address: str, rank: int, size: int, device: str = "cpu") -> DistributedPeers:
-        """Meet the others at `address`, "host:port" on the machine of rank 0; waits until all are there.
+        """Return this process's peers, after all met at `address`, "host:port" on the machine of rank 0.
 
         One group per process: its learners share it, in the same order everywhere.
         """
@@ -73,22 +74,23 @@ class DistributedPeers:
         return DistributedPeers(torch.distributed, rank, size)
 
     def sum(self, tensor: Tensor) -> None:
+        """Add up `tensor` over all peers, in place."""
         self._distributed.all_reduce(tensor)
 
     def leave(self) -> None:
-        """Part from the others; no sums after this."""
+        """Leave the others; no sums after this."""
         self._distributed.destroy_process_group()
 
 
 def free_address(host: str = "127.0.0.1") -> str:
-    """An address "host:port" of this machine where peers can meet."""
+    """Return an address "host:port" of this machine where peers can meet."""
     with contextlib.closing(socket.socket()) as probe:
         probe.bind((host, 0))
         return f"{host}:{probe.getsockname()[1]}"
 
 
 def shard_episodes(lengths: Sequence[int] | npt.NDArray[np.int64], k: int) -> list[npt.NDArray[np.int64]]:
-    """Indices of whole sequences for each of `k` shares, in order, none left out and none twice.
+    """Return indices of whole sequences for each of `k` shares, in order, none left out and none twice.
 
     The longest go first, each to the share with the fewest steps: the greatest and the smallest
     share then differ by at most the longest sequence.

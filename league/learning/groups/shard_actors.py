@@ -1,12 +1,12 @@
 """One shard's Ray actors, all in the shard's bundle and so on one node.
 
-This module knows no Ray of its own: it is handed the module by the group that makes the actors.
+This module does not import Ray: the group that makes the actors passes the module.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from league.learning.data.aggregator import Aggregator
@@ -14,53 +14,38 @@ from league.learning.data.queues import Block, Waiting, one_of_each
 from league.learning.groups.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.shard_learners import ShardLearners
 from league.learning.groups.shards import Shard
-from league.learning.learner import LearnerSettings
+from league.learning.recruits import Recruits
 from league.models.networks.networks import trust_network
-from league.models.spec import PolicySpec
-from league.runtime import inside, node_id
 
 AHEAD = 2  # calls for stacked updates under way: one is worked on, one is there when that is done
 
 
 class RemoteShardLearners(ShardLearners):
-    """One of a shard's processes as a Ray actor. Its learners are built when all know where to meet."""
+    """One of a shard's processes as a Ray actor. Its learners are built when all have the meeting address."""
 
     def __init__(self) -> None:
         pass
 
     def address(self) -> str:
-        """Where the shard's processes meet; asked of the first."""
+        """Return the address where the shard's processes meet; called on the first of them."""
         return free_address()
 
-    def build(
-        self,
-        shard: Shard,
-        spec: PolicySpec,
-        settings: LearnerSettings,
-        seeds: Mapping[str, int],
-        device: str,
-        threads: int,
-        own: Mapping[str, LearnerSettings],
-        own_specs: Mapping[str, PolicySpec],
-        rank: int,
-        address: str | None,
-    ) -> None:
-        for each in (spec, *own_specs.values()):
-            trust_network(each.architecture)  # it comes from the run's own config, not from a snapshot
-        peers = ALONE if address is None else DistributedPeers.join(address, rank, shard.processes, device)
-        super().__init__(shard, spec, settings, seeds, device, threads, peers, own, own_specs)
+    def build(self, shard: Shard, recruits: Recruits, rank: int, address: str | None) -> None:
+        """Build the shard's learners; `address` is where its processes meet, None if there is only one."""
+        for recruit in recruits:
+            trust_network(recruit.spec.architecture)  # from the run's own config, not from a snapshot
+        join = DistributedPeers.join
+        peers = ALONE if address is None else join(address, rank, shard.processes, recruits.device)
+        super().__init__(shard, recruits, peers)
 
     def learn_these(self, players: Sequence[str], progress: Sequence[float], *episodes: Any) -> list[Any]:
-        """`learn_together`, flat: Ray opens references that are arguments, not what lies in their lists."""
-        told = self.learn_together(list(zip(players, episodes, progress, strict=True)))
-        return [part for learned_and_weights in told for part in learned_and_weights]
-
-    def node(self) -> str:
-        return node_id()
+        """Call `learn_together` with flat arguments: Ray opens references in arguments, not in lists."""
+        results = self.learn_together(list(zip(players, episodes, progress, strict=True)))
+        return [part for learned_and_weights in results for part in learned_and_weights]
 
 
 class Sent(NamedTuple):
-    """A block that its learner works on, or will; references to what it says, and to its weights."""
+    """Block that was sent to its learner; references to the report and to the new weights."""
 
     block: Block
     report: Any
@@ -68,30 +53,28 @@ class Sent(NamedTuple):
 
 
 class ShardActors:
-    """One shard's actors: its processes, which are always called alike, and its aggregators."""
+    """One shard's actors: its processes, which all get the same calls, and its aggregators."""
 
-    def __init__(
-        self, ray: Any, shard: Shard, aggregators: int, group: Any, bundle: int, learning: Sequence[Any]
-    ) -> None:
-        placed = inside(group, bundle)
+    def __init__(self, ray: Any, shard: Shard, aggregators: int, placed: Any, recruits: Recruits) -> None:
+        """Start the actors where `placed`, Ray's scheduling strategy, puts them."""
         process = ray.remote(RemoteShardLearners).options(
             num_cpus=1, num_gpus=shard.gpus_per_process, scheduling_strategy=placed
         )
         aggregator = ray.remote(Aggregator).options(num_cpus=1, scheduling_strategy=placed)
         self.processes: list[Any] = [process.remote() for _ in range(shard.processes)]
         self.aggregators: list[Any] = [aggregator.remote() for _ in range(aggregators)]
-        self.watched: list[Any] = []  # results that nobody waits for; they are looked at for errors
+        self.watched: list[Any] = []  # results that are not waited for, only checked for errors
         self.waiting: deque[Waiting] = deque()  # to be sent together, for stacked updates
         self._calls: list[Any] = []  # a result of each of those under way
         self._ray = ray
         self._turn = 0
         address = self.processes[0].address.remote() if shard.processes > 1 else None
         self.built = [
-            actor.build.remote(shard, *learning, rank, address) for rank, actor in enumerate(self.processes)
+            actor.build.remote(shard, recruits, rank, address) for rank, actor in enumerate(self.processes)
         ]
 
     def call(self, method: str, *arguments: Any, num_returns: int = 1) -> Any:
-        """Call every process alike; references to the first one's results."""
+        """Make the same call on every process; return references to the first one's results."""
         options = {"num_returns": num_returns}
         first, *others = (
             getattr(actor, method).options(**options).remote(*arguments) for actor in self.processes
@@ -100,12 +83,13 @@ class ShardActors:
         return first
 
     def learn(self, block: Block, episodes: Any, progress: float) -> Sent:
+        """Send one block to its learner."""
         return Sent(block, *self.call("learn", block.player, episodes, progress, num_returns=2))
 
     def send_waiting(self, *, everything: bool) -> Iterator[Sent]:
-        """Send what waits, that of several players in one call; not `everything`: while the actor has room.
+        """Send what waits, several players' in one call; unless `everything`, only while the actor has room.
 
-        The busier it is, the more comes together meanwhile.
+        The busier the actor is, the more blocks come together meanwhile.
         """
         while self.waiting and (everything or self._has_room()):
             turn = one_of_each(self.waiting)
@@ -121,7 +105,7 @@ class ShardActors:
             yield from sent
 
     def take_back(self, player: str) -> list[Block]:
-        """The player's blocks that wait here go nowhere any more."""
+        """Remove and return the player's blocks that wait here."""
         found = [waiting.block for waiting in self.waiting if waiting.block.player == player]
         self.waiting = deque(waiting for waiting in self.waiting if waiting.block.player != player)
         return found
@@ -132,13 +116,11 @@ class ShardActors:
         return len(self._calls) < AHEAD
 
     def concatenate(self, *parts: Any) -> Any:
-        """A reference to the episodes of all `parts`, made by the aggregator whose turn it is."""
+        """Return a reference to the episodes of all `parts`; the aggregators take turns."""
         self._turn = (self._turn + 1) % len(self.aggregators)
         return self.aggregators[self._turn].concatenate.remote(*parts)
 
-    def nodes(self) -> list[str]:
-        return self._ray.get([actor.node.remote() for actor in (*self.processes, *self.aggregators)])
-
     def kill(self) -> None:
+        """End all actors."""
         for actor in (*self.processes, *self.aggregators):
             self._ray.kill(actor)

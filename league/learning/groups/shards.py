@@ -1,7 +1,7 @@
-"""Which player trains where: a pure plan, from which all resource requests are read off.
+"""Plan of which player trains where, from which all resource requests follow.
 
 GPUs  players   plan
-0     5         one shard, everybody on the CPU
+0     5         one shard, all players on the CPU
 2     5         two shards of one GPU each, which 3 and 2 players share
 8     3         three shards of 3, 3 and 2 GPUs; each player is data-parallel on all of its shard's
 """
@@ -22,27 +22,29 @@ class Shard:
 
     @property
     def gpus_per_player(self) -> float:
-        """Whole GPUs are floored; a GPU that players share is divided evenly."""
+        """GPUs of each player: whole ones rounded down, or an even part of a GPU that players share."""
         share = self.num_gpus / max(1, len(self.players))
         return float(int(share)) if share >= 1 else share
 
     @property
     def gpus_per_process(self) -> float:
+        """GPUs of each process: whole ones rounded down, or an even part."""
         share = self.num_gpus / self.processes
         return float(int(share)) if share >= 1 else share
 
     def bundle(self, aggregators: int = 0) -> dict[str, float]:
-        """What the shard needs on one node: a CPU per process and per aggregator, and its GPUs."""
+        """Return the shard's needs on one node: a CPU per process and per aggregator, and its GPUs."""
         bundle = {"CPU": float(self.processes + aggregators)}
         return bundle | {"GPU": float(self.num_gpus)} if self.num_gpus else bundle
 
 
 def plan_shards(num_gpus: int, players: Sequence[str], processes: int = 1) -> list[Shard]:
-    """At most min(GPUs, players) shards (one on a machine without GPUs), as even as can be.
+    """Return at most min(GPUs, players) shards (one on a machine without GPUs), as even as possible.
 
     Sizes differ by at most one, in players and in GPUs; every player is placed; players share a
     GPU only when there are fewer GPUs than players, and then no GPU is idle. A player with
-    several GPUs has a process on each; without GPUs the shard has `processes`.
+    several GPUs has a process on each; without GPUs the shard has `processes`. Raise ValueError for
+    negative numbers, no players or a name that comes twice.
     """
     if num_gpus < 0 or not players:
         raise ValueError(f"{num_gpus} GPUs and {len(players)} players, expected none or more and one or more")
@@ -60,7 +62,7 @@ def plan_shards(num_gpus: int, players: Sequence[str], processes: int = 1) -> li
 
 
 def with_player(plan: Sequence[Shard], player: str) -> tuple[list[Shard], int]:
-    """The plan with `player` in the shard of the fewest players, and that shard's number."""
+    """Return the plan with `player` in the shard of the fewest players, and that shard's number."""
     if any(player in shard.players for shard in plan):
         raise ValueError(f"player '{player}' trains already")
     chosen = min(range(len(plan)), key=lambda i: len(plan[i].players))
@@ -71,13 +73,13 @@ def with_player(plan: Sequence[Shard], player: str) -> tuple[list[Shard], int]:
 
 
 def without_player(plan: Sequence[Shard], player: str) -> list[Shard]:
-    """The plan when `player` has left. A shard that nobody trains on stays, for the next to come."""
+    """Return the plan without `player`. A shard without players stays, for later ones."""
     shard_of(plan, player)
     return [replace(shard, players=tuple(name for name in shard.players if name != player)) for shard in plan]
 
 
 def shard_of(plan: Sequence[Shard], player: str) -> int:
-    """The number of the shard that `player` trains on."""
+    """Return the number of the shard that `player` trains on. Raise KeyError if it trains nowhere."""
     for i, shard in enumerate(plan):
         if player in shard.players:
             return i
@@ -85,24 +87,24 @@ def shard_of(plan: Sequence[Shard], player: str) -> int:
 
 
 def spread(count: int, plan: Sequence[Shard]) -> list[int]:
-    """How many of `count` aggregators each shard gets; they differ by at most one."""
+    """Return how many of `count` aggregators each shard gets; they differ by at most one."""
     return [count // len(plan) + (i < count % len(plan)) for i in range(len(plan))]
 
 
 def num_cpus(plan: Sequence[Shard], aggregators: int = 0) -> int:
-    """CPUs of all bundles together."""
+    """Return the number of CPUs of all bundles together."""
     return sum(shard.processes for shard in plan) + aggregators
 
 
 def describe(plan: Sequence[Shard]) -> list[str]:
-    """Who trains where and why, one sentence per shard."""
+    """Return where each player trains and why, one sentence per shard."""
     return [f"shard {i}: {_sentence(shard)}" for i, shard in enumerate(plan)]
 
 
 def _sentence(shard: Shard) -> str:
     count = len(shard.players)
     if not count:
-        return f"nobody yet, {_counted(shard.num_gpus, 'GPU')} kept for the next player"
+        return f"no player yet, {_counted(shard.num_gpus, 'GPU')} kept for the next player"
     names = ", ".join(shard.players)
     parallel = f"data-parallel in {shard.processes} processes"
     if not shard.num_gpus:

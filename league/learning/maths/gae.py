@@ -11,7 +11,7 @@ from league.episode import Episodes
 
 
 class GAE(NamedTuple):
-    """Both [N], float32."""
+    """Advantages and value targets, both [N], float32."""
 
     advantage: npt.NDArray[np.float32]
     value_target: npt.NDArray[np.float32]  # advantage + value: the lambda-return
@@ -26,11 +26,12 @@ def gae(
     *,
     lambda_: float,
 ) -> GAE:
-    """Advantages of N steps; those of episode e are offset[e] : offset[e + 1], one or more.
+    """Return advantages and value targets of N steps; episode e has steps offset[e] : offset[e + 1].
 
     `v_tm1`, `v_t` [N]: values before and after each step; after the last step of a truncated
-    episode `v_t` is the bootstrap value. `r_t`, `discount_t` [N]: what followed the step; the
-    discount is 0 where the match terminated.
+    episode `v_t` is the bootstrap value. `r_t`, `discount_t` [N]: reward and discount after the step; the
+    discount is 0 where the match terminated. An episode has one step or more. Raise ValueError if
+    shapes differ.
 
         delta_t = r_t + gamma v(x_t+1) - v(x_t)
         A_t     = delta_t + gamma lambda A_t+1          (0 after an episode's last step)
@@ -44,7 +45,7 @@ def gae(
     length = np.diff(offset)
     order = np.argsort(-length, kind="stable")
     last = offset[1:][order] - 1  # of the longest episodes first
-    # at each distance from the end, only the episodes that are long enough take part
+    # at each distance from the end, only the episodes that are long enough count
     counts = len(length) - np.searchsorted(np.sort(length), np.arange(length.max(initial=0)), side="right")
     for back, count in enumerate(counts[1:], start=1):
         row = last[:count] - back
@@ -53,7 +54,7 @@ def gae(
 
 
 def advantages(episodes: Episodes, value: npt.NDArray, *, discount: float, lambda_: float) -> GAE:
-    """Of all steps of `episodes`, given the values [N + K] of its observations, then of its bootstraps."""
+    """Return the GAE of all steps; `value` [N + K]: of the observations, then of the bootstraps."""
     n, last = episodes.num_steps, episodes.offset[1:] - 1
     following = np.append(value[1:n], value.dtype.type(0.0))
     following[last[episodes.terminated]] = 0.0

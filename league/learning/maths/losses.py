@@ -1,57 +1,67 @@
 """Losses, as pure functions of one batch of steps; chosen by name in the config.
 
-A policy loss takes the log-probabilities of the actions taken and their advantages, all [N], and
-gives each step's loss [N]; the learner takes the mean. A loss of your own is a `Loss` at
-`module:Name`.
+A policy loss maps the log-probabilities of the actions taken and their advantages, all [N], to the
+loss of each step [N]. The learner takes the mean. A loss of your own is a `Loss` at `module:Name`; it
+may add terms of its own (`league.learning.maths.terms`).
 """
 
 from __future__ import annotations
 
-import importlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from torch import Tensor
 
+from league.import_paths import import_path, is_import_path
+from league.learning.maths.terms import LogProbs, Output, Steps, Term
 from storage.suggestions import nearest
 
-
-class LogProbs(NamedTuple):
-    """Log-probabilities of the actions that were taken, [N] each."""
-
-    now: Tensor  # under the policy that learns; the only one with a gradient
-    acted: Tensor  # under the policy that acted
-    anchor: Tensor  # under the policy that ratios are taken to: the target network's, else `acted` itself
-
+__all__ = ["LOSSES", "LogProbs", "Loss", "Output", "Steps", "Term", "appo", "find_loss", "impala", "ppo"]
 
 PolicyLoss = Callable[[LogProbs, Tensor, float], Tensor]  # log-probabilities, advantage [N], clip -> [N]
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What moves the policy, and where its advantages and the value's targets come from.
+    """Policy loss, source of advantages and value targets, and further terms.
 
-    `vtrace`: corrected for the policies that acted, anew in every update. `gae`: computed once,
-    before the epochs, for experience that the present policy made.
+    `vtrace`: advantages are corrected for the policies that acted, again in every update. `gae`: they are
+    computed once, before the epochs, for experience that the present policy made. Raises ValueError if
+    two terms have one name.
     """
 
     policy: PolicyLoss
     targets: Literal["vtrace", "gae"]
+    terms: tuple[Term, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, count in Counter(term.name for term in self.terms).items():
+            if count > 1:
+                raise ValueError(f"term '{name}': found {count} terms of this name, expected one")
+
+    @property
+    def needs_reference(self) -> bool:
+        """True if a term compares with a reference policy."""
+        return any(term.reference for term in self.terms)
 
 
 def impala(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
-    """Policy gradient weighted by min(1, pi / mu) (arXiv 1802.01561, section 4.2). No use for `clip`."""
+    """Return the policy gradient's loss weighted by min(1, pi / mu) (arXiv 1802.01561, section 4.2).
+
+    `clip` is not used.
+    """
     rho = (log_probs.now.detach() - log_probs.acted).exp().clamp(max=1.0)
     return -(rho * advantage * log_probs.now)
 
 
 def appo(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
-    """PPO's clipped surrogate (arXiv 1707.06347, equation 7), its ratio taken to the anchor.
+    """Return PPO's clipped surrogate (arXiv 1707.06347, equation 7), with the ratio to the anchor.
 
-    With a target network as the anchor, each step is weighted by how likely the target would have
-    acted so, min(1, pi_target / mu), as in IMPACT (arXiv 1912.00167), whose ratio is clipped to
-    the target's neighbourhood for the same reason: the workers' policies are old and many.
+    With a target network as the anchor, each step is weighted by min(1, pi_target / mu), as in IMPACT
+    (arXiv 1912.00167). IMPACT clips the ratio to the target's neighbourhood for the same reason: the
+    workers' policies are old and many.
     """
     weight = (log_probs.anchor - log_probs.acted).exp().clamp(max=1.0)
     ratio = (log_probs.now - log_probs.anchor).exp()
@@ -59,7 +69,7 @@ def appo(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
 
 
 def ppo(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
-    """PPO's clipped surrogate (arXiv 1707.06347, equation 7), its ratio taken to the policy that acted."""
+    """Return PPO's clipped surrogate (arXiv 1707.06347, equation 7), its ratio to the policy that acted."""
     ratio = (log_probs.now - log_probs.acted).exp()
     return -(ratio * advantage).minimum(ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
@@ -72,20 +82,14 @@ LOSSES: dict[str, Loss] = {
 
 
 def find_loss(name: str) -> Loss:
-    """The loss that goes by `name`, or lies at "module:Name". Raises ValueError."""
+    """Return the loss called `name`, or the one at "module:Name". Raise ValueError if not found."""
     if name in LOSSES:
         return LOSSES[name]
-    module_name, _, attribute = name.partition(":")
-    if not attribute or not module_name:
+    if not is_import_path(name):
         near = nearest(name, LOSSES)
         remedy = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(LOSSES)}"
         raise ValueError(f"found '{name}'; {remedy} (or 'module:Name' for your own)")
-    try:
-        loss = getattr(importlib.import_module(module_name), attribute)
-    except ImportError as error:
-        raise ValueError(f"'{name}' cannot be imported: {error}") from error
-    except AttributeError:
-        raise ValueError(f"module '{module_name}' has no '{attribute}'") from None
+    loss = import_path(name)
     if not isinstance(loss, Loss):
         raise ValueError(f"'{name}' is {loss!r}, expected a league.learning.maths.losses.Loss")
     return loss

@@ -1,8 +1,9 @@
-"""The objective: the loss of one batch, its parts weighed as the settings say."""
+"""The objective: the loss of one batch, composed of weighted parts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor
 from league.learning.data.batching import Batch, TargetedBatch
 from league.learning.forward import Forward
 from league.learning.groups.peers import Peers
-from league.learning.maths.losses import LogProbs, find_loss
+from league.learning.maths.losses import find_loss
 from league.learning.maths.schedules import value_at
+from league.learning.maths.terms import LogProbs, Output, Steps, Term
 from league.learning.maths.vtrace import vtrace
 from league.learning.settings import LearnerSettings
 from league.models.networks.distributions import distribution
@@ -21,31 +23,56 @@ from storage.errors import Mistake
 
 SMALLEST_DEVIATION = 1e-8  # of advantages that are all alike
 
-Output = tuple[Tensor, Tensor]  # of a network: parameters [N + K, P], values [N + K]
-
 
 class Trainee(NamedTuple):
-    """What the gradients of one player's update depend on, beside its batch."""
+    """Everything that the gradients of one player's update depend on, beside its batch."""
 
     forward: Forward
-    target: Forward | None  # the target network
-    progress: float  # part of the run that is done, in [0, 1]
-    updates: int  # made so far
+    target: Forward | None = None  # the target network
+    progress: float = 0.0  # part of the run that is done, in [0, 1]
+    updates: int = 0  # made so far
+    reference: Forward | None = None  # the network that terms compare with
 
 
-class Terms(NamedTuple):
-    """What each step contributes, [N]; all with gradients."""
+class Outputs(NamedTuple):
+    """Outputs of a player's networks for one batch; only `now` has a gradient."""
+
+    now: Output
+    target: Output | None = None
+    reference: Output | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Parts of the loss, unweighted: of each step [N], or their means []."""
 
     policy: Tensor
-    error: Tensor  # of the value
+    value: Tensor
     entropy: Tensor
+    lag: Tensor  # in updates; reported beside the parts
     kl: Tensor | None
+    terms: tuple[Tensor, ...]  # of `Loss.terms`
+
+    @property
+    def listed(self) -> list[Tensor]:
+        """All parts in the order of `Objective.names`, without the loss."""
+        kl = () if self.kl is None else (self.kl,)
+        return [self.policy, self.value, self.entropy, self.lag, *kl, *self.terms]
+
+    def means(self, steps: int) -> Parts:
+        """Return the means over `steps` steps, of which this may be a share."""
+        policy, value, entropy, lag = (
+            part.sum() / steps for part in (self.policy, self.value, self.entropy, self.lag)
+        )
+        kl = None if self.kl is None else self.kl.sum() / steps
+        return Parts(policy, value, entropy, lag, kl, tuple(term.sum() / steps for term in self.terms))
 
 
 class Objective:
-    """Policy loss + value loss - entropy bonus + KL(target network || policy), each a mean over steps.
+    """Policy loss + value loss - entropy bonus + KL(target network || policy) + terms of the loss.
 
-    Of a batch that is shared among peers, each gives its part of the means: they are to be summed.
+    Each is a mean over steps. Of a batch that is shared among peers, each gives its share of the means:
+    they are to be summed.
     """
 
     def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers) -> None:
@@ -53,75 +80,75 @@ class Objective:
         self._peers = peers
         self._loss = find_loss(settings.loss)
         self._distribution = distribution(spec.action, spec.settings.squash)
-        self.names = (
-            "loss",
-            "policy_loss",
-            "value_loss",
-            "entropy",
-            "lag",
-            *(("kl",) if settings.kl else ()),
-        )
 
-    def backward(
-        self, batch: Batch, forward: Forward, target: Forward | None, progress: float, updates: int
-    ) -> Tensor:
-        """Leave gradients in the network's parameters; the means that `names` names, [len(names)].
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the means that `backward` returns."""
+        kl = ("kl",) if self._settings.kl else ()
+        terms = (term.name for term in self._loss.terms)
+        return ("loss", "policy_loss", "value_loss", "entropy", "lag", *kl, *terms)
 
-        `updates`: made so far, for the lag. Without any step there are no gradients.
+    def backward(self, batch: Batch, trainee: Trainee) -> Tensor:
+        """Leave gradients in the network's parameters; return the means that `names` names, [len(names)].
+
+        A batch without any step leaves no gradients.
         """
         advantage = self.advantage(batch)  # peers without a step take part
         if not batch.num_steps:
-            forward.forget_gradients()
+            trainee.forward.forget_gradients()
             return batch.reward.new_zeros(len(self.names))
-        settings, clip = self._settings, value_at(self._settings.clip, progress)
-        output, trusted = forward(batch), None
-        if target is not None:
-            with torch.no_grad():
-                trusted = target(batch)
-        terms = self.terms(
+        outputs = self._outputs(batch, trainee)
+        clip = value_at(self._settings.clip, trainee.progress)
+        parts = self.parts(
             batch,
-            output,
-            trusted,
+            outputs,
             advantage,
             lambda log_probs, advantage: self._loss.policy(log_probs, advantage, clip),
+            trainee.updates,
+            trainee.progress,
         )
-        total = batch.total_steps
-        policy_loss = terms.policy.sum() / total
-        value_loss = 0.5 * terms.error.square().sum() / total
-        mean_entropy = terms.entropy.sum() / total
-        loss = policy_loss + settings.value * value_loss
-        loss = loss - value_at(settings.entropy, progress) * mean_entropy
-        lag = (updates * batch.num_steps - batch.lag_versions.sum()) / total
-        means = [policy_loss, value_loss, mean_entropy, lag]
-        if terms.kl is not None:
-            mean_kl = terms.kl.sum() / total
-            loss = loss + settings.kl * mean_kl
-            means.append(mean_kl)
-        # not before: what is freed ahead of the forward pass tends to go back to the system, and to come
-        # again as page faults
-        forward.forget_gradients()
+        means = parts.means(batch.total_steps)
+        loss = self.compose(means, value_at(self._settings.entropy, trainee.progress), trainee.progress)
+        # not earlier: memory freed ahead of the forward pass tends to go back to the system, and to come
+        # back as page faults
+        trainee.forward.forget_gradients()
         loss.backward()
-        return torch.stack([mean.detach() for mean in (loss, *means)])
+        return torch.stack([mean.detach() for mean in (loss, *means.listed)])
 
-    def terms(
+    def compose(self, parts: Parts, entropy: float | Tensor, progress: float = 0.0) -> Tensor:
+        """Return the loss of these parts, of each step or of their means; the only place that weighs them.
+
+        `entropy`: weight of the entropy bonus, one or [N]. `progress`: where the terms' schedules are.
+        """
+        loss = parts.policy + self._settings.value * parts.value
+        loss = loss - entropy * parts.entropy
+        if parts.kl is not None:
+            loss = loss + self._settings.kl * parts.kl
+        for term, found in zip(self._loss.terms, parts.terms, strict=True):
+            loss = loss + value_at(term.weight, progress) * found
+        return loss
+
+    def parts(
         self,
         batch: Batch,
-        output: Output,
-        trusted: Output | None,
+        outputs: Outputs,
         advantage: Tensor | None,
         policy: Callable[[LogProbs, Tensor], Tensor],
-    ) -> Terms:
-        """Of what the network gave for the batch, and the target network, if there is one.
+        updates: int | Tensor,
+        progress: float = 0.0,
+    ) -> Parts:
+        """Return the parts of each step's loss, [N] each, with gradients.
 
-        `advantage` [N] is None for V-trace to find it; `policy` is the policy's loss without its clip.
+        `advantage` [N] is None if V-trace computes it; `policy` is the policy loss with its clip set;
+        `updates`: made so far by the player of each step, one or [N].
         """
         settings, n = self._settings, batch.num_steps
-        parameters, value_all = output
+        parameters, value_all = outputs.now
         log_prob, entropy = self._distribution.evaluate(parameters[:n], batch.mask, batch.action)
         anchor, trusted_log_prob, trusted_value = batch.log_prob, log_prob.detach(), value_all.detach()
         kl = None
-        if trusted is not None:
-            anchor_parameters, trusted_value = trusted
+        if outputs.target is not None:
+            anchor_parameters, trusted_value = outputs.target
             with torch.no_grad():
                 anchor, _ = self._distribution.evaluate(anchor_parameters[:n], batch.mask, batch.action)
                 trusted_log_prob = anchor
@@ -134,16 +161,62 @@ class Objective:
         else:
             assert isinstance(batch, TargetedBatch)
             value_target = batch.value_target
-        steps = policy(LogProbs(log_prob, batch.log_prob, anchor), advantage)
+        log_probs = LogProbs(log_prob, batch.log_prob, anchor)
+        steps = policy(log_probs, advantage)
         if steps.shape != log_prob.shape:
             raise Mistake(
                 f"learner.loss '{settings.loss}' gave shape {list(steps.shape)}, expected one loss for each "
                 f"step, {list(log_prob.shape)}"
             )
-        return Terms(steps, value_all[:n] - value_target, entropy, kl)
+        error = value_all[:n] - value_target
+        terms: tuple[Tensor, ...] = ()
+        if self._loss.terms:
+            next_value, discount = following_values(batch, value_all.detach(), settings.discount)
+            known = Steps(
+                log_probs=log_probs,
+                parameters=parameters[:n],
+                value=value_all[:n],
+                entropy=entropy,
+                advantage=advantage,
+                value_target=value_target,
+                next_value=next_value,
+                discount=discount,
+                reward=batch.reward,
+                action=batch.action,
+                mask=batch.mask,
+                rows=batch.rows,
+                distribution=self._distribution,
+                reference=None if outputs.reference is None else Output(*(x[:n] for x in outputs.reference)),
+                progress=progress,
+            )
+            terms = tuple(self._computed(term, known) for term in self._loss.terms)
+        return Parts(steps, 0.5 * error.square(), entropy, updates - batch.lag_versions, kl, terms)
+
+    def _outputs(self, batch: Batch, trainee: Trainee) -> Outputs:
+        """Return the outputs of the player's networks; only the first keeps a gradient."""
+        now = Output(*trainee.forward(batch))
+        with torch.no_grad():
+            others = [
+                None if other is None else Output(*other(batch))
+                for other in (trainee.target, trainee.reference)
+            ]
+        return Outputs(now, *others)
+
+    def _computed(self, term: Term, known: Steps) -> Tensor:
+        """Return the term's losses [N]. Raise Mistake for another shape."""
+        found, valid = term.compute(known), known.valid
+        if isinstance(found, Tensor) and found.shape == known.rows.shape:
+            return found.new_zeros(len(known.reward)).index_put((known.rows[valid],), found[valid])
+        if not isinstance(found, Tensor) or found.shape != known.reward.shape:
+            shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise Mistake(
+                f"learner.loss '{self._settings.loss}': term '{term.name}' gave shape {shape}, expected one "
+                f"loss for each step, {list(known.reward.shape)} or {list(known.rows.shape)}"
+            )
+        return found
 
     def advantage(self, batch: Batch) -> Tensor | None:
-        """[N], as the policy's loss takes it; None: V-trace will find it."""
+        """Return the advantages [N] that the policy loss takes; None if V-trace computes them."""
         if isinstance(batch, TargetedBatch):
             return self._advantage(batch)
         if self._loss.targets == "gae":
@@ -151,7 +224,7 @@ class Objective:
         return None
 
     def _advantage(self, batch: TargetedBatch) -> Tensor:
-        """[N], over the whole minibatch of mean 0 and deviation 1, if the settings say so."""
+        """Return advantages [N]; with mean 0 and deviation 1 over the minibatch, if so set."""
         if not self._settings.normalise_advantage:
             return batch.advantage
         exact = batch.advantage.double()
@@ -165,9 +238,9 @@ class Objective:
 def vtrace_targets(
     batch: Batch, log_prob: Tensor, value_all: Tensor, discount: float, lambda_: float
 ) -> tuple[Tensor, Tensor]:
-    """V-trace's value targets and errors of the batch's steps, [N] each.
+    """Return V-trace's value targets and errors of the batch's steps, [N] each.
 
-    `log_prob` [N] of the actions taken under the policy that is corrected to, `value_all` [N + K].
+    `log_prob` [N]: of the actions taken, under the policy that is corrected to. `value_all`: [N + K].
     """
     nothing = value_all.new_zeros(1)
     values = torch.cat([value_all[: batch.num_steps], nothing])
@@ -177,5 +250,16 @@ def vtrace_targets(
     discounts = (batch.after < len(value_all)).to(value_all.dtype) * discount
     result = vtrace(values[batch.rows], following[batch.after], reward, discounts, rho, lambda_=lambda_)
     vs, error = torch.empty_like(values), torch.empty_like(values)
-    vs[batch.rows], error[batch.rows] = result.vs, result.error  # padding falls on the row behind the last
+    vs[batch.rows], error[batch.rows] = result.vs, result.error  # padding goes to the row behind the last
     return vs[:-1], error[:-1]
+
+
+def following_values(batch: Batch, value_all: Tensor, discount: float) -> tuple[Tensor, Tensor]:
+    """Return the value of the observation behind each step, and its discount, [N] each; 0 where terminated.
+
+    `value_all`: [N + K].
+    """
+    found = value_all.new_zeros(2, batch.num_steps + 1)
+    found[0, batch.rows] = torch.cat([value_all, value_all.new_zeros(1)])[batch.after]
+    found[1, batch.rows] = (batch.after < len(value_all)).to(value_all.dtype) * discount
+    return found[0, :-1], found[1, :-1]

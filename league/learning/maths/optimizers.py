@@ -1,6 +1,6 @@
 """Optimizers: one for all of a network's parameters, or a second for the value's own.
 
-States are flat mappings by name, "exp_avg.torso.0.weight", whichever optimizer a parameter is in.
+States are flat mappings by name, "exp_avg.torso.0.weight", the same for both optimizers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from storage.errors import WeightsMismatch
 
 EPSILON = 1e-5
 RMS_DECAY = 0.99  # as in IMPALA's own code
-VALUE = "value_"  # names of the value's own parameters begin so: value_head, value_torso
+VALUE = "value_"  # how names of the value's own parameters begin: value_head, value_torso
 MOMENTS = {
     "adam": {"step", "exp_avg", "exp_avg_sq"},
     "adamw": {"step", "exp_avg", "exp_avg_sq"},
@@ -25,7 +25,7 @@ MOMENTS = {
 
 
 class Optimizers:
-    """Steps all of `parameters` by their gradients. Parameters without one stay as they are."""
+    """Optimizers of all `parameters`. Parameters without a gradient stay as they are."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], settings: LearnerSettings) -> None:
         self._parameters = parameters
@@ -47,13 +47,13 @@ class Optimizers:
         return torch.optim.RMSprop(parameters, alpha=RMS_DECAY, eps=EPSILON)
 
     def step(self, progress: float) -> None:
-        """One step at the rates of `progress`, the part of the run that is done."""
+        """Make one step at the rates of `progress`, the part of the run that is done."""
         _step(self._policy, value_at(self._settings.lr, progress))
         if self._value is not None and self._settings.value_lr is not None:
             _step(self._value, value_at(self._settings.value_lr, progress))
 
     def state(self) -> dict[str, Tensor]:
-        """Copies on the CPU of all moments and step counts."""
+        """Return copies on the CPU of all moments and step counts."""
         return {
             f"{moment}.{name}": tensor.detach().to("cpu", copy=True)
             for name, parameter in self._parameters.items()
@@ -61,7 +61,7 @@ class Optimizers:
         }
 
     def load(self, player: str, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state` returned. Raises WeightsMismatch if it is of another kind."""
+        """Go on from a result of `state`. Raise WeightsMismatch if it is of another kind of optimizer."""
         wanted = MOMENTS[self._settings.optimizer]
         for key, tensor in state.items():
             moment, _, name = key.partition(".")

@@ -16,7 +16,7 @@ Points = tuple[tuple[float, float], ...]
 
 
 class Ramp(Section):
-    """From `start` at the run's beginning to `end`, and `end` from there on.
+    """Ramp from `start` at the run's beginning to `end`, which holds from there on.
 
     `cosine` leaves the start and reaches the end slowly (arXiv 1608.03983, equation 5).
     """
@@ -24,13 +24,16 @@ class Ramp(Section):
     start: float = Field(ge=0, allow_inf_nan=False, description="Value at the beginning of the run")
     end: float = Field(ge=0, allow_inf_nan=False, description="Value at the end of the ramp")
     until: float = Field(default=1.0, gt=0, le=1, description="Part of the run after which `end` is reached")
-    shape: Literal["linear", "cosine"] = Field(default="linear", description="How it gets from one to other")
+    shape: Literal["linear", "cosine"] = Field(
+        default="linear", description="How the value gets from `start` to `end`"
+    )
 
 
 _NUMBER: TypeAdapter[float] = TypeAdapter(Annotated[float, Field(ge=0, allow_inf_nan=False)])
 
 
-def _number_or_points(given: Any) -> float | Points:
+def number_or_points(given: Any) -> float | Points:
+    """Return a number >= 0 or points as they are given. Raise ValueError if they are neither."""
     if not isinstance(given, list | tuple):
         return _NUMBER.validate_python(given)
     if not given or not all(isinstance(point, list | tuple) and len(point) == 2 for point in given):
@@ -47,14 +50,14 @@ def _number_or_points(given: Any) -> float | Points:
 
 
 NumberOrPoints = Annotated[
-    Any,  # float | Points, of which pydantic would make two members of a union, and two complaints
-    PlainValidator(_number_or_points, json_schema_input_type=float | list[tuple[float, float]]),
+    Any,  # float | Points, for which pydantic would report two errors, one per member of the union
+    PlainValidator(number_or_points, json_schema_input_type=float | list[tuple[float, float]]),
 ]
 Schedule = NumberOrPoints | Ramp
 
 
 def value_at(schedule: float | Points | Ramp, progress: float) -> float:
-    """The value at `progress`, the part of the run that is done, in [0, 1]."""
+    """Return the value at `progress`, the part of the run that is done, in [0, 1]."""
     if isinstance(schedule, Ramp):
         along = min(max(progress / schedule.until, 0.0), 1.0)
         if schedule.shape == "cosine":
@@ -67,7 +70,7 @@ def value_at(schedule: float | Points | Ramp, progress: float) -> float:
 
 
 def extremes(schedule: float | Points | Ramp) -> tuple[float, float]:
-    """The smallest and the largest value that it ever takes."""
+    """Return the smallest and the largest value of a schedule."""
     if isinstance(schedule, Ramp):
         return min(schedule.start, schedule.end), max(schedule.start, schedule.end)
     if isinstance(schedule, tuple):

@@ -1,8 +1,8 @@
 """Join: the minibatches of several players as one, for a single pass over all of them.
 
-Networks see each player's rows under that player's weights. All else is done step by step,
-whoever's the steps are: those lie one behind the other, without padding, and only sums are taken
-apart again.
+Networks see each player's rows under that player's weights. Everything else is computed step by step,
+for the steps of all players, one player behind the other, without padding. Only sums are separated
+again by player.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from torch import Tensor
 
 from league.learning.data.batching import Batch
 
-NOWHERE = 2**62  # beyond every row: what lies there is padding
+NOWHERE = 2**62  # beyond every row: padding
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
     """The minibatches of P players: N steps in all, and K bootstraps."""
 
-    batch: Batch  # the steps of all, and rows behind them for the bootstraps; without observations
-    owner: Tensor  # [N] int64: whose step it is, 0 to P - 1
+    batch: Batch  # the steps of all, then rows for the bootstraps; without observations
+    owner: Tensor  # [N] int64: the player of each step, 0 to P - 1
     steps: list[int]  # [P] of each
     bootstraps: list[int]  # [P] of each
 
     def flat(self, found: Sequence[Tensor]) -> Tensor:
-        """What was found for the rows of each player, [steps + bootstraps or more, ...] -> [N + K, ...]."""
+        """Join values of each player's rows, [steps + bootstraps or more, ...] -> [N + K, ...]."""
         steps = [rows[:n] for rows, n in zip(found, self.steps, strict=True)]
         bootstraps = [
             rows[n : n + k] for rows, n, k in zip(found, self.steps, self.bootstraps, strict=True) if k
@@ -37,12 +37,12 @@ class Joined:
         return torch.cat([*steps, *bootstraps])
 
     def means(self, columns: Tensor) -> Tensor:
-        """[C, N] -> [P, C]: over each player's steps."""
+        """Return means over each player's steps, [C, N] -> [P, C]."""
         return torch.stack([part.mean(1) for part in columns.split(self.steps, 1)])
 
 
 def join(batches: Sequence[Batch]) -> Joined:
-    """`batches` are of one kind, on one device, each with a step or more, none shared among peers."""
+    """Join `batches`: of one kind, on one device, each with a step or more, none shared among peers."""
     device = batches[0].reward.device
     steps = [batch.num_steps for batch in batches]
     bootstraps = [len(batch.observation) - n for batch, n in zip(batches, steps, strict=True)]
@@ -52,9 +52,9 @@ def join(batches: Sequence[Batch]) -> Joined:
     number = torch.arange(len(batches), device=device)
     owner = number.repeat_interleave(counts[0], output_size=num_steps)
     of_sequence = number.repeat_interleave(counts[2], output_size=sum(sequences))
-    first, first_bootstrap, _ = counts.cumsum(1) - counts  # of each player's, among those of all
+    first, first_bootstrap, _ = counts.cumsum(1) - counts  # of each player, among those of all
     n, k, _ = counts[:, of_sequence]
-    # [T, B] of all: a step's or a bootstrap's row goes to where that is now, padding behind the last
+    # [T, B] of all: rows of steps and bootstraps are renumbered, padding is behind the last
     rows, after = _side_by_side([b.rows for b in batches]), _side_by_side([b.after for b in batches])
     of_steps = first[of_sequence]
     of_bootstraps = num_steps + first_bootstrap[of_sequence] - n
@@ -72,6 +72,6 @@ def join(batches: Sequence[Batch]) -> Joined:
 
 
 def _side_by_side(layouts: Sequence[Tensor]) -> Tensor:
-    """[T_p, B_p] of each player -> [T, B], padded at the end of time."""
+    """Put layouts side by side, [T_p, B_p] of each player -> [T, B], padded at the end of time."""
     length = max(len(layout) for layout in layouts)
     return torch.cat([F.pad(x, (0, 0, 0, length - len(x)), value=NOWHERE) for x in layouts], 1)

@@ -1,14 +1,14 @@
 """Several players' gradients in one pass forwards and backwards.
 
 The gradient of the sum of their losses is each player's own gradient, as no weight belongs to two
-of them. What is done step by step is done for the steps of all at once; their networks run
+of them. Computations of each step are done for the steps of all players at once. Their networks run
 
     joined     one after the other
     stacked    as one, over stacked weights (torch.func, vmap): players of one architecture differ in
                nothing but numbers
 
-Everything else stays each learner's own: whether an update is refused, its clipping, its
-optimizer's step, its counters and its target network.
+Everything else stays each learner's own: the refusal of an update, gradient clipping, the optimizer's
+step, counters and the target network.
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ from torch.nn.utils.rnn import pad_sequence
 from league.learning.data.batching import Batch
 from league.learning.forward import Forward
 from league.learning.groups.peers import ALONE
-from league.learning.maths.losses import LOSSES, LogProbs, find_loss
-from league.learning.maths.objective import Objective, Output, Trainee
+from league.learning.maths.losses import LOSSES, LogProbs, Output, find_loss
+from league.learning.maths.objective import Objective, Outputs, Trainee
 from league.learning.maths.schedules import value_at
 from league.learning.settings import LearnerSettings
 from league.learning.shared_pass.joined import Joined, join
 from league.models.networks.networks import Network, build_network
 from league.models.spec import PolicySpec
 
+Tensors = dict[str, Tensor]
+
 
 class OnePass:
-    """Finds the gradients of several players of one `spec` and settings."""
+    """Gradients of several players of one `spec` and settings in one pass."""
 
     def __init__(self, spec: PolicySpec, settings: LearnerSettings) -> None:
         self._settings = settings
         self._bfloat16 = settings.precision == "bfloat16"
         self._objective = Objective(spec, settings, ALONE)
         self._loss = find_loss(settings.loss)
-        with torch.device("meta"):  # its numbers come with each call
+        with torch.device("meta"):  # each call passes its weights
             self._network = build_network(spec)
         self._network.normaliser = None  # each player's runs by itself: vmap has no clamp_
 
     def leave_gradients(
         self, trainees: Sequence[Trainee], batches: Sequence[Batch], *, stacked: bool
     ) -> Tensor:
-        """As `Objective.backward` for each: gradients in its parameters; its means, [P, names].
+        """Do `Objective.backward` for each player; return its means, [P, names].
 
-        `stacked`: the networks run as one; none of them may remember.
+        `stacked`: the networks run as one; none of them may have a memory.
         """
         settings, joined = self._settings, join(batches)
         device, owner = joined.owner.device, joined.owner
@@ -59,22 +61,16 @@ class OnePass:
             with torch.no_grad():
                 trusted, _ = run(targets, batches, joined)
         advantages = [self._objective.advantage(batch) for batch in batches]
-        terms = self._objective.terms(
+        updates = torch.tensor([trainee.updates for trainee in trainees], device=device)
+        parts = self._objective.parts(
             joined.batch,
-            output,
-            trusted,
+            Outputs(output, trusted),
             None if advantages[0] is None else torch.cat([a for a in advantages if a is not None]),
             self._policy([value_at(settings.clip, t.progress) for t in trainees], joined.steps),
+            updates[owner],
         )
         bonus = torch.tensor([value_at(settings.entropy, t.progress) for t in trainees], device=device)
-        value = 0.5 * terms.error.square()
-        loss = terms.policy + settings.value * value - bonus[owner] * terms.entropy
-        updates = torch.tensor([trainee.updates for trainee in trainees], device=device)
-        lag = (updates[owner] - joined.batch.lag_versions).float()
-        columns = [terms.policy, value, terms.entropy, lag]
-        if terms.kl is not None:
-            loss = loss + settings.kl * terms.kl
-            columns.append(terms.kl)
+        loss = self._objective.compose(parts, bonus[owner])
         # each step weighs as in its player's mean; nothing is summed over players, where a NaN would spread
         share = torch.tensor([1.0 / n for n in joined.steps], device=device)[owner]
         found = torch.autograd.grad(loss, weights, share, allow_unused=True)
@@ -82,12 +78,12 @@ class OnePass:
         parameters = [p for trainee in trainees for p in trainee.forward.network.parameters()]
         for parameter, gradient in zip(parameters, gradients, strict=True):
             parameter.grad = gradient
-        return joined.means(torch.stack([column.detach() for column in (loss, *columns)]))
+        return joined.means(torch.stack([part.detach().to(loss.dtype) for part in (loss, *parts.listed)]))
 
     def _stacked(
         self, forwards: Sequence[Forward], batches: Sequence[Batch], joined: Joined
     ) -> tuple[Output, list[Tensor]]:
-        """What the networks give, for each row; and their weights, stacked: [P, ...] each."""
+        """Return the networks' output for each row, and their weights, stacked: [P, ...] each."""
         weights, buffers = torch.func.stack_module_state([forward.network for forward in forwards])
         buffers = {name: b for name, b in buffers.items() if not name.startswith("normaliser.")}
         shown = [
@@ -95,21 +91,23 @@ class OnePass:
         ]
         rows = pad_sequence(shown, batch_first=True)
 
-        def call(weights: dict[str, Tensor], buffers: dict[str, Tensor], rows: Tensor) -> Output:
-            found: Output = torch.func.functional_call(self._network, (weights, buffers), (rows,))
-            return found
+        def call(weights: Tensors, buffers: Tensors, rows: Tensor) -> tuple[Tensor, Tensor]:
+            parameters, value = torch.func.functional_call(self._network, (weights, buffers), (rows,))
+            return parameters, value
 
         with torch.autocast("cuda", torch.bfloat16, enabled=self._bfloat16):
             parameters, value = torch.vmap(call)(weights, buffers, rows)
-        output = joined.flat(parameters.unbind()).float(), joined.flat(value.unbind()).float()
+        output = Output(joined.flat(parameters.unbind()).float(), joined.flat(value.unbind()).float())
         return output, list(weights.values())
 
     def _policy(self, clips: Sequence[float], lengths: Sequence[int]) -> Callable[[LogProbs, Tensor], Tensor]:
-        """The policy's loss of all players' steps, each player's with its clip."""
+        """Return the policy loss of all players' steps, each player's with its clip."""
         if self._settings.loss in LOSSES and len(set(clips)) == 1:
             return lambda log_probs, advantage: self._loss.policy(log_probs, advantage, clips[0])
 
-        def each(log_probs: LogProbs, advantage: Tensor) -> Tensor:  # a user's loss may compare its steps
+        def each(
+            log_probs: LogProbs, advantage: Tensor
+        ) -> Tensor:  # a user's loss may compare the steps of a batch
             parts = zip(*(x.split(lengths) for x in (*log_probs, advantage)), clips, strict=True)
             return torch.cat(
                 [self._loss.policy(LogProbs(now, acted, anchor), a, c) for now, acted, anchor, a, c in parts]
@@ -125,13 +123,13 @@ def _normalised(network: Network, observation: Tensor) -> Tensor:
 def _one_by_one(
     forwards: Sequence[Forward], batches: Sequence[Batch], joined: Joined
 ) -> tuple[Output, list[Tensor]]:
-    """What the networks give, for each row; and their weights, those of the first player first."""
+    """Return the networks' output for each row, and their weights, those of the first player first."""
     outputs = [forward(batch) for forward, batch in zip(forwards, batches, strict=True)]
     parameters, value = zip(*outputs, strict=True)
     weights: list[Tensor] = [p for forward in forwards for p in forward.network.parameters()]
-    return (joined.flat(parameters), joined.flat(value)), weights
+    return Output(joined.flat(parameters), joined.flat(value)), weights
 
 
 def _apart(stacked: Sequence[Tensor | None], players: int) -> tuple[Tensor | None, ...]:
-    """Of each weight's gradients [P, ...], first all of the first player's."""
+    """Return the gradients [P, ...] of each weight one player after the other."""
     return tuple(None if g is None else g[i] for i in range(players) for g in stacked)

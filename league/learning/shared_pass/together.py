@@ -16,7 +16,9 @@ from league.learning.data.batching import Batch
 from league.learning.forward import wait_for
 from league.learning.groups.peers import ALONE, Peers
 from league.learning.learner import Learner, NonFiniteLoss
+from league.learning.maths.losses import find_loss
 from league.learning.maths.objective import Objective, Trainee
+from league.learning.recruits import Recruit, Recruits
 from league.learning.settings import LearnerSettings
 from league.learning.shared_pass.stacked import OnePass
 from league.models.spec import PolicySpec
@@ -32,14 +34,14 @@ Outcome = dict[str, float] | NonFiniteLoss | None
 
 
 class Choice(NamedTuple):
-    """How updates of several players are made, and how many times as fast as separate ones one pass is."""
+    """Way in which updates of several players are made, and the speed-up of one pass over separate ones."""
 
     way: str  # separate, joined or stacked
     speedup: float
 
 
 def choose(seconds: Mapping[str, Sequence[float]]) -> Choice:
-    """The way with the shortest time, but separate updates where the lead is small. There are two or more."""
+    """Return the way with the shortest time of two or more; separate updates where the lead is small."""
     shortest = {way: min(times) for way, times in seconds.items()}
     separate = shortest.pop("separate")
     way = min(shortest, key=shortest.__getitem__)
@@ -48,24 +50,34 @@ def choose(seconds: Mapping[str, Sequence[float]]) -> Choice:
 
 
 def hindrance(settings: LearnerSettings, peers: Peers) -> str | None:
-    """Why no pass can be shared whatever the clock says, if so."""
+    """Return the reason why no pass can be shared at all; None if there is no such reason."""
     if settings.compile:
         return "learner.compile is set, and compiled networks run by themselves"
+    if find_loss(settings.loss).terms:
+        return f"loss '{settings.loss}' adds terms, which are computed for one player at a time"
     if peers.size > 1:
         return f"each update is shared among {peers.size} processes"
     return None
 
 
-class Together:
-    """Lets several learners of one spec and settings learn side by side.
+def shared_pass(recruits: Recruits, peers: Peers) -> Together | None:
+    """Return the shared updates of these players; None if settings or players rule them out."""
+    if recruits.shared.stacked == "off":
+        return None
+    together = Together(recruits.each[0].spec, recruits.shared, peers)
+    return together if all(together.admits(recruit) for recruit in recruits) else None
 
-    Whenever some of them have a batch due at the same time, their gradients come in the way that was
-    the fastest when it was tried: once for each number of players, on copies, with the first batches
-    that there were.
+
+class Together:
+    """Updates of several learners of one spec and settings, side by side.
+
+    Whenever several of them have a batch due at the same time, their gradients are computed in the way
+    that was fastest when tried. Each number of players is tried once, on copies, with its first batches.
     """
 
     def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers = ALONE) -> None:
-        self._precision = settings.precision
+        self._spec = spec
+        self._settings = settings
         self._objective = Objective(spec, settings, ALONE)
         self._one_pass: OnePass | None = None
         self._stacks = True
@@ -79,17 +91,27 @@ class Together:
         if spec.settings.memory != "none":
             self._stacks_not("they remember")
 
+    def admits(self, recruit: Recruit) -> bool:
+        """Return whether `recruit` learns as the others do; if not, log why all are updated one by one."""
+        if recruit.settings != self._settings:
+            log.warning("learner.stacked: players are updated one by one: their roles learn differently")
+            return False
+        if recruit.spec != self._spec:
+            log.warning("learner.stacked: players are updated one by one: their policies differ")
+            return False
+        return True
+
     @property
     def promising(self) -> bool:
-        """Whether it may pay to wait until several players have something to learn."""
+        """True if it may pay to wait until several players have experience."""
         tried = self._choices.values()
         return self._one_pass is not None and (not tried or any(c.way != "separate" for c in tried))
 
     def update_from_episodes(self, blocks: Sequence[Block]) -> list[Outcome]:
-        """Each learner's `update_from_episodes`, with what it returns, or the refusal that it raises.
+        """Do each learner's `update_from_episodes`; return its result or the refusal that it raises.
 
-        No learner twice. "stacked_speedup" among the metrics: how many times as fast one pass was when it
-        was tried last; 0 before.
+        No learner may come twice. "stacked_speedup" among the metrics: how many times as fast one pass was
+        when it was tried last; 0 before.
         """
         turns = [learner.turns(episodes, progress) for learner, episodes, progress in blocks]
         outcomes: list[Outcome] = [None] * len(blocks)
@@ -114,7 +136,7 @@ class Together:
         return outcomes
 
     def _updates(self, learners: Sequence[Learner], batches: Sequence[Batch]) -> list[Tensor | NonFiniteLoss]:
-        """One update of each."""
+        """Make one update of each learner."""
         means: Sequence[Tensor | None] = [None] * len(learners)
         if self._one_pass is not None and len(learners) > 1:
             if len(learners) not in self._choices:
@@ -131,12 +153,12 @@ class Together:
         ]
 
     def _tried(self, one_pass: OnePass, learners: Sequence[Learner], batches: Sequence[Batch]) -> Choice:
-        """Time all ways on copies."""
+        """Time all ways on copies and return the choice."""
         copies = [copy.deepcopy(learner.trainee) for learner in learners]
 
         def separate() -> None:
             for trainee, batch in zip(copies, batches, strict=True):
-                self._objective.backward(batch, *trainee)
+                self._objective.backward(batch, trainee)
 
         ways: dict[str, Callable[[], object]] = {
             "separate": separate,
@@ -144,7 +166,7 @@ class Together:
             "stacked": lambda: one_pass.leave_gradients(copies, batches, stacked=True),
         }
         if self._stacks:
-            reason = _difference(ways["stacked"], separate, copies, TOLERANCE[self._precision])
+            reason = _difference(ways["stacked"], separate, copies, TOLERANCE[self._settings.precision])
             if reason is not None:
                 self._stacks_not(reason)
         if not self._stacks:
@@ -170,9 +192,9 @@ class Together:
 def _difference(
     stacked: Callable[[], object], separate: Callable[[], object], copies: Sequence[Trainee], tolerance: float
 ) -> str | None:
-    """How stacked updates would differ from separate ones, as far as can be seen; None: they do not.
+    """Return how stacked updates would differ from separate ones; None if no difference is seen.
 
-    Nothing is said of gradients that are no numbers: their updates will be refused in any case.
+    Gradients that are no finite numbers are not compared: their updates will be refused in any case.
     """
     before = [[buffer.clone() for buffer in trainee.forward.network.buffers()] for trainee in copies]
     separate()
@@ -183,7 +205,7 @@ def _difference(
             return "their buffers change as they learn"
     try:
         stacked()
-    except Exception as error:  # whatever a user's network does that vmap cannot do
+    except Exception as error:  # a user's network may do what vmap cannot
         return f"torch.func.vmap raised {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     for trainee, gradient in zip(copies, wanted, strict=True):
         off = float((_gradient(trainee) - gradient).norm() / gradient.norm())
@@ -193,13 +215,13 @@ def _difference(
 
 
 def _gradient(trainee: Trainee) -> Tensor:
-    """All of its network's gradients as one row."""
+    """Return all gradients of its network as one row."""
     parameters = trainee.forward.network.parameters()
     return torch.cat([p.grad.flatten() for p in parameters if p.grad is not None])
 
 
 def _seconds(work: Callable[[], object], batch: Batch) -> float:
-    """How long `work` takes, on the device of `batch` too."""
+    """Return the seconds that `work` takes, those on the device of `batch` included."""
     wait_for(batch)
     began = time.perf_counter()
     work()

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from league.learning.groups.learner_group import LearnReport, QueueInfo
+from league.learning.data.queues import QueueInfo
+from league.learning.groups.shard_learners import LearnReport
 from storage.records import LivePlayer, UpdateRecord
 
 # Metrics of a player's queue, in the column `metrics` of the table `updates`; counts are per session.

@@ -7,13 +7,14 @@ import time
 import pytest
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.learner_group import RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import plan_shards
 from league.learning.learner import LearnerSettings
 from league.learning.settings import ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
+from tests.league.learning.recruiting import recruits_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
@@ -21,6 +22,8 @@ SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"),
 PLAYERS = [f"main-{i}" for i in range(5)]
 SEEDS = {player: i for i, player in enumerate(PLAYERS)}
 SETTINGS = LearnerSettings(batch_steps=32, replay=ReplaySettings(proportion=0.25, capacity_steps=1000))
+
+RECRUITS = recruits_of(SPEC, SETTINGS, SEEDS)
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +53,22 @@ def placement_groups():
     return [group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]
 
 
+def nodes_of(group):
+    """For each shard, the nodes of its actors."""
+    actors = [(*shard.processes, *shard.aggregators) for shard in group._shards]
+    return [group._ray.get([a.__ray_call__.remote(node) for a in of_shard]) for of_shard in actors]
+
+
+def node(actor):
+    import ray
+
+    return ray.get_runtime_context().get_node_id()
+
+
 def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make_episodes):
     settings = SETTINGS.model_copy(update={"aggregators": 2})
-    group = RayLearnerGroup(plan_shards(4, PLAYERS), SPEC, settings, SEEDS, num_runners=2)
-    nodes = group.nodes()
+    group = RayLearnerGroup(plan_shards(4, PLAYERS), recruits_of(SPEC, settings, SEEDS), num_runners=2)
+    nodes = nodes_of(group)
     assert [len(of_shard) for of_shard in nodes] == [2, 2, 1, 1]  # a process; an aggregator in two of them
     assert all(len(set(of_shard)) == 1 for of_shard in nodes)
     assert len({of_shard[0] for of_shard in nodes}) == 2  # no node has more than two GPUs
@@ -65,17 +80,20 @@ def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make
         assert time.monotonic() < give_up
         reports += group.ready(0.1)
     assert sorted(report.player for report in reports) == PLAYERS
-    # the replay of a shard lies in the process of its learners, and holds what all of its players gave
-    held = [shard.call("report") for shard in group._shards]
-    assert [group._get(report)["replay_steps"] for report in held] == [80, 40, 40, 40]
+    # the replay of a shard is in the process of its learners, and holds what all of its players gave
+    held = [
+        group._ray.get(shard.processes[0].__ray_call__.remote(lambda here: here._replay.info().steps))
+        for shard in group._shards
+    ]
+    assert held == [80, 40, 40, 40]
     group.close()
     assert placement_groups() == []
 
 
 def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, make_episodes):
     plan = plan_shards(4, PLAYERS[:2])
-    group = RayLearnerGroup(plan, SPEC, SETTINGS, SEEDS)
-    nodes = group.nodes()
+    group = RayLearnerGroup(plan, RECRUITS)
+    nodes = nodes_of(group)
     assert [len(of_shard) for of_shard in nodes] == [2, 2]
     assert all(len(set(of_shard)) == 1 for of_shard in nodes)
     assert nodes[0] != nodes[1]
@@ -90,12 +108,12 @@ def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, mak
 
 def test_a_plan_that_is_too_large_is_refused_with_what_is_missing(cluster):
     with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node; the largest free node"):
-        RayLearnerGroup(plan_shards(3, ["main-0"]), SPEC, SETTINGS, SEEDS)
+        RayLearnerGroup(plan_shards(3, ["main-0"]), RECRUITS)
     with pytest.raises(Mistake, match=r"shard 4 needs 1 GPU and 1 CPU on one node; .* of 2 has 3 CPUs once"):
-        RayLearnerGroup(plan_shards(5, PLAYERS), SPEC, SETTINGS, SEEDS)
+        RayLearnerGroup(plan_shards(5, PLAYERS), RECRUITS)
     with pytest.raises(Mistake, match="5 runners need a CPU each; the cluster has 4 left"):
-        RayLearnerGroup(plan_shards(4, PLAYERS), SPEC, SETTINGS, SEEDS, num_runners=5)
+        RayLearnerGroup(plan_shards(4, PLAYERS), RECRUITS, num_runners=5)
     gathering = SETTINGS.model_copy(update={"aggregators": 3})
     with pytest.raises(Mistake, match=r"learner\.aggregators is 3 with 2 runners"):
-        RayLearnerGroup(plan_shards(4, PLAYERS), SPEC, gathering, SEEDS, num_runners=2)
+        RayLearnerGroup(plan_shards(4, PLAYERS), recruits_of(SPEC, gathering, SEEDS), num_runners=2)
     assert placement_groups() == []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from league.learning.data.batching import Batch, TargetedBatch, cut, groups, minibatches
+from league.learning.data.batching import Batch, TargetedBatch, cut, groups, minibatches, preload
 from league.learning.maths.gae import GAE
 
 
@@ -63,7 +63,7 @@ def test_versions_follow_their_steps(make_episodes):
 def test_the_layout_lists_the_rows_of_each_sequence_in_order_of_time(make_episodes):
     episodes = make_episodes([2, 3], truncated=[False, True])
     (batch,) = minibatches(episodes, 100, 100)
-    assert batch.layout.tolist() == [[0, 2], [1, 3], [6, 4], [6, 5]]  # five steps, a bootstrap; 6 is none
+    assert batch.layout.tolist() == [[0, 2], [1, 3], [6, 4], [6, 5]]  # five steps, a bootstrap; 6: no row
     present = batch.layout[batch.layout < len(batch.observation)]
     assert sorted(present.tolist()) == list(range(len(batch.observation)))
 
@@ -144,3 +144,19 @@ def test_a_batch_gives_its_tensors_by_name_and_takes_others(make_episodes):
     other = batch.with_tensors({**tensors, "reward": tensors["reward"] + 1})
     torch.testing.assert_close(other.reward, batch.reward + 1)
     assert other.total_steps == 2
+
+
+def test_on_the_cpu_minibatches_pass_as_they_are_and_only_when_asked_for(make_episodes):
+    made = []
+
+    def source():
+        for batch in minibatches(make_episodes([4] * 6), 8, 100):
+            made.append(batch)
+            yield batch
+
+    passed = preload(source(), torch.device("cpu"))
+    assert made == []
+    first = next(passed)
+    assert first is made[0]
+    assert len(made) == 1
+    assert [first, *passed] == made

@@ -10,17 +10,16 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.learner_group import (
-    LearnersLost,
-    LearnerStopped,
-    LocalLearnerGroup,
-    RayLearnerGroup,
-)
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.ray_learners import LearnersLost, RayLearnerGroup
+from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.groups.shards import Shard, plan_shards
 from league.learning.learner import LearnerSettings
+from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
+from tests.league.learning.recruiting import recruits_of
 
 pytestmark = pytest.mark.alone
 
@@ -29,7 +28,22 @@ SPEC = PolicySpec(
 )
 PLAYERS = ["main-0", "main-1"]
 SEEDS = {"main-0": 1, "main-1": 2}
-LEARNING = (plan_shards(0, PLAYERS), SPEC, LearnerSettings(batch_steps=64), SEEDS)
+SETTINGS = LearnerSettings(batch_steps=64)
+SHARDS, RECRUITS = plan_shards(0, PLAYERS), recruits_of(SPEC, SETTINGS, SEEDS)
+
+
+def recruit(player, seed):
+    return Recruit(player, SPEC, SETTINGS, seed)
+
+
+def start_again(group, player, seed):
+    """A new learner in the place of the old one."""
+    group.remove(player)
+    group.add(recruit(player, seed))
+
+
+def depth(group, player):
+    return group.queues()[player].depth
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +65,8 @@ def make_group(request):
         if request.param == "ray":
             request.getfixturevalue("ray")
             kind = RayLearnerGroup
-        made.append(kind(LEARNING[0], SPEC, LearnerSettings(**{"batch_steps": 64, **settings}), SEEDS))
+        own = LearnerSettings(**{"batch_steps": 64, **settings})
+        made.append(kind(SHARDS, recruits_of(SPEC, own, SEEDS)))
         return made[-1]
 
     yield make
@@ -90,7 +105,7 @@ def assert_same(a, b):
 
 @pytest.mark.slow
 def test_both_groups_come_to_the_same_weights_bit_for_bit(ray, make_episodes):
-    local, remote = LocalLearnerGroup(*LEARNING), RayLearnerGroup(*LEARNING)
+    local, remote = LocalLearnerGroup(SHARDS, RECRUITS), RayLearnerGroup(SHARDS, RECRUITS)
     for i, player in enumerate(["main-0", "main-1", "main-0", "main-0", "main-1"]):
         episodes = make_episodes([10] * 8, seed=i)
         local.submit(player, episodes, 0.0)
@@ -106,7 +121,7 @@ def test_both_groups_come_to_the_same_weights_bit_for_bit(ray, make_episodes):
 
 
 def test_the_first_live_weights_are_those_of_the_seeds(group):
-    for player, seed in LEARNING[3].items():
+    for player, seed in SEEDS.items():
         assert group.live(player).version == 0
         assert_same(arrays(group.live(player).handle), initial_weights(SPEC, seed))
 
@@ -134,9 +149,9 @@ def test_live_weights_stay_while_a_batch_fills(group, make_episodes):
 def test_backlog_counts_what_was_submitted_and_not_reported(group, make_episodes):
     for _ in range(3):
         group.submit("main-0", make_episodes([10] * 8), 0.0)
-    assert (group.backlog("main-0"), group.backlog("main-1")) == (3, 0)
+    assert (depth(group, "main-0"), depth(group, "main-1")) == (3, 0)
     collect(group, 3)
-    assert group.backlog("main-0") == 0
+    assert depth(group, "main-0") == 0
     assert group.ready(0.0) == []
 
 
@@ -167,7 +182,7 @@ def test_a_reset_discards_what_is_pending_and_keeps_the_counters(group, make_epi
         group.submit("main-0", make_episodes([10] * 8, seed=seed), 0.0)
     group.submit("main-1", make_episodes([10] * 8), 0.0)
     group.reset("main-0", fresh)
-    assert (group.backlog("main-0"), group.backlog("main-1")) == (0, 1)
+    assert (depth(group, "main-0"), depth(group, "main-1")) == (0, 1)
     (report,) = collect(group, 1)
     assert report.player == "main-1"
     assert group.ready(0.0) == []
@@ -222,15 +237,13 @@ def test_a_player_whose_loss_is_no_number_stops_and_the_others_go_on(group, make
     assert not group.full("main-1")
 
 
-@pytest.mark.parametrize("remedy", ["reset", "replace", "load_state"])
+@pytest.mark.parametrize("remedy", ["reset", "load_state"])
 def test_a_stopped_player_goes_on_from_other_weights(group, make_episodes, remedy):
     state = group.state("main-1")
     group.submit("main-1", spoilt(make_episodes), 0.0)
     collect(group, 1)
     if remedy == "reset":
         group.reset("main-1", initial_weights(SPEC, 5))
-    elif remedy == "replace":
-        group.replace("main-1", 5)
     else:
         group.load_state("main-1", state)
     version = group.live("main-1").version
@@ -273,8 +286,8 @@ def test_without_async_update_everything_submitted_is_learned_when_reports_are_t
 def test_players_come_and_go_while_others_train(group, make_episodes):
     assert group.players() == ("main-0", "main-1")
     group.submit("main-0", make_episodes([10] * 8), 0.0)
-    group.add("late-0", 3)
-    group.add("late-1", 4, initial_weights(SPEC, 44))
+    group.add(recruit("late-0", 3))
+    group.add(recruit("late-1", 4), initial_weights(SPEC, 44))
     assert group.players() == ("main-0", "main-1", "late-0", "late-1")
     assert group.plan()[0].players == group.players()
     assert group.live("late-0").version == group.live("late-1").version == 0
@@ -288,7 +301,7 @@ def test_players_come_and_go_while_others_train(group, make_episodes):
     with pytest.raises(KeyError, match="main-1"):
         group.submit("main-1", make_episodes([10] * 8), 0.0)
     with pytest.raises(ValueError, match="'late-0' trains already"):
-        group.add("late-0", 3)
+        group.add(recruit("late-0", 3))
     assert group.state("main-0").updates == 1
 
 
@@ -296,7 +309,7 @@ def test_a_shard_that_everybody_left_takes_the_next_player(group, make_episodes)
     for player in PLAYERS:
         group.remove(player)
     assert [shard.players for shard in group.plan()] == [()]
-    group.add("next-0", 6)
+    group.add(recruit("next-0", 6))
     group.submit("next-0", make_episodes([10] * 8), 0.0)
     (report,) = collect(group, 1)
     assert (report.player, report.updates) == ("next-0", 1)
@@ -308,7 +321,7 @@ def test_a_new_learner_in_an_old_place_counts_on_and_uses_no_version_again(group
         collect(group, 1)
     group.submit("main-0", make_episodes([10] * 8), 0.0)  # learned, but never heard of
     used = group.live("main-0").version
-    group.replace("main-0", 8)
+    start_again(group, "main-0", 8)
     assert group.ready(0.0) == []
     assert used < 3 < group.live("main-0").version
     assert_same(arrays(group.live("main-0").handle), initial_weights(SPEC, 8))
@@ -319,7 +332,7 @@ def test_a_new_learner_in_an_old_place_counts_on_and_uses_no_version_again(group
     (report,) = collect(group, 1)
     assert group.live("main-0").version == report.updates == state.updates + 1
     group.remove("main-0")
-    group.add("main-0", 8)
+    group.add(recruit("main-0", 8))
     assert group.live("main-0").version > report.updates
     assert group.state("main-0").env_steps == 320
 
@@ -350,9 +363,9 @@ def test_play_is_held_back_when_a_learner_is_behind(make_group, make_episodes):
 
 
 def test_a_learner_that_is_removed_or_replaced_is_freed(make_episodes):
-    group = LocalLearnerGroup(*LEARNING)
+    group = LocalLearnerGroup(SHARDS, RECRUITS)
     freed = []
-    for deed in (lambda: group.replace("main-0", 5), lambda: group.remove("main-0")):
+    for deed in (lambda: start_again(group, "main-0", 5), lambda: group.remove("main-0")):
         group.submit("main-0", make_episodes([10] * 8), 0.0)
         group.ready(0.0)
         learner = group._shard._learners["main-0"]
@@ -367,7 +380,7 @@ def test_a_learner_that_is_removed_or_replaced_is_freed(make_episodes):
 def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes):
     """40 learners of 12 MB and more each, one after another: what they leave behind is bounded."""
     spec = PolicySpec(PolicySettings(hidden=(1000, 1000)), SPEC.observation, SPEC.action)
-    group = RayLearnerGroup(*(LEARNING[0], spec, *LEARNING[2:]))
+    group = RayLearnerGroup(SHARDS, recruits_of(spec, SETTINGS, SEEDS))
     actor = group._shards[0].processes[0]
 
     def megabytes(shard):
@@ -377,7 +390,7 @@ def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes
         return (memory.rss - memory.shared) / 2**20  # what the object store lends is not its own
 
     def one_more(i):
-        group.add(f"late-{i}", i)
+        group.add(Recruit(f"late-{i}", spec, SETTINGS, i))
         group.submit(f"late-{i}", make_episodes([10] * 8), 0.0)
         (report,) = collect(group, 1)
         assert report.metrics is not None
@@ -395,7 +408,7 @@ def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes
 
 @pytest.mark.slow
 def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing(ray, make_episodes):
-    group = RayLearnerGroup(*LEARNING)
+    group = RayLearnerGroup(SHARDS, RECRUITS)
     group.state("main-0")  # all learners are built
 
     def slow_down(shard):
@@ -434,8 +447,8 @@ def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing
 
 @pytest.mark.slow
 def test_two_processes_of_a_shard_come_to_the_weights_of_one(ray, make_episodes):
-    one = LocalLearnerGroup(*LEARNING)
-    two = RayLearnerGroup(plan_shards(0, PLAYERS, processes=2), *LEARNING[1:])
+    one = LocalLearnerGroup(SHARDS, RECRUITS)
+    two = RayLearnerGroup(plan_shards(0, PLAYERS, processes=2), RECRUITS)
     assert [len(shard.processes) for shard in two._shards] == [2]
     for i, player in enumerate(["main-0", "main-1", "main-0", "main-0"]):
         episodes = make_episodes([10, 3, 20, 40], [True, False, True, False], seed=i)
@@ -453,7 +466,7 @@ def test_two_processes_of_a_shard_come_to_the_weights_of_one(ray, make_episodes)
     two.submit("main-0", ray.put(spoilt(make_episodes)), 0.0)
     (stopped,) = collect(two, 1)
     assert isinstance(stopped, LearnerStopped)
-    two.replace("main-0", 3)
+    start_again(two, "main-0", 3)
     two.submit("main-0", ray.put(make_episodes([10] * 8)), 0.0)
     (report,) = collect(two, 1)
     assert report.metrics is not None
@@ -466,7 +479,7 @@ def test_two_processes_of_a_shard_come_to_the_weights_of_one(ray, make_episodes)
 
 @pytest.mark.slow
 def test_learners_whose_process_dies_fail_the_run_in_one_sentence(ray, make_episodes):
-    group = RayLearnerGroup(*LEARNING)
+    group = RayLearnerGroup(SHARDS, RECRUITS)
     group.submit("main-0", make_episodes([10] * 8))
     collect(group, 1)
     ray.kill(group._shards[0].processes[0])
@@ -481,16 +494,19 @@ def test_learners_whose_process_dies_fail_the_run_in_one_sentence(ray, make_epis
 @pytest.mark.slow
 def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
     shards = [Shard(("main-0",), 0), Shard(("main-1",), 0)]
-    group = RayLearnerGroup(shards, *LEARNING[1:])
-    group.add("late-0", 7)
+    group = RayLearnerGroup(shards, RECRUITS)
+    group.add(recruit("late-0", 7))
     assert [shard.players for shard in group.plan()] == [("main-0", "late-0"), ("main-1",)]
     for player in group.players():
         group.submit(player, make_episodes([10] * 8), 0.0)
     collect(group, 3)
-    held = [ray.get(shard.processes[0].report.remote())["devices"] for shard in group._shards]
-    assert [list(devices) for devices in held] == [["main-0", "late-0"], ["main-1"]]
+    held = [
+        ray.get(shard.processes[0].__ray_call__.remote(lambda here: list(here._learners)))
+        for shard in group._shards
+    ]
+    assert held == [["main-0", "late-0"], ["main-1"]]
     group.remove("main-1")
-    group.add("late-1", 8)
+    group.add(recruit("late-1", 8))
     assert group.plan()[1].players == ("late-1",)
     group.close()
 
@@ -498,16 +514,18 @@ def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
 @pytest.mark.slow
 def test_players_may_learn_by_settings_of_their_own(request, make_episodes):
     """The one with half the batch makes twice the updates, whether it is there at first or comes later."""
-    own = {"main-1": LEARNING[2].model_copy(update={"batch_steps": 32})}
+    settings = SETTINGS.model_copy(update={"batch_steps": 32})
+    own = Recruit("main-1", SPEC, settings, 2)
     for kind in (LocalLearnerGroup, RayLearnerGroup):
         if kind is RayLearnerGroup:
             request.getfixturevalue("ray")
-        made = kind(*LEARNING, own=own)
-        made.add("late", 3, settings=own["main-1"])
-        made.replace("main-1", 4)
+        made = kind(SHARDS, Recruits((recruit("main-0", 1), own)))
+        made.add(dataclasses.replace(own, player="late", seed=3))
+        made.remove("main-1")
+        made.add(dataclasses.replace(own, seed=4))
         for player in ("main-0", "main-1", "late"):
             made.submit(player, dataclasses.replace(make_episodes([8] * 8), player=player), 0.0, 64)
         updates = {report.player: report.updates for report in collect(made, 3)}
         assert updates["late"] == 2 * updates["main-0"] == 2
-        assert updates["main-1"] == 1 + 2  # a replaced learner counts on, from the next number
+        assert updates["main-1"] == 1 + 2  # a new learner of the name counts on, from the next number
         made.close()

@@ -148,7 +148,7 @@ def test_aggregators_are_spread_evenly_over_the_shards():
             Shard(("a",), 3, 3),
             "a on 3 GPUs, data-parallel in 3 processes, as there are more GPUs than players",
         ),
-        (Shard((), 1), "nobody yet, 1 GPU kept for the next player"),
+        (Shard((), 1), "no player yet, 1 GPU kept for the next player"),
     ],
 )
 def test_the_plan_says_who_trains_where_and_why(shard, sentence):

@@ -9,7 +9,7 @@ from league.learning.maths.gae import advantages, gae
 
 
 def written_out(v_tm1, v_t, r_t, discount_t, lambda_):
-    """Equation 16 of arXiv 1506.02438 as it stands, one episode: sum of (gamma lambda)^l delta_t+l."""
+    """Equation 16 of arXiv 1506.02438 as published, one episode: sum of (gamma lambda)^l delta_t+l."""
     delta = r_t + discount_t * v_t - v_tm1
     return np.array(
         [

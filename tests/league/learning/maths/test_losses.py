@@ -80,8 +80,8 @@ def test_losses_are_found_by_name_and_by_import_path(monkeypatch):
     [
         ("ipala", "found 'ipala'; did you mean 'impala'"),
         ("reinforce", "expected appo, impala, ppo"),
-        ("nowhere:loss", "'nowhere:loss' cannot be imported: No module named 'nowhere'"),
-        (":loss", "found ':loss'"),
+        ("nowhere:loss", "'nowhere:loss': module 'nowhere' cannot be imported: No module named 'nowhere'"),
+        (":loss", "':loss': expected 'module:Name'"),
     ],
 )
 def test_a_loss_that_is_not_there_is_named(name, message):

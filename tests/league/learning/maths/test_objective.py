@@ -9,7 +9,7 @@ from league.learning.groups.peers import ALONE
 from league.learning.learner import LearnerSettings
 from league.learning.maths.gae import GAE
 from league.learning.maths.losses import Loss
-from league.learning.maths.objective import Objective, vtrace_targets
+from league.learning.maths.objective import Objective, Trainee, vtrace_targets
 from storage.errors import Mistake
 
 LENGTHS, TRUNCATED = [3, 1, 4], [True, False, True]
@@ -149,7 +149,7 @@ def test_means_and_gradients_equal_the_reference(make_spec, make_episodes, loss,
     live = [torch.tensor(array, requires_grad=True) for array in now]
     frozen = None if target is None else Given(*(torch.tensor(array) for array in target))
     objective = Objective(make_spec(), settings, ALONE)
-    means = objective.backward(batch, Given(*live), frozen, 0.0, updates=5)
+    means = objective.backward(batch, Trainee(Given(*live), frozen, updates=5))
     fixed = tuple(array.copy() for array in now)
     expected = reference(episodes, loss, now, fixed, target, targets)
     np.testing.assert_allclose(means.numpy(), expected, atol=1e-6)
@@ -196,7 +196,7 @@ def test_advantages_stay_as_they_are_if_the_settings_say_so(make_spec, make_epis
         objective = Objective(make_spec(), settings, ALONE)
         objective._loss = Loss(note, "gae")
         live = [torch.tensor(array, requires_grad=True) for array in outputs(1)]
-        objective.backward(batch, Given(*live), None, 0.0, updates=0)
+        objective.backward(batch, Trainee(Given(*live)))
     assert float(seen[0].mean()) == pytest.approx(0.0, abs=1e-6)
     assert float(seen[0].std(correction=0)) == pytest.approx(1.0, abs=1e-5)
     np.testing.assert_array_equal(seen[1].numpy(), targets.advantage)
@@ -213,7 +213,7 @@ def test_ppo_refuses_a_batch_without_advantages(make_spec, make_episodes):
     _, batch = experience(make_episodes)
     objective = Objective(make_spec(), LearnerSettings(loss="ppo"), ALONE)
     with pytest.raises(TypeError, match="takes a TargetedBatch, found a Batch"):
-        objective.backward(batch, Given(), None, 0.0, updates=0)
+        objective.backward(batch, Trainee(Given()))
 
 
 def test_a_loss_of_ones_own_must_give_one_number_for_each_step(make_spec, make_episodes):
@@ -222,7 +222,7 @@ def test_a_loss_of_ones_own_must_give_one_number_for_each_step(make_spec, make_e
     objective._loss = Loss(lambda log_probs, advantage, clip: (-log_probs.now * advantage).mean(), "vtrace")
     live = Given(*(torch.tensor(array, requires_grad=True) for array in outputs(1)))
     with pytest.raises(Mistake, match=r"gave shape \[\], expected one loss for each step, \[8\]"):
-        objective.backward(batch, live, None, 0.0, updates=0)
+        objective.backward(batch, Trainee(live))
 
 
 @pytest.mark.parametrize("lengths", [[3, 4], []])
@@ -234,7 +234,7 @@ def test_gradients_of_before_are_forgotten_also_where_there_is_nothing_to_learn_
     live = [torch.zeros(7, 3, requires_grad=True), torch.zeros(7, requires_grad=True)]
     for tensor in live:
         tensor.grad = torch.full_like(tensor, 1e6)
-    Objective(make_spec(), LearnerSettings(), ALONE).backward(batch, Given(*live), None, 0.0, updates=0)
+    Objective(make_spec(), LearnerSettings(), ALONE).backward(batch, Trainee(Given(*live)))
     assert all(tensor.grad is None or tensor.grad.abs().max() < 10 for tensor in live)
 
 

@@ -8,7 +8,7 @@ from league.learning.maths.vtrace import vtrace
 
 
 def written_out(v_tm1, v_t, r_t, discount_t, rho, lambda_, clip_rho, clip_c):
-    """Equation 1 of arXiv 1802.01561 as it stands: an explicit double sum, one sequence."""
+    """Equation 1 of arXiv 1802.01561 as published: an explicit double sum, one sequence."""
     steps = len(r_t)
     delta = np.minimum(clip_rho, rho) * (r_t + discount_t * v_t - v_tm1)
     c = lambda_ * np.minimum(clip_c, rho)

@@ -1,4 +1,4 @@
-"""Minibatches of several players lie side by side as one, and can be told apart again."""
+"""Minibatches of several players are joined as one, and can be separated again."""
 
 import numpy as np
 import torch

@@ -35,7 +35,7 @@ def experience(make_episodes, spec, player, seed):
     n, width = episodes.num_steps, spec.action.mask_width
     mask = np.ones((n, width), bool)
     if spec.action.kind == "multi_discrete":
-        mask[:, 2] = rng.random(n) < 0.5  # nobody took that one
+        mask[:, 2] = rng.random(n) < 0.5  # never taken
         action = rng.integers(0, 2, (n, *spec.action.shape))
     else:
         action = rng.normal(size=(n, *spec.action.shape)).astype(np.float32)
@@ -69,8 +69,8 @@ def assert_the_same_updates(spec, make_episodes, rounds=3, **settings):
         episodes = [experience(make_episodes, spec, p.player, 10 * turn + i) for i, p in enumerate(alone)]
         assert len({e.num_steps for e in episodes}) > 1
         progress = [0.1 * i + 0.3 * turn for i in range(3)]
-        told = together.update_from_episodes(list(zip(others, episodes, progress, strict=True)))
-        for learner, mine, at, found in zip(alone, episodes, progress, told, strict=True):
+        results = together.update_from_episodes(list(zip(others, episodes, progress, strict=True)))
+        for learner, mine, at, found in zip(alone, episodes, progress, results, strict=True):
             metrics = learner.update_from_episodes(mine, at)
             assert found.pop("stacked_speedup") == 2.0
             assert found == pytest.approx(metrics, rel=1e-3, abs=1e-5)

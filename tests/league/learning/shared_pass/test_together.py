@@ -1,19 +1,22 @@
 """Players learn together in the fastest way that comes to the same; each is refused by itself."""
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.learner_group import LocalLearnerGroup, RayLearnerGroup
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import Shard
 from league.learning.learner import Learner, LearnerSettings, NonFiniteLoss
 from league.learning.shared_pass.together import Choice, Together, choose
 from league.models.networks.networks import trust_network
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
+from tests.league.learning.recruiting import recruits_of
 
 PLAYERS = ("main-0", "main-1", "main-2")
 SEEDS = {player: i for i, player in enumerate(PLAYERS)}
@@ -143,8 +146,8 @@ def test_every_number_of_players_is_tried_once(make_spec, make_episodes, monkeyp
     learners = learners_of(make_spec(), settings_of())
     speedups = []
     for count in (1, 3, 3, 2, 1, 2):
-        told = together.update_from_episodes(blocks_of(learners[:count], make_episodes))
-        speedups.append({metrics["stacked_speedup"] for metrics in told})
+        found = together.update_from_episodes(blocks_of(learners[:count], make_episodes))
+        speedups.append({metrics["stacked_speedup"] for metrics in found})
     assert speedups == [{0.0}] + [{1.5}] * 5  # in every report, tried or not: they are averaged
     assert tried == [dict.fromkeys(("separate", "joined", "stacked"), 4)] * 2
 
@@ -154,8 +157,8 @@ def test_who_still_waits_for_a_batch_to_fill_is_left_out(make_spec, make_episode
     learners = learners_of(make_spec(), settings_of())
     blocks = blocks_of(learners, make_episodes)
     blocks[1] = (learners[1], make_episodes([10]), 0.0)
-    told = Together(make_spec(), settings_of()).update_from_episodes(blocks)
-    assert [outcome is None for outcome in told] == [False, True, False]
+    found = Together(make_spec(), settings_of()).update_from_episodes(blocks)
+    assert [outcome is None for outcome in found] == [False, True, False]
     assert [learner.updates for learner in learners] == [1, 0, 1]
 
 
@@ -174,16 +177,16 @@ def test_what_is_no_number_stops_its_player_only(make_spec, make_episodes, force
     before = others[1].state().to_tensors()
     blocks = blocks_of(others, make_episodes, seed=5)
     blocks[1][1].reward[3] = np.nan
-    told = together.update_from_episodes(blocks)
-    assert isinstance(told[1], NonFiniteLoss)
-    assert told[1].update == 2
-    assert np.isnan(told[1].tensors["advantage" if loss == "ppo" else "reward"]).any()
+    found = together.update_from_episodes(blocks)
+    assert isinstance(found[1], NonFiniteLoss)
+    assert found[1].update == 2
+    assert np.isnan(found[1].tensors["advantage" if loss == "ppo" else "reward"]).any()
     assert same(others[1].state().to_tensors(), before)
     for seed in (0, 5):
         for i in (0, 2):
             learner, episodes, progress = blocks_of(alone, make_episodes, seed)[i]
             wanted = learner.update_from_episodes(episodes, progress)
-    assert {k: v for k, v in told[2].items() if k != "stacked_speedup"} == pytest.approx(wanted, rel=1e-4)
+    assert {k: v for k, v in found[2].items() if k != "stacked_speedup"} == pytest.approx(wanted, rel=1e-4)
     for i in (0, 2):
         assert others[i].updates == 2
         assert same(others[i].state().to_tensors(), alone[i].state().to_tensors(), atol=1e-5)
@@ -228,8 +231,8 @@ def test_gradients_that_would_differ_are_not_taken(make_spec, make_episodes, mon
         lambda seconds: Choice("separate", float("stacked" in seconds)),
     )
     together = Together(make_spec(), settings_of())
-    told = together.update_from_episodes(blocks_of(learners_of(make_spec(), settings_of()), make_episodes))
-    assert told[0]["stacked_speedup"] == 0.0
+    found = together.update_from_episodes(blocks_of(learners_of(make_spec(), settings_of()), make_episodes))
+    assert found[0]["stacked_speedup"] == 0.0
     (record,) = caplog.records
     assert "off by" in record.getMessage()
 
@@ -255,7 +258,9 @@ def test_compiled_networks_and_shared_updates_stay_separate(make_spec, caplog):
 @pytest.fixture
 def make_local(make_spec):
     def make(**settings):
-        return LocalLearnerGroup([Shard(PLAYERS, 0)], make_spec(), settings_of(**settings), SEEDS)
+        return LocalLearnerGroup(
+            [Shard(PLAYERS, 0)], recruits_of(make_spec(), settings_of(**settings), SEEDS)
+        )
 
     return make
 
@@ -295,8 +300,8 @@ def test_a_stopped_player_leaves_the_others_of_its_group_alone(make_local, make_
     group.submit("main-1", bad)
     submit_rounds(group, make_episodes, players=("main-0", "main-2"), rounds=(0,))
     submit_rounds(group, make_episodes, rounds=(1,))
-    told = group.ready(0.0)
-    assert [(o.player, getattr(o, "updates", None)) for o in told] == [
+    found = group.ready(0.0)
+    assert [(o.player, getattr(o, "updates", None)) for o in found] == [
         ("main-1", None),
         ("main-0", 1),
         ("main-2", 1),
@@ -305,7 +310,9 @@ def test_a_stopped_player_leaves_the_others_of_its_group_alone(make_local, make_
     ]
     assert group.queues()["main-1"].stopped
     assert group.queues()["main-1"].dropped_rollouts == 2
-    submit_rounds(group, make_episodes, players=("main-0", "main-2"), rounds=(2,))  # nobody waits for main-1
+    submit_rounds(
+        group, make_episodes, players=("main-0", "main-2"), rounds=(2,)
+    )  # without main-1, which is stopped
     assert len(group.ready(0.0)) == 2
 
 
@@ -348,7 +355,9 @@ def test_ray_actors_get_what_waits_of_several_players_in_one_call(make_spec, mak
     with ray_session(ResourceSettings(), num_actors=1):
         import ray
 
-        group = RayLearnerGroup([Shard(PLAYERS, 0)], make_spec(), settings_of(stacked="auto"), SEEDS)
+        group = RayLearnerGroup(
+            [Shard(PLAYERS, 0)], recruits_of(make_spec(), settings_of(stacked="auto"), SEEDS)
+        )
         submit_rounds(group, make_episodes, ray.put)
         reports = []
         while len(reports) < 6:
@@ -356,7 +365,7 @@ def test_ray_actors_get_what_waits_of_several_players_in_one_call(make_spec, mak
         assert [r.player for r in sorted(reports, key=lambda r: (r.updates, r.player))] == [*PLAYERS] * 2
         assert all(report.metrics["stacked_speedup"] > 0 for report in reports)
         for player in PLAYERS:
-            assert group.backlog(player) == 0
+            assert group.queues()[player].depth == 0
             assert group.live(player).version == 2
             assert same(group.state(player).to_tensors(), local.state(player).to_tensors(), atol=1e-5)
         submit_rounds(group, make_episodes, ray.put, rounds=(2,))
@@ -368,3 +377,10 @@ def test_ray_actors_get_what_waits_of_several_players_in_one_call(make_spec, mak
         assert {report.player for report in others} == {"main-1", "main-2"}
         assert group.ready(0.1) == []
         group.close()
+
+
+def test_only_the_learners_of_a_shard_import_the_shared_pass():
+    root = Path(__file__).parents[4] / "league"
+    outside = [path for path in root.rglob("*.py") if path.parent.name != "shared_pass"]
+    users = [path.name for path in outside if "learning.shared_pass" in path.read_text()]
+    assert users == ["shard_learners.py"]

@@ -1,0 +1,122 @@
+"""Terms that a loss may add to those that every loss has: a KL to a reference policy, UPGO, distillation.
+
+    def kl_to_reference(steps):
+        return steps.kl(steps.reference.parameters, steps.parameters)
+
+    mine = Loss(appo, "vtrace", terms=(Term("reference_kl", kl_to_reference, 0.05, reference="initial"),))
+
+The mean of a term over all steps is reported under its name, and added to the loss times its weight.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from league.learning.maths.schedules import Points, Ramp, number_or_points
+from league.models.networks.distributions import Distribution
+
+REPORTED = frozenset(
+    (
+        "loss",
+        "policy_loss",
+        "value_loss",
+        "entropy",
+        "lag",
+        "kl",
+        "gradient_norm",
+        "replayed",
+        "compile_speedup",
+        "stacked_speedup",
+    )
+)
+"""Names of an update's other figures, which no term may take."""
+PREFIXES = ("replay_", "queue_")  # of further such names
+
+
+class LogProbs(NamedTuple):
+    """Log-probabilities of the actions that were taken, [N] each."""
+
+    now: Tensor  # under the policy that learns; the only one with a gradient
+    acted: Tensor  # under the policy that acted
+    anchor: Tensor  # under the policy that ratios are taken to: the target network's, else `acted` itself
+
+
+class Output(NamedTuple):
+    """Output of a network for N steps, and for the K observations that follow truncated sequences."""
+
+    parameters: Tensor  # [N + K, P] of the distribution over actions: logits, where actions are choices
+    value: Tensor  # [N + K]
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Everything that an update knows of the N steps of its minibatch: B sequences of at most T steps.
+
+    Only `log_probs.now`, `parameters`, `value` and `entropy` have a gradient.
+    """
+
+    log_probs: LogProbs  # [N] each, of the actions taken
+    parameters: Tensor  # [N, P] of the distribution over actions: logits, where actions are choices
+    value: Tensor  # [N]
+    entropy: Tensor  # [N]
+    advantage: Tensor  # [N], as the policy loss takes it
+    value_target: Tensor  # [N]
+    next_value: Tensor  # [N], value of the following observation; 0 where the match terminated
+    discount: Tensor  # [N], weight of `next_value`; 0 where the match terminated
+    reward: Tensor  # [N]
+    action: Tensor  # [N, *action.shape], as it was drawn
+    mask: Tensor  # [N, mask_width] bool, the legal actions
+    rows: Tensor  # [T, B] int64, row of each step among the N; N is padding
+    distribution: Distribution  # of actions, as a function of `parameters` and `mask`
+    reference: Output | None  # [N, P] and [N], of the reference policy; None if no term asks for one
+    progress: float  # part of the run that is done, in [0, 1]
+
+    @property
+    def valid(self) -> Tensor:
+        """[T, B] bool: steps that are no padding."""
+        return self.rows < len(self.reward)
+
+    def in_time(self, steps: Tensor) -> Tensor:
+        """Lay out `steps` [N, ...] as [T, B, ...], time first, with 0 as padding at the end of sequences."""
+        return torch.cat([steps, steps.new_zeros(1, *steps.shape[1:])])[self.rows]
+
+    def kl(self, p: Tensor, q: Tensor) -> Tensor:
+        """Return KL(p || q) [N] of two policies, given by their parameters [N, P]."""
+        return self.distribution.kl(p, q, self.mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term that a loss adds: `weight` times the mean of what `compute` returns for each step.
+
+    `compute` maps `Steps` to losses [N], or [T, B], of which padding does not count. `weight` may be
+    negative, or a schedule. `reference="initial"`: `Steps.reference` is the output of the weights that
+    the player began with: its first weights, or those that it was last reset to. They are part of the
+    learner's saved state. Raises ValueError for a name that is taken and for a weight that is no number.
+    """
+
+    name: str
+    compute: Callable[[Steps], Tensor]
+    weight: float | Points | Ramp = 1.0
+    reference: Literal["initial"] | None = None
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"term: found name '{self.name}', expected lower case letters, digits and '_'")
+        if self.name in REPORTED or self.name.startswith(PREFIXES):
+            raise ValueError(f"term '{self.name}': the name of another figure of updates; choose another one")
+        if isinstance(self.weight, list | tuple):
+            object.__setattr__(self, "weight", number_or_points(self.weight))
+        if isinstance(self.weight, int | float) and not math.isfinite(self.weight):
+            raise ValueError(f"term '{self.name}': found weight {self.weight}, expected a finite number")
+        if self.reference not in (None, "initial"):
+            raise ValueError(
+                f"term '{self.name}': found reference '{self.reference}', expected 'initial' or None"
+            )
