@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -14,21 +14,11 @@ import yaml
 _MAY_LACK = ("digest", "num_seats", "batch", "trained_env_steps")  # whole numbers
 
 
-class Of:
-    """For `{name:X}` in a format: what a function makes of X."""
-
-    def __init__(self, make: Callable[[str], str]) -> None:
-        self._make = make
-
-    def __format__(self, given: str) -> str:
-        return self._make(given)
-
-
-def to_frame(reader: pa.RecordBatchReader, categories: tuple[str, ...] = ()) -> pd.DataFrame:
-    """What `reader` gives; the columns of `categories` as such, whose texts are never all held at once."""
+def to_table(reader: pa.RecordBatchReader, categories: tuple[str, ...] = ()) -> pa.Table:
+    """Read all rows. Columns in `categories` become dictionaries, so their texts are never all in memory."""
     batches = [_coded(batch, categories) for batch in reader]
     schema = batches[0].schema if batches else _coded(_empty(reader.schema), categories).schema
-    return to_pandas(pa.Table.from_batches(batches, schema).unify_dictionaries())
+    return pa.Table.from_batches(batches, schema)
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
@@ -43,7 +33,8 @@ def _coded(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Whole numbers stay whole, also where one lacks."""
+    """Return `table` as a frame in which whole numbers stay whole, also where some are missing."""
+    table = table.unify_dictionaries()
     lacking = [name for name in table.column_names if name in _MAY_LACK]
     frame = table.drop_columns(lacking).to_pandas(split_blocks=True, ignore_metadata=True)
     for name in lacking:

@@ -12,8 +12,8 @@ types whether there are rows or not: `text` is what pandas makes of str, with Na
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ import pyarrow as pa
 
 import storage
 from analysis.history import clock
-from analysis.history.frames import Of, parsed, settings_of, to_frame, to_pandas
+from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
 from storage.errors import Mistake
 from storage.snapshots import measurements
@@ -105,8 +105,8 @@ class History:
         return self._frame(
             """
             WITH known AS (
-                SELECT player, env_steps, updates, 0 AS snapshots FROM {schema}.updates
-                UNION ALL SELECT player, env_steps, updates, 1 FROM {schema}.snapshots
+                SELECT player, env_steps, updates, 0 AS snapshots FROM updates
+                UNION ALL SELECT player, env_steps, updates, 1 FROM snapshots
             ),
             latest AS (
                 SELECT
@@ -118,7 +118,7 @@ class History:
                 CAST(coalesce(env_steps, 0) AS BIGINT) AS env_steps,
                 CAST(coalesce(updates, 0) AS BIGINT) AS updates,
                 CAST(coalesce(snapshots, 0) AS BIGINT) AS snapshots
-            FROM {schema}.players LEFT JOIN latest USING (player)
+            FROM players LEFT JOIN latest USING (player)
             ORDER BY added_at, player
             """
         )
@@ -132,17 +132,17 @@ class History:
         `league_env_steps` int64 (of the whole league by then), `minutes` float64 (since the first match).
         """
         return self._timed(
-            """
-            WITH frozen AS (SELECT snapshot_id, min(seq) AS seq FROM {schema}.decisions
+            f"""
+            WITH frozen AS (SELECT snapshot_id, min(seq) AS seq FROM decisions
                             WHERE kind = 'freeze' GROUP BY snapshot_id),
             placed AS (
                 SELECT snapshots.*, coalesce(frozen.seq, before.seq, 0) AS frozen_at
-                FROM {schema}.snapshots
+                FROM snapshots
                 LEFT JOIN frozen USING (snapshot_id)
-                ASOF LEFT JOIN {clock} before ON snapshots.created_at >= before.ended
+                ASOF LEFT JOIN clock before ON snapshots.created_at >= before.ended
             )
-            SELECT placed.* EXCLUDE (frozen_at), {steps}, {minutes:created_at}
-            FROM placed {join:frozen_at}
+            SELECT placed.* EXCLUDE (frozen_at), {clock.STEPS}, {clock.minutes("created_at")}
+            FROM placed {clock.joined("frozen_at")}
             ORDER BY created_at, snapshot_id
             """
         )
@@ -152,7 +152,7 @@ class History:
 
         `run` text, `snapshot_id` text, `ancestor_id` text, `generation` int32 (1: its parent).
         """
-        return self._frame("SELECT * FROM {schema}.lineage ORDER BY snapshot_id, generation")
+        return self._frame("SELECT * FROM lineage ORDER BY snapshot_id, generation")
 
     # ------------------------------------------------------------------ what was played
 
@@ -165,7 +165,7 @@ class History:
         `started_at` datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8,
         `player` category (who learned from it), `digest` Int64 (alike for matches that are the same).
         """
-        return self._frame("SELECT * FROM {schema}.matches ORDER BY seq", _CATEGORIES["matches"])
+        return self._frame("SELECT * FROM matches ORDER BY seq", _CATEGORIES["matches"])
 
     def seats(self) -> pd.DataFrame:
         """One row per match and seat, in order of recording.
@@ -174,7 +174,7 @@ class History:
         `outcome` category (win, draw, loss, forfeit), `score` float32 (sum of rewards), `rank` int8 (0 is
         best).
         """
-        return self._frame("SELECT * FROM {schema}.seats ORDER BY seq, seat", _CATEGORIES["seats"])
+        return self._frame("SELECT * FROM seats ORDER BY seq, seat", _CATEGORIES["seats"])
 
     def payoff(self, purpose: str | None = None) -> pd.DataFrame:
         """One row per ordered pair that has met, from `home`'s side; `purpose`: in such matches only.
@@ -193,7 +193,7 @@ class History:
                 CAST(sum(games) AS BIGINT) AS games, CAST(sum(wins) AS BIGINT) AS wins,
                 CAST(sum(draws) AS BIGINT) AS draws, CAST(sum(losses) AS BIGINT) AS losses,
                 (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate
-            FROM {{schema}}.meetings {where}
+            FROM meetings {where}
             GROUP BY home, away ORDER BY home, away
             """
         )
@@ -204,12 +204,12 @@ class History:
         `run` text, `player` text, `purpose` text, `match_type` text, `matches` int64, `share` float64. With
         `over_time` for each minute by itself, and last `minute` int64 (since the first match).
         """
-        minute = "date_sub('minute', (SELECT min(started_at) FROM {schema}.matches), started_at)"
+        minute = "date_sub('minute', (SELECT min(started_at) FROM matches), started_at)"
         return self._frame(
             f"""
             WITH timed AS (
                 SELECT player, purpose, match_type, {minute if over_time else 0} AS minute
-                FROM {{schema}}.{{learned}}
+                FROM {self._matches_with_players()}
             )
             SELECT
                 player, purpose, match_type, count(*) AS matches,
@@ -230,7 +230,7 @@ class History:
         `mu` float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts),
         `win_rate` float64 (over all opponents; NaN: met nobody), `skill` float64 (mu - 3 sigma).
         """
-        return self._frame("SELECT * FROM {schema}.leaderboard ORDER BY skill DESC, competitor")
+        return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
         """The ratings' history: one row per competitor and batch of results that moved it, in order.
@@ -253,11 +253,11 @@ class History:
                     seq, coalesce(batch, 0) AS batch, competitor, mu, sigma, games,
                     count(*) OVER (PARTITION BY competitor) AS n,
                     row_number() OVER (PARTITION BY competitor ORDER BY seq, batch) - 1 AS i
-                FROM {{schema}}.ratings
+                FROM ratings
             ),
             kept AS (SELECT * FROM counted {thin})
-            SELECT kept.seq, {{steps}}, {{minutes:clock.ended}}, competitor, mu, sigma, games
-            FROM kept {{join:kept.seq}}
+            SELECT kept.seq, {clock.STEPS}, {clock.minutes("clock.ended")}, competitor, mu, sigma, games
+            FROM kept {clock.joined("kept.seq")}
             ORDER BY kept.seq, kept.batch, competitor
             """
         )
@@ -273,10 +273,10 @@ class History:
         numbers), `decided_at` datetime64[us].
         """
         frame = self._timed(
-            """
-            SELECT decisions.seq, {steps}, {minutes:decided_at}, kind, player, snapshot_id, role, reason,
-                evidence, decided_at
-            FROM {schema}.decisions {join:decisions.seq} ORDER BY decisions.seq
+            f"""
+            SELECT decisions.seq, {clock.STEPS}, {clock.minutes("decided_at")},
+                kind, player, snapshot_id, role, reason, evidence, decided_at
+            FROM decisions {clock.joined("decisions.seq")} ORDER BY decisions.seq
             """
         )
         return parsed(frame, "evidence")
@@ -291,9 +291,9 @@ class History:
         match).
         """
         frame = self._timed(
-            """
-            SELECT updates.*, {steps}, {minutes:recorded_at}
-            FROM {schema}.updates {join:updates.seq} ORDER BY updates.seq
+            f"""
+            SELECT updates.*, {clock.STEPS}, {clock.minutes("recorded_at")}
+            FROM updates {clock.joined("updates.seq")} ORDER BY updates.seq
             """
         )
         return parsed(frame, "metrics")
@@ -330,41 +330,46 @@ class History:
     def _of_each(self, query: str, parameters: list[Any]) -> pd.DataFrame:
         """The answers of the runs to `query`, each over its own tables, one behind the other."""
         parts = []
-        try:
-            for name, schema in zip(self._live.names, self._live.schemas, strict=True):
-                self._live.execute(f"SET schema = '{schema}'")
+        for name, schema in zip(self._live.names, self._live.schemas, strict=True):
+            with self._alone(schema):
                 part = self._live.execute(query, parameters).df()
-                part.insert(0, "run", pd.Series([name] * len(part), dtype=str))
-                parts.append(part)
-        finally:
-            self._live.execute("SET schema = 'main'")
+            part.insert(0, "run", pd.Series([name] * len(part), dtype=str))
+            parts.append(part)
         return pd.concat(parts, ignore_index=True)
 
     def _timed(self, query: str) -> pd.DataFrame:
-        """As `_frame`, for a query that asks the clock."""
+        """As `_frame`, for a query that reads `clock`, the view of the run's own clock."""
         with self._live.at_one_moment():
             clock.bring_up_to_date(self._live)
-            return self._frame(query)
+            return self._frame(query, timed=True)
 
-    def _frame(self, query: str, categories: tuple[str, ...] = ()) -> pd.DataFrame:
-        """The answers of all runs to `query`, one behind the other. In it, {schema} is the run's own,
-        {clock} its clock, {join:X} joins that at seq X, {minutes:X} is the column of facts from time X;
-        {learned} is the table of matches that know their player: the view asks the seats, even if none is of
-        a version that left it to them."""
+    def _frame(self, query: str, categories: tuple[str, ...] = (), *, timed: bool = False) -> pd.DataFrame:
+        """Return the rows of `query` on each run's own tables, one run after the other, with its name first."""
         parts = []
-        for number, (name, schema) in enumerate(zip(self._live.names, self._live.schemas, strict=True)):
-            filled = query.format(
-                schema=schema,
-                clock=clock.table_of(number),
-                learned="learned_matches" if self._live.from_older_version(schema) else "matches",
-                steps=clock.STEPS,
-                join=Of(partial(clock.joined, number)),
-                minutes=Of(partial(clock.minutes, number)),
-            )
-            quoted = name.replace("'", "''")
-            parts.append(f"(SELECT '{quoted}' AS run, * FROM ({filled}))")
-        reader = self._live.sql(" UNION ALL ".join(parts)).to_arrow_reader(2**17)
-        return to_frame(reader, categories)
+        with self._live.at_one_moment():
+            for number, (name, schema) in enumerate(zip(self._live.names, self._live.schemas, strict=True)):
+                with self._alone(schema):
+                    if timed:
+                        clock.show(self._live, number)
+                    quoted = name.replace("'", "''")
+                    rows = self._live.sql(f"SELECT '{quoted}' AS run, * FROM ({query})")
+                    parts.append(to_table(rows.to_arrow_reader(2**17), categories))
+        return to_pandas(pa.concat_tables(parts))
+
+    @contextmanager
+    def _alone(self, schema: str) -> Iterator[None]:
+        """Let the names of tables mean those of one run."""
+        self._live.execute(f"SET schema = '{schema}'")
+        try:
+            yield
+        finally:
+            self._live.execute("SET schema = 'main'")
+
+    def _matches_with_players(self) -> str:
+        """Return the name of a table of matches with their players. The view reads all seats, so it is for
+        runs of older versions alone."""
+        old = any(self._live.from_older_version(schema) for schema in self._live.schemas)
+        return "learned_matches" if old else "matches"
 
 
 _LAST = 253_402_300_799.0  # seconds since the epoch; a file may say anything, no calendar goes on for ever
