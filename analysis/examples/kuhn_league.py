@@ -16,7 +16,7 @@ import numpy as np
 
 import analysis
 from analysis import plots
-from analysis.solution import Payoffs, alpha_rank, cyclic_share, nash_averaging, with_interval
+from analysis.solution import Payoffs, alpha_rank, nash_averaging, unexplained_share, with_interval
 
 HERE = Path(__file__).parent
 PICTURES = Path("pictures")
@@ -62,7 +62,7 @@ frozen = tuple(snapshots["snapshot_id"])
 payoffs = Payoffs.from_frame(payoff, frozen)
 rng = np.random.default_rng(0)
 nash = with_interval(payoffs, lambda payoff: nash_averaging(payoff).mixture, rng, samples=100)
-share = with_interval(payoffs, lambda payoff: np.array([cyclic_share(payoff)]), rng, samples=100)
+share = with_interval(payoffs, lambda payoff: np.array([unexplained_share(payoff)]), rng, samples=100)
 evolution = alpha_rank(payoffs.matrix(), alpha=10.0)
 for i in np.argsort(-nash.value)[:5]:
     print(

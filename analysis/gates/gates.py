@@ -20,15 +20,14 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from analysis.gates.field import as_it_samples, find, newest
-from analysis.statistics.elo import score_of_elo
+from analysis.statistics.elo import EloEstimate, score_of_elo
+from analysis.statistics.meetings import Direct
+from analysis.statistics.ratings import Ratings
 from storage.errors import Mistake
 from storage.records import Entrant
-
-if TYPE_CHECKING:
-    from analysis.tournaments.tournament import Verdict
 
 DIRECT = ("elo", "score", "los")  # of two competitors' games against each other
 ALONE = ("rank", "p_best")  # of one competitor in the field
@@ -42,6 +41,31 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
 }
 EXAMPLE = "elo > 20 against main-0@120000"
 _TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
+
+
+class Evidence(Protocol):
+    """What gates read of a tournament, such as `analysis.tournaments.tournament.Verdict`."""
+
+    @property
+    def entrants(self) -> tuple[Entrant, ...]:
+        """The field."""
+
+    @property
+    def anchor(self) -> str | None:
+        """The competitor whose Elo is 0; `None`: the mean of those who have played."""
+
+    @property
+    def ratings(self) -> Ratings:
+        """The ratings of those who have played."""
+
+    def value(self, competitor: str, column: str) -> float:
+        """Return the competitor's games, rank or p_best; nan where it has none."""
+
+    def difference(self, a: str, b: str) -> EloEstimate:
+        """Return how far `a` is rated above `b`; both have played."""
+
+    def direct(self, a: str, b: str) -> Direct | None:
+        """Return the games of `a` against `b` alone; `None` where they have not met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +111,11 @@ class Gate:
             raise Mistake(f"gate '{self.text}': '{against}' against itself, expected two competitors")
         return replace(self, subject=subject.competitor, against=against)
 
-    def check(self, verdict: Verdict) -> GateResult:
-        """What `verdict` says of it. Raises Mistake as `resolve` does."""
-        gate = self.resolve(verdict.entrants)
+    def check(self, evidence: Evidence) -> GateResult:
+        """What `evidence` says of it. Raises Mistake as `resolve` does."""
+        gate = self.resolve(evidence.entrants)
         assert gate.subject is not None
-        measured = gate._measure(verdict, gate.subject)
+        measured = gate._measure(evidence, gate.subject)
         if isinstance(measured, str):
             return GateResult(self.text, False, False, f"gate '{self.text}' failed: {measured}")
         holds = OPERATORS[self.operator]
@@ -101,25 +125,25 @@ class Gate:
         sentence = f"gate '{self.text}' {told}: {measured.words}{more}"
         return GateResult(self.text, all(kept), any(kept) and not all(kept), sentence)
 
-    def _measure(self, verdict: Verdict, subject: str) -> _Measured | str:
+    def _measure(self, evidence: Evidence, subject: str) -> _Measured | str:
         """What `subject` reached; or the sentence that says why nothing can be said."""
-        if not verdict.value(subject, "games"):
+        if not evidence.value(subject, "games"):
             return f"{subject} has played no game"
         if self.measure in DIRECT or (self.measure == "games" and self.against is not None):
-            return self._measure_direct(verdict, subject)
+            return self._measure_direct(evidence, subject)
         if self.measure == "rating":
-            return self._measure_rating(verdict, subject)
-        value = verdict.value(subject, self.measure)
+            return self._measure_rating(evidence, subject)
+        value = evidence.value(subject, self.measure)
         words = {
-            "rank": f"{subject} is number {value:.0f} of {len(verdict.entrants)}",
+            "rank": f"{subject} is number {value:.0f} of {len(evidence.entrants)}",
             "p_best": f"{subject} is the best of the field with probability {value:.3f}",
             "games": f"{subject} played {value:,.0f} games",
         }
         return _Measured(value, value, value, words[self.measure])
 
-    def _measure_direct(self, verdict: Verdict, subject: str) -> _Measured | str:
+    def _measure_direct(self, evidence: Evidence, subject: str) -> _Measured | str:
         assert self.against is not None
-        direct = verdict.direct(subject, self.against)
+        direct = evidence.direct(subject, self.against)
         if self.measure == "games":
             value = float(direct.games if direct else 0)
             return _Measured(
@@ -140,15 +164,15 @@ class Gate:
         words = f"{who} score {direct.score:.3f} [{low:.3f}, {high:.3f}] (95 %) {over}"
         return _Measured(direct.score, low, high, words)
 
-    def _measure_rating(self, verdict: Verdict, subject: str) -> _Measured | str:
-        over = self.against or verdict.anchor
-        if over is not None and not verdict.value(over, "games"):
+    def _measure_rating(self, evidence: Evidence, subject: str) -> _Measured | str:
+        over = self.against or evidence.anchor
+        if over is not None and not evidence.value(over, "games"):
             return f"{over} has played no game"
         if self.against is None:
-            ratings, at = verdict.ratings, verdict.ratings.competitors.index(subject)
+            ratings, at = evidence.ratings, evidence.ratings.competitors.index(subject)
             value, low, high = (float(column[at]) for column in (ratings.elo, *ratings.interval()))
         else:
-            estimate = verdict.difference(subject, self.against)
+            estimate = evidence.difference(subject, self.against)
             value, low, high = estimate.elo, estimate.low, estimate.high
         told = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
         words = f"{subject} is rated {told} over {over or 'the mean of the field'}"

@@ -54,8 +54,13 @@ class History:
 
     def __init__(self, *runs: str | Path, as_of: Moment | None = None) -> None:
         self._live = storage.connect(*runs, as_of=as_of)
-        self._as_of = as_of
+        self._moment = as_of
         self.runs: tuple[Path, ...] = self._live.runs
+
+    @property
+    def moment(self) -> Moment | None:
+        """The moment that `as_of` chose; `None`: now."""
+        return self._moment
 
     def close(self) -> None:
         """Let go of what is held in memory."""
@@ -308,7 +313,7 @@ class History:
         """
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):
-            until = np.inf if self._as_of is None else last_time(run, self._as_of)
+            until = np.inf if self._moment is None else last_time(run, self._moment)
             found = sorted(measurements.read(run), key=lambda one: (one.created_at, one.snapshot_id))
             rows += [(name, one) for one in found if one.created_at <= until]
         columns: dict[str, pa.Array] = {"run": pa.array([name for name, _ in rows], pa.string())}
@@ -344,7 +349,7 @@ class History:
             return self._frame(query, timed=True)
 
     def _frame(self, query: str, categories: tuple[str, ...] = (), *, timed: bool = False) -> pd.DataFrame:
-        """Return the rows of `query` on each run's own tables, one run after the other, with its name first."""
+        """Return the rows of `query` on the tables of each run, one run after the other, its name first."""
         parts = []
         with self._live.at_one_moment():
             for number, (name, schema) in enumerate(zip(self._live.names, self._live.schemas, strict=True)):

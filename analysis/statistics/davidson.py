@@ -75,7 +75,7 @@ class Fit:
     prior: Floats  # [K, K]: the prior's alone
 
 
-def places(num_places: int) -> Floats:
+def place_contrasts(num_places: int) -> Floats:
     """[T, T - 1] gamma of each place from its parameters: the last is minus the sum of the others."""
     return np.concatenate([np.eye(num_places - 1), np.full((1, num_places - 1), -1.0)])
 
@@ -85,7 +85,7 @@ def cells_of(games: Games, num_places: int, *, drawn: bool) -> Cells:
     n, t = len(games.competitors), num_places
     place = games.home_place * t + games.away_place if t > 1 else np.zeros(len(games), dtype=np.int64)
     kinds, kind = np.unique((games.home * n + games.away) * t**2 + place, return_inverse=True)
-    basis = places(t)
+    basis = place_contrasts(t)
     none = np.zeros(len(kinds))
     cells = Cells(
         home=kinds // t**2 // n,
@@ -211,7 +211,7 @@ def _posterior(cells: Cells, x: Floats, prior_games: float) -> _Point:
     gradient = np.zeros(len(x))
     gradient[:n], gradient[place] = by_competitor(cells, residual), residual @ cells.contrast
 
-    prior, basis = np.zeros((len(x), len(x))), places(cells.num_places)
+    prior, basis = np.zeros((len(x), len(x))), place_contrasts(cells.num_places)
     strength = np.concatenate([x[:n], basis @ x[place]])
     value -= prior_games * np.logaddexp(strength / 2, -strength / 2).sum()
     pull = 0.5 * prior_games * np.tanh(strength / 2)

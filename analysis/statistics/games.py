@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.arrays import Indices
-from storage.records import EndReason, Outcome, ResultBatch
-from storage.tables.meetings import by_team
+from storage.records import EndReason, Outcome, ResultBatch, by_team
 
 _MOST_TEAMS_PERMUTED = 4
 
@@ -120,26 +119,6 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
             (tuple(competitors[c] for c in order[np.argmax(pairing == number)]), int(count))
             for number, count in zip(*np.unique(again, return_counts=True), strict=True)
         ),
-    )
-
-
-def join(parts: Sequence[Games]) -> Games:
-    """Games of different pairs of the same competitors, one part after the other.
-
-    Raises ValueError if the competitors differ, or there are no parts.
-    """
-    if len({part.competitors for part in parts}) != 1:
-        raise ValueError(f"found games of {len({part.competitors for part in parts})} fields, expected one")
-    before = np.cumsum([0, *(part.num_pairs for part in parts[:-1])])
-    return Games(
-        competitors=parts[0].competitors,
-        home=np.concatenate([part.home for part in parts]),
-        away=np.concatenate([part.away for part in parts]),
-        home_place=np.concatenate([part.home_place for part in parts]),
-        away_place=np.concatenate([part.away_place for part in parts]),
-        points=np.concatenate([part.points for part in parts]),
-        pair=np.concatenate([part.pair + start for part, start in zip(parts, before, strict=True)]),
-        match=np.concatenate([part.match for part in parts]),
     )
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games
 from storage.arrays import Indices
 
@@ -62,6 +63,16 @@ class Meetings:
         rows = order[lowest]
         opponent[found], against[found], met[found] = other[rows], score[rows], games[rows]
         return Worst(opponent, against, met)
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """Results of one competitor against another."""
+
+    pairs: int
+    games: int
+    score: float  # points per game
+    elo: EloEstimate  # of these games alone
 
 
 def meetings_of(games: Games) -> Meetings:

@@ -17,47 +17,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from analysis.statistics.davidson import Cells, cells_of, fit, places, recounted
-from analysis.statistics.elo import (
-    NORMALIZED_ELO,
-    Z_95,
-    EloEstimate,
-    EloEstimates,
-    EngineFigures,
-    elo_from_counts,
-    elo_from_games,
-    elo_from_pairs,
-    elo_of_score,
-    engine_figures,
-    normalized_elo,
-    score_counts,
-    score_of_elo,
-)
+from analysis.statistics.davidson import Cells, cells_of, fit, place_contrasts, recounted
+from analysis.statistics.elo import Z_95, EloEstimate
 from analysis.statistics.games import Games, numbered
 from analysis.statistics.sandwich import covariance_of
-from analysis.statistics.sprt import Sprt
 from storage.arrays import Floats
-
-__all__ = [
-    "NORMALIZED_ELO",
-    "Z_95",
-    "EloEstimate",
-    "EloEstimates",
-    "EngineFigures",
-    "Ratings",
-    "Sprt",
-    "bootstrap",
-    "bradley_terry",
-    "elo_from_counts",
-    "elo_from_games",
-    "elo_from_pairs",
-    "elo_of_score",
-    "engine_figures",
-    "normalized_elo",
-    "score_counts",
-    "score_of_elo",
-]
-
 
 ELO = 400.0 / math.log(10.0)
 """Elo of one unit of log-odds."""
@@ -65,6 +29,9 @@ ELO = 400.0 / math.log(10.0)
 PRIOR_GAMES = 1.0
 """Virtual games of each competitor: with half as many the intervals of who has won all its few games hold 0,
 with twice as many those of fields 400 Elo wide are too narrow (of 8 with two pairs each 86 of 100 hold)."""
+
+_SPREADS = np.geomspace(1.0, 1000.0, 61)  # tau in Elo; 200 competitors show it to half a step
+_WIDE = np.array([1e6])  # tau of a field of two
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +96,7 @@ def bradley_terry(
     n, x = len(games.competitors), found.parameters
     zero = np.full(n, 1.0 / n) if anchor is None else np.eye(n)[games.competitors.index(anchor)]
     relative = np.eye(n) - zero
-    basis = places(cells.num_places) if place_advantage else np.zeros((_num_places(games), 0))
+    basis = place_contrasts(cells.num_places) if place_advantage else np.zeros((_num_places(games), 0))
     spread = basis @ covariance[cells.place, cells.place] @ basis.T
     return Ratings(
         competitors=games.competitors,
@@ -167,6 +134,40 @@ def bootstrap(
         theta = fit(again, prior_games=prior_games, start=whole).parameters[:n]
         sample[:] = ELO * (theta - zero @ theta)
     return found
+
+
+def chances_of_being_best(
+    elo: Floats, covariance: Floats, rng: np.random.Generator, *, samples: int
+) -> Floats:
+    """Return the probability [N] that each of a field is its best, by `samples` draws of the true strengths.
+
+    `elo` [N] are ratings and `covariance` [N, N] is theirs; a shift of all ratings makes no difference.
+
+    Of many equals the luckiest looks best, and the more there are, the further ahead. So true strengths are
+    normal around the field's mean, with a spread tau that the ratings show (empirical Bayes; D. Rubin:
+    Estimation in parallel randomized experiments, J. Educ. Stat. 6, 1981). All tau are equally likely
+    beforehand (A. Gelman: Prior distributions for variance parameters in hierarchical models, Bayesian
+    Analysis 1, 2006). Two competitors show nothing of tau: there the better is best with the probability that
+    it is superior.
+    """
+    n = len(elo)
+    if n < 2:
+        return np.ones(n)
+    contrasts = np.linalg.qr(np.eye(n)[:, 1:] - 1.0 / n)[0]  # [N, N - 1]: without the mean
+    variance, axes = np.linalg.eigh(contrasts.T @ covariance @ contrasts)
+    variance, axes = np.maximum(variance, 0.0), contrasts @ axes  # rounding makes some slightly negative
+    seen = axes.T @ elo
+
+    spreads = _SPREADS if n > 2 else _WIDE
+    total = variance + spreads[:, None] ** 2  # [taus, N - 1] of `seen`, which are independent given tau
+    likelihood = -0.5 * (np.log(total) + seen**2 / total).sum(axis=1)
+    weight = spreads * np.exp(likelihood - likelihood.max())  # a step is as wide as its tau is large
+    known = spreads[:, None] ** 2 / total  # share of `seen` that is not luck
+
+    tau = rng.choice(len(spreads), size=samples, p=weight / weight.sum())
+    luck = rng.standard_normal((samples, n - 1))
+    drawn = known[tau] * seen + np.sqrt(known[tau] * variance) * luck
+    return np.bincount((drawn @ axes.T).argmax(axis=1), minlength=n) / samples
 
 
 def _num_places(games: Games) -> int:

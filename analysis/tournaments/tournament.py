@@ -25,12 +25,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.gates.field import find
-from analysis.statistics.best import chances_of_being_best
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, tally
-from analysis.statistics.meetings import meetings_of
-from analysis.statistics.ratings import Ratings, bradley_terry
+from analysis.statistics.meetings import Direct, meetings_of
+from analysis.statistics.ratings import Ratings, bradley_terry, chances_of_being_best
 from analysis.statistics.ratings import bootstrap as resampled
 from analysis.tournaments.tables import (
     Uncertainty,
@@ -48,16 +47,6 @@ from storage.remote.mirror import run_folder
 from storage.tables.columns import results_of
 
 SAMPLES = 20_000  # of what the strengths may be: p_best is right to 0.004
-
-
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """What one competitor did against another."""
-
-    pairs: int
-    games: int
-    score: float  # points per game
-    elo: EloEstimate  # of these games alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Split:
     strengths: Floats  # [N] in log-odds, mean 0
     transitive: Floats  # [N, N] of strengths alone
     cyclic: Floats  # [N, N] the rest, whose rows sum to 0
-    cyclic_share: float  # of the energy of both
+    unexplained_share: float  # of the energy of both
 
 
 def hodge(log_odds: Floats) -> tuple[Floats, Floats, float]:
@@ -87,11 +87,11 @@ def split(payoff: Floats) -> Split:
     return Split(theta - theta.sum() / max(n, 1), transitive, cyclic, found)
 
 
-def cyclic_share(payoff: Floats) -> float:
+def unexplained_share(payoff: Floats) -> float:
     """The share of energy, in [0, 1], that strengths leave unexplained of `payoff` [N, N] in [-1, 1]: 1 of
     rock-paper-scissors, 0 of the scores of Elo's strengths. Takes luck for cycles: of games that were played
     tell the mean of `with_interval`."""
-    return split(payoff).cyclic_share
+    return split(payoff).unexplained_share
 
 
 def schur(matrix: Floats, planes: int | None = None) -> Planes:
@@ -135,7 +135,7 @@ def plane(payoff: Floats) -> Floats:
     against j than strengths foresee if j lies counterclockwise of i, by the area that the two span. All 0
     where nothing is cyclic."""
     parts = split(payoff)
-    if parts.cyclic_share == 0.0:
+    if parts.unexplained_share == 0.0:
         return np.zeros((len(payoff), 2))
     found = schur(parts.cyclic, 1).points
     return found[:, 0] if found.shape[1] else np.zeros((len(payoff), 2))

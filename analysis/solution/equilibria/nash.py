@@ -41,7 +41,7 @@ class NashAverage:
     ratings: Floats  # [n] expected payoff against it; 0 for all who are in it, below for the rest
 
 
-def exploitability(payoff: Floats, mixture: Floats) -> float:
+def best_response_gain(payoff: Floats, mixture: Floats) -> float:
     """What the best single member gains against the mixture [n]."""
     return float((payoff @ mixture).max())
 
@@ -105,7 +105,7 @@ def max_entropy_nash(payoff: Floats) -> Floats:
     def solve(pool: Indices) -> Floats:
         part = game[np.ix_(pool, pool)]
         found = most_entropy(part, np.full(len(pool), _SLACK))
-        return found if exploitability(part, found) < TOLERANCE else zero_sum_nash(part).rows
+        return found if best_response_gain(part, found) < TOLERANCE else zero_sum_nash(part).rows
 
     return _grown(game, solve, enough=-_MARGIN)
 
