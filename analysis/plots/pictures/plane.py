@@ -76,7 +76,7 @@ def _said(count: int, cyclic: float) -> str:
     said = f"{count} competitors. Each does better than its strength against those counterclockwise of it (up"
     said += " to half a turn), the more the further both are from the cross."
     return (
-        said + f" {percent(cyclic)} of all energy is not explained by strength, luck in few games included."
+        said + f" {percent(cyclic)} of all energy looks cyclic, luck of few games included."
     )
 
 
