@@ -1,4 +1,4 @@
-"""How far a league was when a fact was recorded: its env_steps then, and the minutes since its first match.
+"""The league's progress when a fact was recorded: its env_steps, and the minutes since its first match.
 
 Facts are numbered by `seq`; only matches carry env_steps. So each run gets a small table with a row per batch
 of results. It is brought up to date before each query that needs it. The view `clock` shows that of one run.
@@ -29,7 +29,7 @@ def bring_up_to_date(live: storage.LiveConnection) -> None:
             f"CREATE TEMP TABLE IF NOT EXISTS {clock} "
             "(seq BIGINT, began TIMESTAMP, ended TIMESTAMP, league_env_steps BIGINT)"
         )
-        # As a number in the text: files that hold nothing newer are passed over then.
+        # As a number in the text: DuckDB then skips files without newer rows.
         (known,) = live.execute(f"SELECT coalesce(max(seq), 0) FROM {clock}").fetchone()
         live.execute(
             f"""

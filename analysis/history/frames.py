@@ -1,4 +1,4 @@
-"""Answers as tidy pandas frames: the same types with rows and without, whole numbers whole."""
+"""Query results as tidy pandas frames: the same types with and without rows, whole numbers as integers."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def _whole(column: pa.ChunkedArray) -> pd.Series:
-    """Whole numbers of which some may lack: by way of two arrays, as floats would round them."""
+    """Return whole numbers of which some may be missing. Floats would round them."""
     values = column.fill_null(0).to_numpy()
     return pd.Series(pd.arrays.IntegerArray(values.copy(), column.is_null().to_numpy()))
 
 
 def parsed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """`frame` with a column of JSON as dicts."""
+    """Return `frame` with a column of JSON as dicts."""
     dicts = pd.Series(
         [json.loads(text) if isinstance(text, str) else {} for text in frame[column]],
         index=frame.index,
@@ -59,8 +59,10 @@ def parsed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def settings_of(text: str | None) -> dict[str, Any]:
-    """The settings that a run recorded as YAML; {} for none, and for what is no mapping: a run may be a
-    stranger's."""
+    """Return the settings that a run recorded as YAML.
+
+    Text that is missing or is not a mapping gives {}: a run may come from an unknown source.
+    """
     try:
         found = yaml.safe_load(text or "")
     except (yaml.YAMLError, RecursionError, ValueError):
@@ -69,7 +71,7 @@ def settings_of(text: str | None) -> dict[str, Any]:
 
 
 def setting(config: Mapping[str, Any], *path: str) -> Any:
-    """What stands in `config` at `path`; None: nothing."""
+    """Return the value in `config` at `path`; `None` if there is none."""
     found: Any = config
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -77,7 +79,10 @@ def setting(config: Mapping[str, Any], *path: str) -> Any:
 
 
 def number_setting(config: Mapping[str, Any], *path: str, default: float, above: float = -math.inf) -> float:
-    """The number in `config` at `path`; `default` where there is none, or none beyond `above`."""
+    """Return the number in `config` at `path`.
+
+    `default` replaces a value that is missing, is not a number, or is not beyond `above`.
+    """
     found = setting(config, *path)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return default

@@ -1,13 +1,14 @@
-"""History: the whole story of one run or several as SQL and pandas frames, whether they train or not.
+"""History: one run or several as SQL and pandas frames, during and after training.
 
-history = analysis.open_run("runs/connect_four")
-history.sql("SELECT * FROM leaderboard LIMIT 5")
-history.payoff().pivot(index="home", columns="away", values="win_rate")
-history.as_of(2_000_000).leaderboard()
+    history = analysis.open_run("runs/connect_four")
+    history.sql("SELECT * FROM leaderboard LIMIT 5")
+    history.payoff().pivot(index="home", columns="away", values="win_rate")
+    history.as_of(2_000_000).leaderboard()
 
 Every frame has one row per thing and `run`, the folder's name, as its first column. Columns have the same
-types whether there are rows or not: `text` is what pandas makes of str, with NaN or None for "none";
-`category` is text whose values repeat; times are UTC without a zone; Int64 are whole numbers that may lack.
+types whether there are rows or not. `text` is pandas' type for str, with NaN or None for missing text.
+`category` is text whose values repeat. Times are UTC without a zone. Int64 are whole numbers that may be
+missing.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _CATEGORIES = {
 
 
 def open_run(*runs: str | Path | list[str | Path] | tuple[str | Path, ...]) -> History:
-    """The history of a run folder or a remote's address, of several, or of one list of them.
+    """Open the history of run folders or addresses of remotes, given one by one or as one list.
 
-    Raises NotARun, CorruptLedger, RemoteFailed; Mistake for no run, or one given twice.
+    Raise NotARun, CorruptLedger, RemoteFailed, and Mistake for no run or for one given twice.
     """
     flat: list[str | Path] = []
     for run in runs:
@@ -47,9 +48,9 @@ def open_run(*runs: str | Path | list[str | Path] | tuple[str | Path, ...]) -> H
 
 
 class History:
-    """Runs as they are at each question: what was acknowledged before it is in the answer.
+    """Runs as they are at each query: every fact acknowledged before it is in the answer.
 
-    Raises NotARun, CorruptLedger. For one thread at a time.
+    Raise NotARun, CorruptLedger. An object is for one thread at a time.
     """
 
     def __init__(self, *runs: str | Path, as_of: Moment | None = None) -> None:
@@ -63,7 +64,7 @@ class History:
         return self._moment
 
     def close(self) -> None:
-        """Let go of what is held in memory."""
+        """Release the memory that the run's tables take."""
         self._live.close()
 
     def __enter__(self) -> History:
@@ -73,35 +74,36 @@ class History:
         self.close()
 
     def as_of(self, moment: Moment) -> History:
-        """Every frame and table as it stood then, for each run; it stays as it is though the run goes on.
+        """Return every frame and table as it was at `moment`, for each run; later facts do not change it.
 
-        `moment`: env steps of the league, as `stop.env_steps` counts them: what a run stopped there had, its
-        last batch of results and what was decided after it included. Or a time, a datetime or ISO text, UTC
-        unless it says otherwise. A later moment than the newest is now. Raises Mistake for what is neither.
+        `moment` is a number of env steps of the league, counted as by `stop.env_steps`. It gives what a run
+        stopped there had, its last batch of results and the decisions after it included. Or it is a time, a
+        datetime or ISO text, in UTC unless it has a zone. A moment later than the newest is now. Raise
+        Mistake for any other value.
         """
         return History(*self.runs, as_of=moment)
 
     def at_one_moment(self) -> AbstractContextManager[None]:
-        """In a `with` block of it all frames and answers show the same facts, though the runs go on."""
+        """Return a context in which all frames and queries show the same facts, though the runs go on."""
         return self._live.at_one_moment()
 
     def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
-        """The answer to `query` over the tables and views of README.md; `?` stand for `parameters`.
+        """Return the answer to `query` over the run's tables and views; `?` are values of `parameters`.
 
         Of several runs each table and view has `run` as its first column (`entrants.run` is `origin` then).
 
-        `@name` stands for a named query (`analysis/history/queries`), which is asked of each run by itself.
-        Raises duckdb.Error for what is no SQL, Mistake for a name that there is not.
+        `@name` is a named query (`analysis/history/queries`), which is answered for each run by itself. Raise
+        duckdb.Error for invalid SQL, Mistake for an unknown name.
         """
         sql = expand(query)
         if sql is query or len(self.runs) == 1:
             return self._live.execute(sql, parameters or []).df()
         return self._of_each(sql, parameters or [])
 
-    # ------------------------------------------------------------------ who is there
+    # ------------------------------------------------------------------ competitors
 
     def players(self) -> pd.DataFrame:
-        """Who learns, in order of joining.
+        """Return the players, in order of joining.
 
         `run` text, `player` text, `role` text, `added_at` datetime64[us]; as reported or frozen last:
         `env_steps` int64 (decisions it learned from), `updates` int64 (optimizer steps); `snapshots` int64
@@ -129,12 +131,12 @@ class History:
         )
 
     def snapshots(self) -> pd.DataFrame:
-        """Frozen policies, in order of freezing.
+        """Return frozen policies, in order of freezing.
 
         `run` text, `snapshot_id` text, `player` text, `role` text; of its player when it was frozen:
-        `env_steps` int64, `updates` int64; `parent_id` text (none: from scratch), `blob_hash` text,
-        `bytes` int64, `architecture` text, `created_at` datetime64[us], `reason` text;
-        `league_env_steps` int64 (of the whole league by then), `minutes` float64 (since the first match).
+        `env_steps` int64, `updates` int64; `parent_id` text (none: from scratch), `blob_hash` text, `bytes`
+        int64, `architecture` text, `created_at` datetime64[us], `reason` text; `league_env_steps` int64 (of
+        the whole league by then), `minutes` float64 (since the first match).
         """
         return self._timed(
             f"""
@@ -153,27 +155,27 @@ class History:
         )
 
     def lineage(self) -> pd.DataFrame:
-        """Every ancestor of every snapshot.
+        """Return every ancestor of every snapshot.
 
         `run` text, `snapshot_id` text, `ancestor_id` text, `generation` int32 (1: its parent).
         """
         return self._frame("SELECT * FROM lineage ORDER BY snapshot_id, generation")
 
-    # ------------------------------------------------------------------ what was played
+    # ------------------------------------------------------------------ matches
 
     def matches(self) -> pd.DataFrame:
-        """One row per match, in order of recording.
+        """Return one row per match, in order of recording.
 
         `run` category, `seq` int64 (number within the run), `match_id` int64, `purpose` category (training,
-        evaluation, tournament), `match_type` category (the branch that drew it), `env` category,
-        `seed` int64, `env_steps` int32 (decisions of all seats), `reason` category (how it ended),
-        `started_at` datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8,
-        `player` category (who learned from it), `digest` Int64 (alike for matches that are the same).
+        evaluation, tournament), `match_type` category (the branch that drew it), `env` category, `seed`
+        int64, `env_steps` int32 (decisions of all seats), `reason` category (how it ended), `started_at`
+        datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8, `player`
+        category (the one that learned from it), `digest` Int64 (alike for matches that are the same).
         """
         return self._frame("SELECT * FROM matches ORDER BY seq", _CATEGORIES["matches"])
 
     def seats(self) -> pd.DataFrame:
-        """One row per match and seat, in order of recording.
+        """Return one row per match and seat, in order of recording.
 
         `run` category, `seq` int64 (of the match), `seat` int8, `competitor` category, `learning` bool,
         `outcome` category (win, draw, loss, forfeit), `score` float32 (sum of rewards), `rank` int8 (0 is
@@ -182,10 +184,11 @@ class History:
         return self._frame("SELECT * FROM seats ORDER BY seq, seat", _CATEGORIES["seats"])
 
     def payoff(self, purpose: str | None = None) -> pd.DataFrame:
-        """One row per ordered pair that has met, from `home`'s side; `purpose`: in such matches only.
+        """Return one row per ordered pair that has met, from `home`'s side, in matches of `purpose` (default:
+        all).
 
         `run` text, `home` text, `away` text, `games` int64, `wins` int64, `draws` int64, `losses` int64,
-        `win_rate` float64 (a draw is half a win). Raises Mistake for a purpose that there is not.
+        `win_rate` float64 (a draw is half a win). Raise Mistake for an unknown purpose.
         """
         known = ("training", "evaluation", "tournament")
         if purpose is not None and purpose not in known:
@@ -204,7 +207,9 @@ class History:
         )
 
     def match_mix(self, over_time: bool = False) -> pd.DataFrame:
-        """What was played: `share` is of all matches of a purpose that `player` learned from (none: nobody).
+        """Return the numbers of matches by player, purpose and match type.
+
+        `share` is of all matches of a purpose that `player` learned from (no player: none learned).
 
         `run` text, `player` text, `purpose` text, `match_type` text, `matches` int64, `share` float64. With
         `over_time` for each minute by itself, and last `minute` int64 (since the first match).
@@ -226,29 +231,30 @@ class History:
             """
         )
 
-    # ------------------------------------------------------------------ how they stand
+    # ------------------------------------------------------------------ ratings
 
     def leaderboard(self) -> pd.DataFrame:
-        """Everyone who was rated, best first.
+        """Return all rated competitors, best first.
 
-        `run` text, `competitor` text, `role` text (none: a bot), `kind` text (player, snapshot, bot),
-        `mu` float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts),
-        `win_rate` float64 (over all opponents; NaN: met nobody), `skill` float64 (mu - 3 sigma).
+        `run` text, `competitor` text, `role` text (none: a bot), `kind` text (player, snapshot, bot), `mu`
+        float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts), `win_rate` float64
+        (over all opponents; NaN: no game), `skill` float64 (mu - 3 sigma).
         """
         return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
-        """The ratings' history: one row per competitor and batch of results that moved it, in order.
+        """Return the ratings' history: one row per competitor and batch of results that moved it, in order.
 
         `run` text, `seq` int64 (of the last match before), `league_env_steps` int64, `minutes` float64 (since
-        the first match), `competitor` text, `mu` float64, `sigma` float64, `games` int64 (so far). `points`:
-        at most so many rows of each competitor, its first and last among them, evenly spaced.
+        the first match), `competitor` text, `mu` float64, `sigma` float64, `games` int64 (so far). `points`
+        limits the rows of each competitor: its first, its last and others evenly spaced. Raise Mistake for
+        less than 2.
         """
         if points is not None and points < 2:
             raise Mistake(f"ratings: points={points}, expected at least 2")
         thin = ""
         if points is not None:
-            # Of n rows, i = 0 .. n - 1, one is kept whenever i (points - 1) / (n - 1) comes to a new whole.
+            # Row i of n, counted from 0, is kept if the integer part of i (points - 1) / (n - 1) is new.
             at, before = f"i * {points - 1} // (n - 1)", f"(i - 1) * {points - 1} // (n - 1)"
             thin = f"WHERE n <= {points} OR i = 0 OR {at} > {before}"
         return self._timed(
@@ -267,15 +273,15 @@ class History:
             """
         )
 
-    # ------------------------------------------------------------------ what was decided and learned
+    # ------------------------------------------------------------------ decisions and learning
 
     def decisions(self) -> pd.DataFrame:
-        """What the league decided, and the numbers that led there, in order.
+        """Return the league's decisions, with the numbers that led to them, in order.
 
-        `run` text, `seq` int64, `league_env_steps` int64, `minutes` float64 (since the first match),
-        `kind` text (freeze, reset, add, remove, retire, stop), `player` text, `snapshot_id` text (frozen,
-        reset to, or retired), `role` text (of a player added), `reason` text, `evidence` object (a dict of
-        numbers), `decided_at` datetime64[us].
+        `run` text, `seq` int64, `league_env_steps` int64, `minutes` float64 (since the first match), `kind`
+        text (freeze, reset, add, remove, retire, stop), `player` text, `snapshot_id` text (frozen, reset to,
+        or retired), `role` text (of a player added), `reason` text, `evidence` object (a dict of numbers),
+        `decided_at` datetime64[us].
         """
         frame = self._timed(
             f"""
@@ -287,13 +293,12 @@ class History:
         return parsed(frame, "evidence")
 
     def updates(self) -> pd.DataFrame:
-        """What learners reported: means over the updates since a player's last row, in order.
+        """Return the learners' reports: means over the updates since a player's last row, in order.
 
         `run` text, `seq` int64, `player` text, `updates` int64 and `env_steps` int64 (so far), `lag` float64
-        (updates between the weights that acted and those that learned), `policy_loss` float64,
-        `value_loss` float64, `entropy` float64 (nats), `gradient_norm` float64, `metrics` object (a dict of
-        all else), `recorded_at` datetime64[us], `league_env_steps` int64, `minutes` float64 (since the first
-        match).
+        (updates between the weights that acted and those that learned), `policy_loss` float64, `value_loss`
+        float64, `entropy` float64 (nats), `gradient_norm` float64, `metrics` object (a dict of all else),
+        `recorded_at` datetime64[us], `league_env_steps` int64, `minutes` float64 (since the first match).
         """
         frame = self._timed(
             f"""
@@ -304,12 +309,12 @@ class History:
         return parsed(frame, "metrics")
 
     def exploitability(self) -> pd.DataFrame:
-        """How far snapshots can be exploited, as measured by `league exploit`, oldest first.
+        """Return the measurements of `league exploit`, oldest first.
 
-        `run` text, `snapshot_id` text, `player` text, `env_steps` int64 (of its player),
-        `league_env_steps` int64, `kind` text (exact; or lower_bound: a trained response gained it),
-        `value` float64, `low` float64 and `high` float64 (95 % interval), `unit` text,
-        `trained_env_steps` Int64 (of the response; none: exact), `created_at` datetime64[us].
+        `run` text, `snapshot_id` text, `player` text, `env_steps` int64 (of its player), `league_env_steps`
+        int64, `kind` text (exact; or lower_bound: a trained response gained it), `value` float64, `low`
+        float64 and `high` float64 (95 % interval), `unit` text, `trained_env_steps` Int64 (of the response;
+        none: exact), `created_at` datetime64[us].
         """
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):
@@ -324,16 +329,16 @@ class History:
         return to_pandas(pa.table(columns))
 
     def config(self) -> dict[str, Any]:
-        """The settings of the first run's newest session; {} when it had none that can be read."""
+        """Return the settings of the first run's newest session; {} when there are none that can be read."""
         (text,) = self._live.execute(
             f"SELECT (SELECT config FROM {self._live.schemas[0]}.runs ORDER BY seq DESC LIMIT 1)"
         ).fetchone()
         return settings_of(text)
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ queries
 
     def _of_each(self, query: str, parameters: list[Any]) -> pd.DataFrame:
-        """The answers of the runs to `query`, each over its own tables, one behind the other."""
+        """Return the answers to `query` over each run's own tables, one run after the other."""
         parts = []
         for name, schema in zip(self._live.names, self._live.schemas, strict=True):
             with self._alone(schema):
@@ -343,7 +348,7 @@ class History:
         return pd.concat(parts, ignore_index=True)
 
     def _timed(self, query: str) -> pd.DataFrame:
-        """As `_frame`, for a query that reads `clock`, the view of the run's own clock."""
+        """Return `_frame` of a query that reads `clock`, the view of the run's own clock."""
         with self._live.at_one_moment():
             clock.bring_up_to_date(self._live)
             return self._frame(query, timed=True)
@@ -377,7 +382,7 @@ class History:
         return "learned_matches" if old else "matches"
 
 
-_LAST = 253_402_300_799.0  # seconds since the epoch; a file may say anything, no calendar goes on for ever
+_LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999
 _MEASURED = {
     "snapshot_id": pa.string(),
     "player": pa.string(),

@@ -1,9 +1,8 @@
-"""Solution concepts: what a table of payoffs says of who is best, whom one needs, and how play goes in
-circles.
+"""Solution concepts of a table of payoffs: best members, members that an equilibrium needs, cycles.
 
 Pure mathematics: arrays in, arrays out, each with its paper. A payoff [n, n] is antisymmetric, in [-1, 1].
-What few games leave open comes in with `Payoffs` and `with_interval`, which take any concept. The league's
-rules import from here: scipy is loaded by what needs it, when it does.
+`Payoffs` and `with_interval` add the uncertainty of few games to any concept. The rules of the league import
+from here, so functions that need scipy import it when they are called.
 """
 
 from __future__ import annotations

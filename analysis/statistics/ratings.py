@@ -1,12 +1,11 @@
-"""Ratings of a field from its games: Bradley-Terry with draws, places and an honest covariance. Beside
-them all of `analysis.statistics.elo` and `analysis.statistics.sprt`: the statistics of ratings in one place.
+"""Ratings of a field from its games: Bradley-Terry with draws, places and a covariance by whole pairs.
 
 Elo here is 400 log10 of the ratio of two strengths, which `davidson` estimates by maximum a posteriori.
-Without draws it is the usual Elo: 400 ahead scores 10/11. With draws it says what is left when they
-are put aside, wins against losses, so the same gap scores the less, the more is drawn;
-`Ratings.expected_score` has the score, and `elo_of_score` of that the logistic Elo of `elo_from_pairs`.
+Without draws it is the usual Elo: 400 ahead scores 10/11. With draws it is about the games that were won or
+lost, so the same gap scores the less, the more is drawn. `Ratings.expected_score` has the score, and
+`elo_of_score` of that is the logistic Elo of `elo_from_pairs`.
 
-Its errors are those of whole pairs (`sandwich`), not of games.
+Errors are those of whole pairs (`sandwich`), not of games.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _WIDE = np.array([1e6])  # tau of a field of two
 
 @dataclass(frozen=True, slots=True)
 class Ratings:
-    """The ratings of N competitors, with what the places and draws of the game are worth."""
+    """The ratings of N competitors, with the worth of the game's places and its share of draws."""
 
     competitors: tuple[str, ...]
     elo: Floats  # [N], the anchor's is 0 (without an anchor: their mean is)
@@ -47,16 +46,16 @@ class Ratings:
 
     @property
     def deviation(self) -> Floats:
-        """[N] standard errors in Elo."""
+        """Standard errors in Elo, [N]."""
         return np.sqrt(self.covariance.diagonal())
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
-        """[N], [N] low and high Elo that hold the true one with probability `level`."""
+        """Return low and high Elo, [N] each, that hold the true one with probability `level`."""
         half = NormalDist().inv_cdf(0.5 + level / 2) * self.deviation
         return self.elo - half, self.elo + half
 
     def difference(self, a: int, b: int) -> EloEstimate:
-        """How much stronger a is than b, with the 95 % interval."""
+        """Return how much stronger a is than b, with the 95 % interval."""
         elo = float(self.elo[a] - self.elo[b])
         variance = self.covariance[a, a] + self.covariance[b, b] - 2 * self.covariance[a, b]
         deviation = math.sqrt(max(0.0, float(variance)))
@@ -64,7 +63,7 @@ class Ratings:
         return EloEstimate(elo, elo - Z_95 * deviation, elo + Z_95 * deviation, los)
 
     def expected_score(self, a: int, b: int) -> float:
-        """Points per game of a against b, each in every place as often as in any other."""
+        """Return points per game of a against b, each in every place equally often."""
         ahead = self.place_advantage[:, None] - self.place_advantage
         d = (self.elo[a] - self.elo[b] + ahead[~np.eye(len(ahead), dtype=np.bool_)]) / ELO
         strong, weak = np.exp(d / 2), np.exp(-d / 2)
@@ -79,14 +78,15 @@ def bradley_terry(
     place_advantage: bool = True,
     draws: bool = True,
 ) -> Ratings:
-    """The ratings of all of `games.competitors`; who has not played is rated like an average one, and so
-    uncertain.
+    """Return the ratings of all `games.competitors`.
 
-    `anchor`: whose Elo is 0, and the others' errors relative to that; `prior_games`: virtual games of
-    each (see `davidson`), 0: maximum likelihood; without `place_advantage` places make no difference;
-    without `draws` a draw is half a win and half a loss, as Ordo has it.
+    A competitor without games is rated like an average one, with a wide interval.
 
-    Raises ValueError for an unknown anchor, and where maximum likelihood has no solution.
+    `anchor` is the competitor whose Elo is 0; errors of the others are relative to it. `prior_games` are
+    virtual games of each (see `davidson`); 0: maximum likelihood. Without `place_advantage` places make no
+    difference. Without `draws` a draw is half a win and half a loss, as in Ordo.
+
+    Raise ValueError for an unknown anchor, and where maximum likelihood has no solution.
     """
     if anchor is not None and anchor not in games.competitors:
         raise ValueError(f"anchor is '{anchor}', expected one of {len(games.competitors)} competitors")
@@ -118,9 +118,9 @@ def bootstrap(
     place_advantage: bool = True,
     draws: bool = True,
 ) -> Floats:
-    """[samples, N] Elo from as many pairs drawn with replacement from all (Efron, Ann. Stat. 7, 1979).
+    """Return Elo [samples, N] from as many pairs drawn with replacement (Efron, Ann. Stat. 7, 1979).
 
-    Its quantiles are intervals that trust no model of the errors, but too narrow for few pairs.
+    Its quantiles are intervals that need no model of the errors, but they are too narrow for few pairs.
     """
     cells, pair = _cells(games, place_advantage, draws), numbered(games.pair)
     num_pairs = int(pair.max(initial=-1)) + 1

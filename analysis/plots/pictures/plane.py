@@ -75,9 +75,7 @@ def cyclic_plane(
 def _said(count: int, cyclic: float) -> str:
     said = f"{count} competitors. Each does better than its strength against those counterclockwise of it (up"
     said += " to half a turn), the more the further both are from the cross."
-    return (
-        said + f" {percent(cyclic)} of all energy looks cyclic, luck of few games included."
-    )
+    return said + f" {percent(cyclic)} of all energy looks cyclic, luck of few games included."
 
 
 def _keys(roles: list[str | None]) -> list[Line2D]:
