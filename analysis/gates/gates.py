@@ -228,7 +228,7 @@ class _Parser:
         self._next += 1
         if self._peek() == "%":
             if measure not in SHARES:
-                raise self._wrong(f"no percentage: {measure} is none")
+                raise self._wrong(f"a plain number: {measure} is not a share")
             value, self._next = value / 100.0, self._next + 1
         if measure in SHARES and not 0.0 <= value <= 1.0:
             self._next = at

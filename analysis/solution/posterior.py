@@ -145,8 +145,8 @@ def posterior(units: Units) -> Posterior:
     """Return the posterior of the pairings that met; with no games at all, that of equals."""
     n = units.num_competitors
     if n == 0:
-        nobody = Normal(np.zeros(0), np.zeros((0, 0)), 0.0)
-        return Posterior(units, nobody, nobody, _ALONE, _GUESS, 0.0, 1.0)
+        none = Normal(np.zeros(0), np.zeros((0, 0)), 0.0)
+        return Posterior(units, none, none, _ALONE, _GUESS, 0.0, 1.0)
     found = _strengths(units, units.count)
     phi, rho, known = _spread(units, found), _GUESS, _GUESS_PRECISION
     if len(units.count):
@@ -167,10 +167,10 @@ def _normal(found: Fit) -> Normal:
     n = len(pull)
     # Strengths are drawn around their mean with a variance that is read off the field, too: by
     # expectation and maximization, from the spectrum of what the games tell.
-    told, axes = linalg.eigh(precision)
+    precisions, axes = linalg.eigh(precision)
     along, apart = axes.T @ pull, _USUAL
     for _ in range(_STEPS):
-        doubt = 1.0 / (np.maximum(told, 0.0) + 1.0 / apart)
+        doubt = 1.0 / (np.maximum(precisions, 0.0) + 1.0 / apart)
         apart = float(((along * doubt) ** 2 + doubt).sum() + _FEW * _USUAL) / (n + _FEW)
     root = linalg.cholesky(precision + np.eye(n) / apart, lower=True)
     mean = linalg.cho_solve((root, True), pull)

@@ -61,7 +61,7 @@ class Meetings:
         average = np.bincount(who, score * pairs, self.num_competitors) / np.maximum(total, 1.0)
         usual = (total / opponents)[who]
         shrunk = (score * pairs + average[who] * usual) / (pairs + usual)
-        order = np.lexsort((average[other], shrunk, who))  # of several, the one who scores least at large
+        order = np.lexsort((average[other], shrunk, who))  # of several, the one with the lowest average
         found, lowest = np.unique(who[order], return_index=True)
         opponent = np.full(self.num_competitors, -1, dtype=np.int64)
         against = np.full(self.num_competitors, np.nan)

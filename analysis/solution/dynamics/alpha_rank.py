@@ -22,7 +22,7 @@ from storage.arrays import Floats, Indices
 
 Selection = Literal["local", "global"]
 
-_EVEN = 1e-14  # a smaller advantage is none: the formula would divide 0 by 0
+_EVEN = 1e-14  # a smaller advantage counts as 0: the formula would divide 0 by 0
 _DEEPEST = -300.0  # two such rates may still be multiplied in plain floats
 _LOOK_EVERY = 25  # eliminations
 _LOST = 37.0  # a summand that is exp(-37) of the other changes no digit of the sum

@@ -19,7 +19,7 @@ TOLERANCE = 1e-5
 """Largest gain of a best response to `max_entropy_nash`, for payoffs of at most 1."""
 
 _SLACK = 1e-8  # gain allowed by the bounds: bounds without room have no interior
-_MARGIN = 1e-3  # members that lose so much to an equilibrium are in none, but for a share of _SLACK / _MARGIN in all
+_MARGIN = 1e-3  # members that lose so much are in no equilibrium, but for _SLACK / _MARGIN in all
 _FIRST = 48  # members of the first pool of `_grown`
 _LEAST_SCALE = 1e-3  # smaller payoffs are not scaled up: they are rounding errors of 0
 
