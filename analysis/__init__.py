@@ -1,5 +1,8 @@
-"""What can be asked of a run, during and after training: `open_run(path)` gives a `History`, `diagnose` says
-what is wrong in it, `verdict(path)` what a tournament came to."""
+"""Questions about runs, during and after training.
+
+`open_run(path)` returns a `History`, `diagnose(history)` the findings about it, and `verdict(path)` the
+result of a tournament.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Only what is asked for is loaded: the league's rules take their mathematics from this package."""
+    """Import a public name when it is first used.
+
+    The rules of the league take their mathematics from this package, so `import analysis` must stay cheap.
+    """
     if name not in _HOMES:
         raise AttributeError(f"module 'analysis' has no attribute '{name}'")
     return getattr(importlib.import_module(f"analysis.{_HOMES[name]}"), name)

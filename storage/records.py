@@ -230,6 +230,21 @@ class ResultBatch:
         )
 
 
+def by_team(results: ResultBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray, npt.NDArray[np.int64]]:
+    """Return first seats [T], outcomes [M, T] and places [M, T] of the teams; a lower place is better.
+
+    The competitor of a team's first seat is that of the team. A team forfeits if one of its seats does.
+    """
+    outcome = results.outcome
+    team_of_seat = results.matches.team_of_seat or range(results.matches.num_seats)
+    _, first, team = np.unique(team_of_seat, return_index=True, return_inverse=True)
+    if len(first) < outcome.shape[1]:
+        outcome = np.stack([outcome[:, team == t].max(axis=1) for t in range(len(first))], axis=1)
+    # A win beats all else, a forfeit loses to all else; teams alike in that are compared by rank.
+    place = np.array([0, 1, 1, 2])[outcome] * 256 + results.rank[:, first]
+    return first, outcome, place.astype(np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class RatingChange:
     """A competitor's rating after a batch of results."""

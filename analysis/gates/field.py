@@ -1,4 +1,4 @@
-"""The field of a tournament: who is meant by the name that a person gives."""
+"""The field of a tournament: finds competitors by the names that users write."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ SHOWN = 5  # names that a message lists
 
 
 def find(name: str, entrants: Sequence[Entrant]) -> Entrant:
-    """Who of the field goes by `name`: a competitor's id, a snapshot's id or that of a player (its newest
-    snapshot), a unique prefix; `:greedy` or another mode behind it. Without one, who plays in several
-    modes is meant as it samples. Raises Mistake."""
+    """Return the competitor that `name` means.
+
+    A name is a competitor's id, a snapshot's id, a player (its newest snapshot), or a unique prefix.
+    `:greedy` or another mode may follow. Without a mode, the sampling entry of a competitor in several modes
+    is meant. Raise Mistake if the name fits none or several.
+    """
     for entrant in entrants:
         if entrant.competitor == name:
             return entrant
@@ -38,21 +41,21 @@ def find(name: str, entrants: Sequence[Entrant]) -> Entrant:
 
 
 def newest(entrants: Sequence[Entrant]) -> list[Entrant]:
-    """The snapshot that was frozen last, in each mode that it plays in; bots have no age."""
+    """Return the snapshot that was frozen last, in each of its modes; bots have no age."""
     dated = [entrant for entrant in entrants if entrant.created_at is not None]
     last = max((_frozen(entrant) for entrant in dated), default=None)
     return [entrant for entrant in dated if _frozen(entrant) == last]
 
 
 def as_it_samples(entrants: Sequence[Entrant]) -> list[Entrant]:
-    """Of one snapshot in several modes, the one that samples, if there is one; else all that is given."""
+    """Return the sampling entry if all are one snapshot in several modes; else all entries."""
     if len({(entrant.run, entrant.snapshot_id) for entrant in entrants}) == 1:
         return [entrant for entrant in entrants if entrant.temperature == 1.0] or list(entrants)
     return list(entrants)
 
 
 def _frozen(entrant: Entrant) -> tuple[float, int, str, str]:
-    """Sorts by age: two of one instant by their steps, then by where they come from."""
+    """Return a key that sorts by age, then by steps, then by origin."""
     run, snapshot_id = entrant.run or "", entrant.snapshot_id or ""
     return entrant.created_at or 0.0, entrant.env_steps or 0, run, snapshot_id
 

@@ -1,4 +1,4 @@
-"""Promotion gates: one line that a tournament's verdict keeps or breaks, for a user's CI.
+"""Promotion gates: one line that a tournament passes or fails, for a user's CI.
 
     [SUBJECT] MEASURE > NUMBER [against NAME]
 
@@ -8,8 +8,8 @@
     rating > 100                         Bradley-Terry, over the anchor; `against NAME`: over NAME
     main-0@12 rank <= 3                  1 is best; p_best > 0.5; games >= 500
 
-SUBJECT is a competitor, snapshot or player (its newest snapshot); without one it is the newest snapshot
-of the field. What has an interval (elo, score, rating) passes only if all of its 95 % interval does: a
+SUBJECT is a competitor, snapshot or player (its newest snapshot); without one it is the newest snapshot of
+the field. A measure with an interval (elo, score, rating) passes only if all of its 95 % interval does: a
 gate that is not sure yet is not passed.
 """
 
@@ -20,15 +20,14 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from analysis.gates.field import as_it_samples, find, newest
-from analysis.statistics.elo import score_of_elo
+from analysis.statistics.elo import EloEstimate, score_of_elo
+from analysis.statistics.meetings import Direct
+from analysis.statistics.ratings import Ratings
 from storage.errors import Mistake
 from storage.records import Entrant
-
-if TYPE_CHECKING:
-    from analysis.tournaments.tournament import Verdict
 
 DIRECT = ("elo", "score", "los")  # of two competitors' games against each other
 ALONE = ("rank", "p_best")  # of one competitor in the field
@@ -44,19 +43,44 @@ EXAMPLE = "elo > 20 against main-0@120000"
 _TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
 
 
+class Evidence(Protocol):
+    """What gates read of a tournament, such as `analysis.tournaments.tournament.Verdict`."""
+
+    @property
+    def entrants(self) -> tuple[Entrant, ...]:
+        """The field."""
+
+    @property
+    def anchor(self) -> str | None:
+        """The competitor whose Elo is 0; `None`: the mean of those who have played."""
+
+    @property
+    def ratings(self) -> Ratings:
+        """The ratings of those who have played."""
+
+    def value(self, competitor: str, column: str) -> float:
+        """Return the competitor's games, rank or p_best; nan where it has none."""
+
+    def difference(self, a: str, b: str) -> EloEstimate:
+        """Return how far `a` is rated above `b`; both have played."""
+
+    def direct(self, a: str, b: str) -> Direct | None:
+        """Return the games of `a` against `b` alone; `None` where they have not met."""
+
+
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """Whether a gate let its subject through, and the sentence that says why."""
+    """The result of a gate, and a sentence with the reason."""
 
     gate: str  # as it was written
     passed: bool
-    unsure: bool  # neither: the interval holds the bound; more games would tell
+    unsure: bool  # the interval holds the bound: more games would decide
     sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A measure and the interval that it is known to; one point where it is exact."""
+    """A measure and its interval; one point where it is exact."""
 
     value: float
     low: float
@@ -66,7 +90,7 @@ class _Measured:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What is asked of a tournament. Names are as they were written until `resolve`."""
+    """A condition on a tournament. Names are as they were written until `resolve`."""
 
     text: str
     subject: str | None  # None: the newest snapshot of the field
@@ -76,8 +100,10 @@ class Gate:
     against: str | None
 
     def resolve(self, field: Sequence[Entrant]) -> Gate:
-        """The same gate with the ids of who is meant. Raises Mistake for a name that fits nobody in `field`
-        or several, and for one competitor against itself."""
+        """Return the same gate with the ids of the competitors that its names mean.
+
+        Raise Mistake for a name that fits none or several of `field`, and for one competitor against itself.
+        """
         try:
             against = None if self.against is None else find(self.against, field).competitor
             subject = _newest_but(against, field) if self.subject is None else find(self.subject, field)
@@ -87,39 +113,39 @@ class Gate:
             raise Mistake(f"gate '{self.text}': '{against}' against itself, expected two competitors")
         return replace(self, subject=subject.competitor, against=against)
 
-    def check(self, verdict: Verdict) -> GateResult:
-        """What `verdict` says of it. Raises Mistake as `resolve` does."""
-        gate = self.resolve(verdict.entrants)
+    def check(self, evidence: Evidence) -> GateResult:
+        """Return the result of the gate on `evidence`. Raise Mistake as `resolve` does."""
+        gate = self.resolve(evidence.entrants)
         assert gate.subject is not None
-        measured = gate._measure(verdict, gate.subject)
+        measured = gate._measure(evidence, gate.subject)
         if isinstance(measured, str):
             return GateResult(self.text, False, False, f"gate '{self.text}' failed: {measured}")
         holds = OPERATORS[self.operator]
         kept = [holds(end, self.bound) for end in (measured.low, measured.high)]
-        told = "passed" if all(kept) else "is not sure yet" if any(kept) else "failed"
-        more = "; play more pairs" if told == "is not sure yet" else ""
-        sentence = f"gate '{self.text}' {told}: {measured.words}{more}"
+        state = "passed" if all(kept) else "is not sure yet" if any(kept) else "failed"
+        more = "; play more pairs" if state == "is not sure yet" else ""
+        sentence = f"gate '{self.text}' {state}: {measured.words}{more}"
         return GateResult(self.text, all(kept), any(kept) and not all(kept), sentence)
 
-    def _measure(self, verdict: Verdict, subject: str) -> _Measured | str:
-        """What `subject` reached; or the sentence that says why nothing can be said."""
-        if not verdict.value(subject, "games"):
+    def _measure(self, evidence: Evidence, subject: str) -> _Measured | str:
+        """Return the measure of `subject`, or a sentence with the reason why there is none."""
+        if not evidence.value(subject, "games"):
             return f"{subject} has played no game"
         if self.measure in DIRECT or (self.measure == "games" and self.against is not None):
-            return self._measure_direct(verdict, subject)
+            return self._measure_direct(evidence, subject)
         if self.measure == "rating":
-            return self._measure_rating(verdict, subject)
-        value = verdict.value(subject, self.measure)
+            return self._measure_rating(evidence, subject)
+        value = evidence.value(subject, self.measure)
         words = {
-            "rank": f"{subject} is number {value:.0f} of {len(verdict.entrants)}",
+            "rank": f"{subject} is number {value:.0f} of {len(evidence.entrants)}",
             "p_best": f"{subject} is the best of the field with probability {value:.3f}",
             "games": f"{subject} played {value:,.0f} games",
         }
         return _Measured(value, value, value, words[self.measure])
 
-    def _measure_direct(self, verdict: Verdict, subject: str) -> _Measured | str:
+    def _measure_direct(self, evidence: Evidence, subject: str) -> _Measured | str:
         assert self.against is not None
-        direct = verdict.direct(subject, self.against)
+        direct = evidence.direct(subject, self.against)
         if self.measure == "games":
             value = float(direct.games if direct else 0)
             return _Measured(
@@ -134,29 +160,29 @@ class Gate:
             words = f"{who} likelihood of superiority {estimate.los:.4f} {over}"
             return _Measured(estimate.los, estimate.los, estimate.los, words)
         if self.measure == "elo":
-            told = f"Elo {estimate.elo:+.0f} [{estimate.low:+.0f}, {estimate.high:+.0f}]"
-            return _Measured(estimate.elo, estimate.low, estimate.high, f"{who} {told} (95 %) {over}")
+            shown = f"Elo {estimate.elo:+.0f} [{estimate.low:+.0f}, {estimate.high:+.0f}]"
+            return _Measured(estimate.elo, estimate.low, estimate.high, f"{who} {shown} (95 %) {over}")
         low, high = score_of_elo(estimate.low), score_of_elo(estimate.high)
         words = f"{who} score {direct.score:.3f} [{low:.3f}, {high:.3f}] (95 %) {over}"
         return _Measured(direct.score, low, high, words)
 
-    def _measure_rating(self, verdict: Verdict, subject: str) -> _Measured | str:
-        over = self.against or verdict.anchor
-        if over is not None and not verdict.value(over, "games"):
+    def _measure_rating(self, evidence: Evidence, subject: str) -> _Measured | str:
+        over = self.against or evidence.anchor
+        if over is not None and not evidence.value(over, "games"):
             return f"{over} has played no game"
         if self.against is None:
-            ratings, at = verdict.ratings, verdict.ratings.competitors.index(subject)
+            ratings, at = evidence.ratings, evidence.ratings.competitors.index(subject)
             value, low, high = (float(column[at]) for column in (ratings.elo, *ratings.interval()))
         else:
-            estimate = verdict.difference(subject, self.against)
+            estimate = evidence.difference(subject, self.against)
             value, low, high = estimate.elo, estimate.low, estimate.high
-        told = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
-        words = f"{subject} is rated {told} over {over or 'the mean of the field'}"
+        shown = f"{value:+.0f} Elo [{low:+.0f}, {high:+.0f}] (95 %)"
+        words = f"{subject} is rated {shown} over {over or 'the mean of the field'}"
         return _Measured(value, low, high, words)
 
 
 def parse_gate(text: str) -> Gate:
-    """The gate that `text` writes down. Raises Mistake with the place of the first thing that is wrong."""
+    """Return the gate that `text` describes. Raise Mistake with the place of the first error."""
     return _Parser(text).gate()
 
 
@@ -202,7 +228,7 @@ class _Parser:
         self._next += 1
         if self._peek() == "%":
             if measure not in SHARES:
-                raise self._wrong(f"no percentage: {measure} is none")
+                raise self._wrong(f"a plain number: {measure} is not a share")
             value, self._next = value / 100.0, self._next + 1
         if measure in SHARES and not 0.0 <= value <= 1.0:
             self._next = at
@@ -236,8 +262,10 @@ class _Parser:
 
 
 def _newest_but(against: str | None, field: Sequence[Entrant]) -> Entrant:
-    """The newest snapshot of `field` that is not `against`. Raises Mistake when there is none, or it plays in
-    several modes and samples in none."""
+    """Return the newest snapshot of `field` that is not `against`.
+
+    Raise Mistake if there is none, or if it plays in several modes and samples in none.
+    """
     found = as_it_samples(newest([entrant for entrant in field if entrant.competitor != against]))
     if len(found) == 1:
         return found[0]

@@ -1,7 +1,7 @@
-"""How far a league was when a fact was recorded: its env_steps then, and the minutes since its first match.
+"""The league's progress when a fact was recorded: its env_steps, and the minutes since its first match.
 
-Facts are numbered by `seq`; only matches carry env_steps. So each run gets a small table, a row per batch of
-results, which is brought up to date before it is asked.
+Facts are numbered by `seq`; only matches carry env_steps. So each run gets a small table with a row per batch
+of results. It is brought up to date before each query that needs it. The view `clock` shows that of one run.
 """
 
 from __future__ import annotations
@@ -12,21 +12,24 @@ STEPS = "CAST(coalesce(clock.league_env_steps, 0) AS BIGINT) AS league_env_steps
 """SQL for the column, behind a join with `joined`."""
 
 
-def table_of(number: int) -> str:
-    """The clock of the connection's run of that number, in order: seq (of a batch's last match), and of all
-    matches up to it: began (the first), ended (the last), league_env_steps."""
+def _table_of(number: int) -> str:
+    """Return the name of a run's clock table, by the run's number on the connection.
+
+    Its rows are in order: seq (of a batch's last match), and of all matches up to it began (the first), ended
+    (the last), league_env_steps.
+    """
     return f"temp.clock_{number}"
 
 
 def bring_up_to_date(live: storage.LiveConnection) -> None:
-    """Make or complete the clocks of all runs of `live`."""
+    """Create the clock tables of all runs of `live`, or append what is new."""
     for number, schema in enumerate(live.schemas):
-        clock = table_of(number)
+        clock = _table_of(number)
         live.execute(
             f"CREATE TEMP TABLE IF NOT EXISTS {clock} "
             "(seq BIGINT, began TIMESTAMP, ended TIMESTAMP, league_env_steps BIGINT)"
         )
-        # As a number in the text: files that hold nothing newer are passed over then.
+        # As a number in the text: DuckDB then skips files without newer rows.
         (known,) = live.execute(f"SELECT coalesce(max(seq), 0) FROM {clock}").fetchone()
         live.execute(
             f"""
@@ -57,12 +60,17 @@ def bring_up_to_date(live: storage.LiveConnection) -> None:
         )
 
 
-def joined(number: int, seq: str) -> str:
-    """SQL that joins the clock as it stood at `seq`."""
-    return f"ASOF LEFT JOIN {table_of(number)} clock ON {seq} >= clock.seq"
+def show(live: storage.LiveConnection, number: int) -> None:
+    """Let the view `clock` of `live` show the clock of the run of that number."""
+    live.execute(f"CREATE OR REPLACE TEMP VIEW clock AS FROM {_table_of(number)}")
 
 
-def minutes(number: int, time: str) -> str:
-    """SQL for the column `minutes` of a fact from `time`: 0 before the run's first match."""
-    began = f"(SELECT min(began) FROM {table_of(number)})"
+def joined(seq: str) -> str:
+    """Return SQL that joins the clock's last row up to `seq`, a column."""
+    return f"ASOF LEFT JOIN clock ON {seq} >= clock.seq"
+
+
+def minutes(time: str) -> str:
+    """Return SQL for the column `minutes` of a fact from `time`, a column: 0 before the run's first match."""
+    began = "(SELECT min(began) FROM clock)"
     return f"greatest(0.0, coalesce(epoch({time}) - epoch({began}), 0.0) / 60.0) AS minutes"

@@ -1,10 +1,10 @@
-"""Answers as tidy pandas frames: the same types with rows and without, whole numbers whole."""
+"""Query results as tidy pandas frames: the same types with and without rows, whole numbers as integers."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -14,21 +14,11 @@ import yaml
 _MAY_LACK = ("digest", "num_seats", "batch", "trained_env_steps")  # whole numbers
 
 
-class Of:
-    """For `{name:X}` in a format: what a function makes of X."""
-
-    def __init__(self, make: Callable[[str], str]) -> None:
-        self._make = make
-
-    def __format__(self, given: str) -> str:
-        return self._make(given)
-
-
-def to_frame(reader: pa.RecordBatchReader, categories: tuple[str, ...] = ()) -> pd.DataFrame:
-    """What `reader` gives; the columns of `categories` as such, whose texts are never all held at once."""
+def to_table(reader: pa.RecordBatchReader, categories: tuple[str, ...] = ()) -> pa.Table:
+    """Read all rows. Columns in `categories` become dictionaries, so their texts are never all in memory."""
     batches = [_coded(batch, categories) for batch in reader]
     schema = batches[0].schema if batches else _coded(_empty(reader.schema), categories).schema
-    return to_pandas(pa.Table.from_batches(batches, schema).unify_dictionaries())
+    return pa.Table.from_batches(batches, schema)
 
 
 def _empty(schema: pa.Schema) -> pa.RecordBatch:
@@ -43,7 +33,8 @@ def _coded(batch: pa.RecordBatch, columns: tuple[str, ...]) -> pa.RecordBatch:
 
 
 def to_pandas(table: pa.Table) -> pd.DataFrame:
-    """Whole numbers stay whole, also where one lacks."""
+    """Return `table` as a frame in which whole numbers stay whole, also where some are missing."""
+    table = table.unify_dictionaries()
     lacking = [name for name in table.column_names if name in _MAY_LACK]
     frame = table.drop_columns(lacking).to_pandas(split_blocks=True, ignore_metadata=True)
     for name in lacking:
@@ -52,13 +43,13 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
 
 
 def _whole(column: pa.ChunkedArray) -> pd.Series:
-    """Whole numbers of which some may lack: by way of two arrays, as floats would round them."""
+    """Return whole numbers of which some may be missing. Floats would round them."""
     values = column.fill_null(0).to_numpy()
     return pd.Series(pd.arrays.IntegerArray(values.copy(), column.is_null().to_numpy()))
 
 
 def parsed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """`frame` with a column of JSON as dicts."""
+    """Return `frame` with a column of JSON as dicts."""
     dicts = pd.Series(
         [json.loads(text) if isinstance(text, str) else {} for text in frame[column]],
         index=frame.index,
@@ -68,8 +59,10 @@ def parsed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def settings_of(text: str | None) -> dict[str, Any]:
-    """The settings that a run recorded as YAML; {} for none, and for what is no mapping: a run may be a
-    stranger's."""
+    """Return the settings that a run recorded as YAML.
+
+    Text that is missing or is not a mapping gives {}: a run may come from an unknown source.
+    """
     try:
         found = yaml.safe_load(text or "")
     except (yaml.YAMLError, RecursionError, ValueError):
@@ -78,7 +71,7 @@ def settings_of(text: str | None) -> dict[str, Any]:
 
 
 def setting(config: Mapping[str, Any], *path: str) -> Any:
-    """What stands in `config` at `path`; None: nothing."""
+    """Return the value in `config` at `path`; `None` if there is none."""
     found: Any = config
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -86,7 +79,10 @@ def setting(config: Mapping[str, Any], *path: str) -> Any:
 
 
 def number_setting(config: Mapping[str, Any], *path: str, default: float, above: float = -math.inf) -> float:
-    """The number in `config` at `path`; `default` where there is none, or none beyond `above`."""
+    """Return the number in `config` at `path`.
+
+    `default` replaces a value that is missing, is not a number, or is not beyond `above`.
+    """
     found = setting(config, *path)
     if isinstance(found, bool) or not isinstance(found, int | float):
         return default

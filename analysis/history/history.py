@@ -1,19 +1,20 @@
-"""History: the whole story of one run or several as SQL and pandas frames, whether they train or not.
+"""History: one run or several as SQL and pandas frames, during and after training.
 
-history = analysis.open_run("runs/connect_four")
-history.sql("SELECT * FROM leaderboard LIMIT 5")
-history.payoff().pivot(index="home", columns="away", values="win_rate")
-history.as_of(2_000_000).leaderboard()
+    history = analysis.open_run("runs/connect_four")
+    history.sql("SELECT * FROM leaderboard LIMIT 5")
+    history.payoff().pivot(index="home", columns="away", values="win_rate")
+    history.as_of(2_000_000).leaderboard()
 
 Every frame has one row per thing and `run`, the folder's name, as its first column. Columns have the same
-types whether there are rows or not: `text` is what pandas makes of str, with NaN or None for "none";
-`category` is text whose values repeat; times are UTC without a zone; Int64 are whole numbers that may lack.
+types whether there are rows or not. `text` is pandas' type for str, with NaN or None for missing text.
+`category` is text whose values repeat. Times are UTC without a zone. Int64 are whole numbers that may be
+missing.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-from functools import partial
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import pyarrow as pa
 
 import storage
 from analysis.history import clock
-from analysis.history.frames import Of, parsed, settings_of, to_frame, to_pandas
+from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
 from storage.errors import Mistake
 from storage.snapshots import measurements
@@ -36,9 +37,9 @@ _CATEGORIES = {
 
 
 def open_run(*runs: str | Path | list[str | Path] | tuple[str | Path, ...]) -> History:
-    """The history of a run folder or a remote's address, of several, or of one list of them.
+    """Open the history of run folders or addresses of remotes, given one by one or as one list.
 
-    Raises NotARun, CorruptLedger, RemoteFailed; Mistake for no run, or one given twice.
+    Raise NotARun, CorruptLedger, RemoteFailed, and Mistake for no run or for one given twice.
     """
     flat: list[str | Path] = []
     for run in runs:
@@ -47,18 +48,23 @@ def open_run(*runs: str | Path | list[str | Path] | tuple[str | Path, ...]) -> H
 
 
 class History:
-    """Runs as they are at each question: what was acknowledged before it is in the answer.
+    """Runs as they are at each query: every fact acknowledged before it is in the answer.
 
-    Raises NotARun, CorruptLedger. For one thread at a time.
+    Raise NotARun, CorruptLedger. An object is for one thread at a time.
     """
 
     def __init__(self, *runs: str | Path, as_of: Moment | None = None) -> None:
         self._live = storage.connect(*runs, as_of=as_of)
-        self._as_of = as_of
+        self._moment = as_of
         self.runs: tuple[Path, ...] = self._live.runs
 
+    @property
+    def moment(self) -> Moment | None:
+        """The moment that `as_of` chose; `None`: now."""
+        return self._moment
+
     def close(self) -> None:
-        """Let go of what is held in memory."""
+        """Release the memory that the run's tables take."""
         self._live.close()
 
     def __enter__(self) -> History:
@@ -68,35 +74,36 @@ class History:
         self.close()
 
     def as_of(self, moment: Moment) -> History:
-        """Every frame and table as it stood then, for each run; it stays as it is though the run goes on.
+        """Return every frame and table as it was at `moment`, for each run; later facts do not change it.
 
-        `moment`: env steps of the league, as `stop.env_steps` counts them: what a run stopped there had, its
-        last batch of results and what was decided after it included. Or a time, a datetime or ISO text, UTC
-        unless it says otherwise. A later moment than the newest is now. Raises Mistake for what is neither.
+        `moment` is a number of env steps of the league, counted as by `stop.env_steps`. It gives what a run
+        stopped there had, its last batch of results and the decisions after it included. Or it is a time, a
+        datetime or ISO text, in UTC unless it has a zone. A moment later than the newest is now. Raise
+        Mistake for any other value.
         """
         return History(*self.runs, as_of=moment)
 
     def at_one_moment(self) -> AbstractContextManager[None]:
-        """In a `with` block of it all frames and answers show the same facts, though the runs go on."""
+        """Return a context in which all frames and queries show the same facts, though the runs go on."""
         return self._live.at_one_moment()
 
     def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
-        """The answer to `query` over the tables and views of README.md; `?` stand for `parameters`.
+        """Return the answer to `query` over the run's tables and views; `?` are values of `parameters`.
 
         Of several runs each table and view has `run` as its first column (`entrants.run` is `origin` then).
 
-        `@name` stands for a named query (`analysis/history/queries`), which is asked of each run by itself.
-        Raises duckdb.Error for what is no SQL, Mistake for a name that there is not.
+        `@name` is a named query (`analysis/history/queries`), which is answered for each run by itself. Raise
+        duckdb.Error for invalid SQL, Mistake for an unknown name.
         """
         sql = expand(query)
         if sql is query or len(self.runs) == 1:
             return self._live.execute(sql, parameters or []).df()
         return self._of_each(sql, parameters or [])
 
-    # ------------------------------------------------------------------ who is there
+    # ------------------------------------------------------------------ competitors
 
     def players(self) -> pd.DataFrame:
-        """Who learns, in order of joining.
+        """Return the players, in order of joining.
 
         `run` text, `player` text, `role` text, `added_at` datetime64[us]; as reported or frozen last:
         `env_steps` int64 (decisions it learned from), `updates` int64 (optimizer steps); `snapshots` int64
@@ -105,8 +112,8 @@ class History:
         return self._frame(
             """
             WITH known AS (
-                SELECT player, env_steps, updates, 0 AS snapshots FROM {schema}.updates
-                UNION ALL SELECT player, env_steps, updates, 1 FROM {schema}.snapshots
+                SELECT player, env_steps, updates, 0 AS snapshots FROM updates
+                UNION ALL SELECT player, env_steps, updates, 1 FROM snapshots
             ),
             latest AS (
                 SELECT
@@ -118,69 +125,70 @@ class History:
                 CAST(coalesce(env_steps, 0) AS BIGINT) AS env_steps,
                 CAST(coalesce(updates, 0) AS BIGINT) AS updates,
                 CAST(coalesce(snapshots, 0) AS BIGINT) AS snapshots
-            FROM {schema}.players LEFT JOIN latest USING (player)
+            FROM players LEFT JOIN latest USING (player)
             ORDER BY added_at, player
             """
         )
 
     def snapshots(self) -> pd.DataFrame:
-        """Frozen policies, in order of freezing.
+        """Return frozen policies, in order of freezing.
 
         `run` text, `snapshot_id` text, `player` text, `role` text; of its player when it was frozen:
-        `env_steps` int64, `updates` int64; `parent_id` text (none: from scratch), `blob_hash` text,
-        `bytes` int64, `architecture` text, `created_at` datetime64[us], `reason` text;
-        `league_env_steps` int64 (of the whole league by then), `minutes` float64 (since the first match).
+        `env_steps` int64, `updates` int64; `parent_id` text (none: from scratch), `blob_hash` text, `bytes`
+        int64, `architecture` text, `created_at` datetime64[us], `reason` text; `league_env_steps` int64 (of
+        the whole league by then), `minutes` float64 (since the first match).
         """
         return self._timed(
-            """
-            WITH frozen AS (SELECT snapshot_id, min(seq) AS seq FROM {schema}.decisions
+            f"""
+            WITH frozen AS (SELECT snapshot_id, min(seq) AS seq FROM decisions
                             WHERE kind = 'freeze' GROUP BY snapshot_id),
             placed AS (
                 SELECT snapshots.*, coalesce(frozen.seq, before.seq, 0) AS frozen_at
-                FROM {schema}.snapshots
+                FROM snapshots
                 LEFT JOIN frozen USING (snapshot_id)
-                ASOF LEFT JOIN {clock} before ON snapshots.created_at >= before.ended
+                ASOF LEFT JOIN clock before ON snapshots.created_at >= before.ended
             )
-            SELECT placed.* EXCLUDE (frozen_at), {steps}, {minutes:created_at}
-            FROM placed {join:frozen_at}
+            SELECT placed.* EXCLUDE (frozen_at), {clock.STEPS}, {clock.minutes("created_at")}
+            FROM placed {clock.joined("frozen_at")}
             ORDER BY created_at, snapshot_id
             """
         )
 
     def lineage(self) -> pd.DataFrame:
-        """Every ancestor of every snapshot.
+        """Return every ancestor of every snapshot.
 
         `run` text, `snapshot_id` text, `ancestor_id` text, `generation` int32 (1: its parent).
         """
-        return self._frame("SELECT * FROM {schema}.lineage ORDER BY snapshot_id, generation")
+        return self._frame("SELECT * FROM lineage ORDER BY snapshot_id, generation")
 
-    # ------------------------------------------------------------------ what was played
+    # ------------------------------------------------------------------ matches
 
     def matches(self) -> pd.DataFrame:
-        """One row per match, in order of recording.
+        """Return one row per match, in order of recording.
 
         `run` category, `seq` int64 (number within the run), `match_id` int64, `purpose` category (training,
-        evaluation, tournament), `match_type` category (the branch that drew it), `env` category,
-        `seed` int64, `env_steps` int32 (decisions of all seats), `reason` category (how it ended),
-        `started_at` datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8,
-        `player` category (who learned from it), `digest` Int64 (alike for matches that are the same).
+        evaluation, tournament), `match_type` category (the branch that drew it), `env` category, `seed`
+        int64, `env_steps` int32 (decisions of all seats), `reason` category (how it ended), `started_at`
+        datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8, `player`
+        category (the one that learned from it), `digest` Int64 (alike for matches that are the same).
         """
-        return self._frame("SELECT * FROM {schema}.matches ORDER BY seq", _CATEGORIES["matches"])
+        return self._frame("SELECT * FROM matches ORDER BY seq", _CATEGORIES["matches"])
 
     def seats(self) -> pd.DataFrame:
-        """One row per match and seat, in order of recording.
+        """Return one row per match and seat, in order of recording.
 
         `run` category, `seq` int64 (of the match), `seat` int8, `competitor` category, `learning` bool,
         `outcome` category (win, draw, loss, forfeit), `score` float32 (sum of rewards), `rank` int8 (0 is
         best).
         """
-        return self._frame("SELECT * FROM {schema}.seats ORDER BY seq, seat", _CATEGORIES["seats"])
+        return self._frame("SELECT * FROM seats ORDER BY seq, seat", _CATEGORIES["seats"])
 
     def payoff(self, purpose: str | None = None) -> pd.DataFrame:
-        """One row per ordered pair that has met, from `home`'s side; `purpose`: in such matches only.
+        """Return one row per ordered pair that has met, from `home`'s side, in matches of `purpose` (default:
+        all).
 
         `run` text, `home` text, `away` text, `games` int64, `wins` int64, `draws` int64, `losses` int64,
-        `win_rate` float64 (a draw is half a win). Raises Mistake for a purpose that there is not.
+        `win_rate` float64 (a draw is half a win). Raise Mistake for an unknown purpose.
         """
         known = ("training", "evaluation", "tournament")
         if purpose is not None and purpose not in known:
@@ -193,23 +201,25 @@ class History:
                 CAST(sum(games) AS BIGINT) AS games, CAST(sum(wins) AS BIGINT) AS wins,
                 CAST(sum(draws) AS BIGINT) AS draws, CAST(sum(losses) AS BIGINT) AS losses,
                 (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate
-            FROM {{schema}}.meetings {where}
+            FROM meetings {where}
             GROUP BY home, away ORDER BY home, away
             """
         )
 
     def match_mix(self, over_time: bool = False) -> pd.DataFrame:
-        """What was played: `share` is of all matches of a purpose that `player` learned from (none: nobody).
+        """Return the numbers of matches by player, purpose and match type.
+
+        `share` is of all matches of a purpose that `player` learned from (no player: none learned).
 
         `run` text, `player` text, `purpose` text, `match_type` text, `matches` int64, `share` float64. With
         `over_time` for each minute by itself, and last `minute` int64 (since the first match).
         """
-        minute = "date_sub('minute', (SELECT min(started_at) FROM {schema}.matches), started_at)"
+        minute = "date_sub('minute', (SELECT min(started_at) FROM matches), started_at)"
         return self._frame(
             f"""
             WITH timed AS (
                 SELECT player, purpose, match_type, {minute if over_time else 0} AS minute
-                FROM {{schema}}.{{learned}}
+                FROM {self._matches_with_players()}
             )
             SELECT
                 player, purpose, match_type, count(*) AS matches,
@@ -221,29 +231,30 @@ class History:
             """
         )
 
-    # ------------------------------------------------------------------ how they stand
+    # ------------------------------------------------------------------ ratings
 
     def leaderboard(self) -> pd.DataFrame:
-        """Everyone who was rated, best first.
+        """Return all rated competitors, best first.
 
-        `run` text, `competitor` text, `role` text (none: a bot), `kind` text (player, snapshot, bot),
-        `mu` float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts),
-        `win_rate` float64 (over all opponents; NaN: met nobody), `skill` float64 (mu - 3 sigma).
+        `run` text, `competitor` text, `role` text (none: a bot), `kind` text (player, snapshot, bot), `mu`
+        float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts), `win_rate` float64
+        (over all opponents; NaN: no game), `skill` float64 (mu - 3 sigma).
         """
-        return self._frame("SELECT * FROM {schema}.leaderboard ORDER BY skill DESC, competitor")
+        return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
-        """The ratings' history: one row per competitor and batch of results that moved it, in order.
+        """Return the ratings' history: one row per competitor and batch of results that moved it, in order.
 
         `run` text, `seq` int64 (of the last match before), `league_env_steps` int64, `minutes` float64 (since
-        the first match), `competitor` text, `mu` float64, `sigma` float64, `games` int64 (so far). `points`:
-        at most so many rows of each competitor, its first and last among them, evenly spaced.
+        the first match), `competitor` text, `mu` float64, `sigma` float64, `games` int64 (so far). `points`
+        limits the rows of each competitor: its first, its last and others evenly spaced. Raise Mistake for
+        less than 2.
         """
         if points is not None and points < 2:
             raise Mistake(f"ratings: points={points}, expected at least 2")
         thin = ""
         if points is not None:
-            # Of n rows, i = 0 .. n - 1, one is kept whenever i (points - 1) / (n - 1) comes to a new whole.
+            # Row i of n, counted from 0, is kept if the integer part of i (points - 1) / (n - 1) is new.
             at, before = f"i * {points - 1} // (n - 1)", f"(i - 1) * {points - 1} // (n - 1)"
             thin = f"WHERE n <= {points} OR i = 0 OR {at} > {before}"
         return self._timed(
@@ -253,62 +264,61 @@ class History:
                     seq, coalesce(batch, 0) AS batch, competitor, mu, sigma, games,
                     count(*) OVER (PARTITION BY competitor) AS n,
                     row_number() OVER (PARTITION BY competitor ORDER BY seq, batch) - 1 AS i
-                FROM {{schema}}.ratings
+                FROM ratings
             ),
             kept AS (SELECT * FROM counted {thin})
-            SELECT kept.seq, {{steps}}, {{minutes:clock.ended}}, competitor, mu, sigma, games
-            FROM kept {{join:kept.seq}}
+            SELECT kept.seq, {clock.STEPS}, {clock.minutes("clock.ended")}, competitor, mu, sigma, games
+            FROM kept {clock.joined("kept.seq")}
             ORDER BY kept.seq, kept.batch, competitor
             """
         )
 
-    # ------------------------------------------------------------------ what was decided and learned
+    # ------------------------------------------------------------------ decisions and learning
 
     def decisions(self) -> pd.DataFrame:
-        """What the league decided, and the numbers that led there, in order.
+        """Return the league's decisions, with the numbers that led to them, in order.
 
-        `run` text, `seq` int64, `league_env_steps` int64, `minutes` float64 (since the first match),
-        `kind` text (freeze, reset, add, remove, retire, stop), `player` text, `snapshot_id` text (frozen,
-        reset to, or retired), `role` text (of a player added), `reason` text, `evidence` object (a dict of
-        numbers), `decided_at` datetime64[us].
+        `run` text, `seq` int64, `league_env_steps` int64, `minutes` float64 (since the first match), `kind`
+        text (freeze, reset, add, remove, retire, stop), `player` text, `snapshot_id` text (frozen, reset to,
+        or retired), `role` text (of a player added), `reason` text, `evidence` object (a dict of numbers),
+        `decided_at` datetime64[us].
         """
         frame = self._timed(
-            """
-            SELECT decisions.seq, {steps}, {minutes:decided_at}, kind, player, snapshot_id, role, reason,
-                evidence, decided_at
-            FROM {schema}.decisions {join:decisions.seq} ORDER BY decisions.seq
+            f"""
+            SELECT decisions.seq, {clock.STEPS}, {clock.minutes("decided_at")},
+                kind, player, snapshot_id, role, reason, evidence, decided_at
+            FROM decisions {clock.joined("decisions.seq")} ORDER BY decisions.seq
             """
         )
         return parsed(frame, "evidence")
 
     def updates(self) -> pd.DataFrame:
-        """What learners reported: means over the updates since a player's last row, in order.
+        """Return the learners' reports: means over the updates since a player's last row, in order.
 
         `run` text, `seq` int64, `player` text, `updates` int64 and `env_steps` int64 (so far), `lag` float64
-        (updates between the weights that acted and those that learned), `policy_loss` float64,
-        `value_loss` float64, `entropy` float64 (nats), `gradient_norm` float64, `metrics` object (a dict of
-        all else), `recorded_at` datetime64[us], `league_env_steps` int64, `minutes` float64 (since the first
-        match).
+        (updates between the weights that acted and those that learned), `policy_loss` float64, `value_loss`
+        float64, `entropy` float64 (nats), `gradient_norm` float64, `metrics` object (a dict of all else),
+        `recorded_at` datetime64[us], `league_env_steps` int64, `minutes` float64 (since the first match).
         """
         frame = self._timed(
-            """
-            SELECT updates.*, {steps}, {minutes:recorded_at}
-            FROM {schema}.updates {join:updates.seq} ORDER BY updates.seq
+            f"""
+            SELECT updates.*, {clock.STEPS}, {clock.minutes("recorded_at")}
+            FROM updates {clock.joined("updates.seq")} ORDER BY updates.seq
             """
         )
         return parsed(frame, "metrics")
 
     def exploitability(self) -> pd.DataFrame:
-        """How far snapshots can be exploited, as measured by `league exploit`, oldest first.
+        """Return the measurements of `league exploit`, oldest first.
 
-        `run` text, `snapshot_id` text, `player` text, `env_steps` int64 (of its player),
-        `league_env_steps` int64, `kind` text (exact; or lower_bound: a trained response gained it),
-        `value` float64, `low` float64 and `high` float64 (95 % interval), `unit` text,
-        `trained_env_steps` Int64 (of the response; none: exact), `created_at` datetime64[us].
+        `run` text, `snapshot_id` text, `player` text, `env_steps` int64 (of its player), `league_env_steps`
+        int64, `kind` text (exact; or lower_bound: a trained response gained it), `value` float64, `low`
+        float64 and `high` float64 (95 % interval), `unit` text, `trained_env_steps` Int64 (of the response;
+        none: exact), `created_at` datetime64[us].
         """
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):
-            until = np.inf if self._as_of is None else last_time(run, self._as_of)
+            until = np.inf if self._moment is None else last_time(run, self._moment)
             found = sorted(measurements.read(run), key=lambda one: (one.created_at, one.snapshot_id))
             rows += [(name, one) for one in found if one.created_at <= until]
         columns: dict[str, pa.Array] = {"run": pa.array([name for name, _ in rows], pa.string())}
@@ -319,55 +329,60 @@ class History:
         return to_pandas(pa.table(columns))
 
     def config(self) -> dict[str, Any]:
-        """The settings of the first run's newest session; {} when it had none that can be read."""
+        """Return the settings of the first run's newest session; {} when there are none that can be read."""
         (text,) = self._live.execute(
             f"SELECT (SELECT config FROM {self._live.schemas[0]}.runs ORDER BY seq DESC LIMIT 1)"
         ).fetchone()
         return settings_of(text)
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ queries
 
     def _of_each(self, query: str, parameters: list[Any]) -> pd.DataFrame:
-        """The answers of the runs to `query`, each over its own tables, one behind the other."""
+        """Return the answers to `query` over each run's own tables, one run after the other."""
         parts = []
-        try:
-            for name, schema in zip(self._live.names, self._live.schemas, strict=True):
-                self._live.execute(f"SET schema = '{schema}'")
+        for name, schema in zip(self._live.names, self._live.schemas, strict=True):
+            with self._alone(schema):
                 part = self._live.execute(query, parameters).df()
-                part.insert(0, "run", pd.Series([name] * len(part), dtype=str))
-                parts.append(part)
-        finally:
-            self._live.execute("SET schema = 'main'")
+            part.insert(0, "run", pd.Series([name] * len(part), dtype=str))
+            parts.append(part)
         return pd.concat(parts, ignore_index=True)
 
     def _timed(self, query: str) -> pd.DataFrame:
-        """As `_frame`, for a query that asks the clock."""
+        """Return `_frame` of a query that reads `clock`, the view of the run's own clock."""
         with self._live.at_one_moment():
             clock.bring_up_to_date(self._live)
-            return self._frame(query)
+            return self._frame(query, timed=True)
 
-    def _frame(self, query: str, categories: tuple[str, ...] = ()) -> pd.DataFrame:
-        """The answers of all runs to `query`, one behind the other. In it, {schema} is the run's own,
-        {clock} its clock, {join:X} joins that at seq X, {minutes:X} is the column of facts from time X;
-        {learned} is the table of matches that know their player: the view asks the seats, even if none is of
-        a version that left it to them."""
+    def _frame(self, query: str, categories: tuple[str, ...] = (), *, timed: bool = False) -> pd.DataFrame:
+        """Return the rows of `query` on the tables of each run, one run after the other, its name first."""
         parts = []
-        for number, (name, schema) in enumerate(zip(self._live.names, self._live.schemas, strict=True)):
-            filled = query.format(
-                schema=schema,
-                clock=clock.table_of(number),
-                learned="learned_matches" if self._live.from_older_version(schema) else "matches",
-                steps=clock.STEPS,
-                join=Of(partial(clock.joined, number)),
-                minutes=Of(partial(clock.minutes, number)),
-            )
-            quoted = name.replace("'", "''")
-            parts.append(f"(SELECT '{quoted}' AS run, * FROM ({filled}))")
-        reader = self._live.sql(" UNION ALL ".join(parts)).to_arrow_reader(2**17)
-        return to_frame(reader, categories)
+        with self._live.at_one_moment():
+            for number, (name, schema) in enumerate(zip(self._live.names, self._live.schemas, strict=True)):
+                with self._alone(schema):
+                    if timed:
+                        clock.show(self._live, number)
+                    quoted = name.replace("'", "''")
+                    rows = self._live.sql(f"SELECT '{quoted}' AS run, * FROM ({query})")
+                    parts.append(to_table(rows.to_arrow_reader(2**17), categories))
+        return to_pandas(pa.concat_tables(parts))
+
+    @contextmanager
+    def _alone(self, schema: str) -> Iterator[None]:
+        """Let the names of tables mean those of one run."""
+        self._live.execute(f"SET schema = '{schema}'")
+        try:
+            yield
+        finally:
+            self._live.execute("SET schema = 'main'")
+
+    def _matches_with_players(self) -> str:
+        """Return the name of a table of matches with their players. The view reads all seats, so it is for
+        runs of older versions alone."""
+        old = any(self._live.from_older_version(schema) for schema in self._live.schemas)
+        return "learned_matches" if old else "matches"
 
 
-_LAST = 253_402_300_799.0  # seconds since the epoch; a file may say anything, no calendar goes on for ever
+_LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999
 _MEASURED = {
     "snapshot_id": pa.string(),
     "player": pa.string(),

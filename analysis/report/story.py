@@ -160,10 +160,10 @@ class Story:
         """A tournament's, always of all that its folder holds. Raises Mistake for an earlier moment."""
         from analysis.tournaments.tournament import verdict
 
-        if self.history._as_of is not None:
+        if self.history.moment is not None:
             raise Mistake(
                 f"{self.run}: a tournament's verdict is of all its games, found a report as of "
-                f"{self.history._as_of}: leave the moment out"
+                f"{self.history.moment}: leave the moment out"
             )
         return verdict(self.run)
 

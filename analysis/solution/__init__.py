@@ -1,9 +1,8 @@
-"""Solution concepts: what a table of payoffs says of who is best, whom one needs, and how play goes in
-circles.
+"""Solution concepts of a table of payoffs: best members, members that an equilibrium needs, cycles.
 
 Pure mathematics: arrays in, arrays out, each with its paper. A payoff [n, n] is antisymmetric, in [-1, 1].
-What few games leave open comes in with `Payoffs` and `with_interval`, which take any concept. The league's
-rules import from here: scipy is loaded by what needs it, when it does.
+`Payoffs` and `with_interval` add the uncertainty of few games to any concept. The rules of the league import
+from here, so functions that need scipy import it when they are called.
 """
 
 from __future__ import annotations
@@ -13,11 +12,11 @@ from analysis.solution.cycles.schur import (
     Planes,
     Split,
     cyclic_planes,
-    cyclic_share,
     hodge,
     plane,
     schur,
     split,
+    unexplained_share,
 )
 from analysis.solution.dynamics.alpha_rank import (
     alpha_rank,
@@ -40,7 +39,7 @@ from analysis.solution.equilibria.clusters import nash_clusters, nash_layers
 from analysis.solution.equilibria.nash import (
     NashAverage,
     ZeroSum,
-    exploitability,
+    best_response_gain,
     max_entropy_nash,
     nash,
     nash_averaging,
@@ -75,13 +74,12 @@ __all__ = [
     "ZeroSum",
     "alpha_rank",
     "alpha_rank_populations",
+    "best_response_gain",
     "cyclic_planes",
-    "cyclic_share",
     "discrete_path",
     "effective_diversity",
     "effective_rank",
     "expected_cardinality",
-    "exploitability",
     "growth_rates",
     "hodge",
     "iterated_maximal_lotteries",
@@ -110,6 +108,7 @@ __all__ = [
     "soft_condorcet",
     "split",
     "time_average",
+    "unexplained_share",
     "velocities",
     "velocity",
     "with_interval",

@@ -1,16 +1,16 @@
-"""Who scores what against whom, and how sure that is: what every solution concept works on.
+"""Scores of competitors against one another, with their uncertainty: the input of every solution concept.
 
-payoffs = Payoffs.from_frame(history.payoff())
-found = with_interval(payoffs, max_entropy_nash, np.random.default_rng(0))
-found.value, found.low, found.high       arrays of the concept's shape; found.mean: luck put aside
+    payoffs = Payoffs.from_frame(history.payoff())
+    found = with_interval(payoffs, max_entropy_nash, np.random.default_rng(0))
+    found.value, found.low, found.high       arrays of the concept's shape; found.mean: over resamples
 
-A concept is any function of an antisymmetric matrix [N, N] in [-1, 1] that returns an array. Its interval
-is that of its values on matrices as they may be, in the light of the games (`posterior`): each pairing
-resampled over its units, pairs of a tournament or single games of a league. So a concept that is fooled
-by luck, as the share of cycles is, has an interval that is not, and its value may lie at the rim: of a few
-games of each pairing a field without any cycle looks a quarter cyclic. Of such a concept tell the mean.
-Values may also lie at the rim where few pairings met, since the matrix fills in what strengths foresee, and a
-resample strays from them.
+A concept is any function of an antisymmetric matrix [N, N] in [-1, 1] that returns an array. Its interval is
+that of its values on matrices that are possible given the games (`posterior`). Each pairing is resampled over
+its units: pairs of a tournament or single games of a league. Some concepts mistake luck for structure, as the
+share of cycles does: after a few games of each pairing a field without any cycle looks a quarter cyclic.
+Their interval is still right, and their value may be at its end: for such a concept report the mean. Values
+may also be at the end where few pairings met, since the matrix is filled with what strengths predict, and
+resamples stray from that.
 """
 
 from __future__ import annotations
@@ -43,13 +43,17 @@ class Payoffs:
     scores: Floats  # [N, N] points per game of row against column, NaN: never met; diagonal 1/2
     games: Indices  # [N, N] counted
     units: Units = field(repr=False)
-    drawn: Floats | None = field(default=None, repr=False)  # [N, N] of a resample: all scores, also unmet
+    drawn: Floats | None = field(
+        default=None, repr=False
+    )  # [N, N] of a resample: all scores, also of pairings that never met
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, competitors: Sequence[str] | None = None) -> Payoffs:
-        """Of `History.payoff()` of one run, whose rows hold each pairing from either side (one side is
-        enough). Every game is a unit of its own. `competitors`: whom and in which order; others' games are
-        passed over. Raises Mistake for a frame of several runs, or one that is no payoff."""
+        """Return the payoffs of `History.payoff()` of one run, in which every game is a unit of its own.
+
+        Its rows hold each pairing from either side; one side is enough. `competitors` selects and orders;
+        games with others are skipped. Raise Mistake for a frame of several runs, or one that is not a payoff.
+        """
         import pandas as pd
 
         missing = [column for column in _COLUMNS if column not in frame]
@@ -67,10 +71,10 @@ class Payoffs:
         known = (home >= 0) & (away >= 0) & (home != away) & (frame["games"].to_numpy() > 0)
         home, away = home[known].astype(np.int64), away[known].astype(np.int64)
         games, wins, draws = (frame[name].to_numpy(np.float64)[known] for name in _COLUMNS[2:])
-        # A pairing that is told from both sides is told twice.
+        # A pairing may be given from both sides.
         n, upper = len(number), home < away
-        told = np.isin(away * n + home, (home * n + away)[upper]) & ~upper
-        home, away, games, wins, draws = (column[~told] for column in (home, away, games, wins, draws))
+        twice = np.isin(away * n + home, (home * n + away)[upper]) & ~upper
+        home, away, games, wins, draws = (column[~twice] for column in (home, away, games, wins, draws))
         turned = home > away
         wins = np.where(turned, games - wins - draws, wins)
         first, second = np.minimum(home, away), np.maximum(home, away)
@@ -81,7 +85,10 @@ class Payoffs:
 
     @classmethod
     def from_games(cls, games: Games) -> Payoffs:
-        """Of a tournament, whose pairs are the units: the games of one pair share their luck."""
+        """Return the payoffs of a tournament.
+
+        Pairs are the units, as the games of one pair share their luck.
+        """
         n, turned = len(games.competitors), games.home > games.away
         first, second = np.where(turned, [games.away, games.home], [games.home, games.away])
         points = np.where(turned, 1.0 - games.points, games.points)
@@ -112,19 +119,23 @@ class Payoffs:
 
     @cached_property
     def posterior(self) -> Posterior:
-        """What is known of every pairing, of `units` alone."""
+        """Posterior distribution of the score of every pairing, given `units` alone."""
         return posterior(self.units)
 
     def matrix(self) -> Floats:
-        """[N, N] antisymmetric in [-1, 1]: 2 score - 1 of row against column. Who never met scores what
-        the strengths of the two, fitted to all games, foresee."""
+        """Return 2 score - 1 of row against column, [N, N] antisymmetric in [-1, 1].
+
+        Pairings that never met have the score that the strengths of the two, fitted to all games, predict.
+        """
         filling = self.posterior.expected() if self.drawn is None else self.drawn
         upper = np.triu(2.0 * np.where(np.isnan(self.scores), filling, self.scores) - 1.0, 1)
         return upper - upper.T
 
     def resampled(self, rng: np.random.Generator) -> Payoffs:
-        """The scores as they may be: another draw of what the units say of every pairing. Its games and
-        units are those that were played, so its own resamples are no further away."""
+        """Return possible scores: a draw from the posterior of every pairing.
+
+        Games and units are those that were played, so resamples of the result are no further away.
+        """
         drawn = self.posterior.draw(rng)
         again = Payoffs(
             self.competitors, np.where(np.isnan(self.scores), np.nan, drawn), self.games, self.units, drawn
@@ -133,8 +144,10 @@ class Payoffs:
         return again
 
     def subset(self, competitors: Sequence[str]) -> Payoffs:
-        """Of some of them, in the order given; games with others no longer count. Raises Mistake for one who
-        is not among them."""
+        """Return the payoffs of some competitors, in the order given; games with others no longer count.
+
+        Raise Mistake for an unknown competitor.
+        """
         index = {name: i for i, name in enumerate(self.competitors)}
         unknown = [name for name in competitors if name not in index]
         if unknown:
@@ -165,8 +178,10 @@ class Payoffs:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A concept's value on the scores as they were, between what it lies, and what it is on average over
-    what may be; arrays of its own shape."""
+    """A concept's value on the observed scores, its interval, and its mean over resamples.
+
+    All arrays have the concept's shape.
+    """
 
     value: Floats
     low: Floats
@@ -182,10 +197,12 @@ def with_interval(
     samples: int = 200,
     level: float = 0.95,
 ) -> Interval:
-    """`concept` of the matrix [N, N], and of `samples` resampled ones the mean, and the quantiles that hold
-    `level` of its values, widened to hold the first and the mean: where each game went one way, so may the
-    truth, which no resample quite reaches. Takes as much memory as so many of its values. Raises ValueError
-    for a level outside (0, 1)."""
+    """Return `concept` of the matrix [N, N] with its interval from `samples` resampled matrices.
+
+    The interval holds `level` of the resampled values, and is widened to hold the first value and the mean.
+    Where each game went one way the truth may be there too, and no resample quite reaches it. Memory is that
+    of `samples` values. Raise ValueError for a level outside (0, 1) and for less than one sample.
+    """
     if not 0.0 < level < 1.0 or samples < 1:
         raise ValueError(f"level is {level} of {samples} samples, expected one in (0, 1) of at least 1")
     value = np.asarray(concept(payoffs.matrix()), dtype=np.float64)

@@ -1,29 +1,30 @@
-"""What the games of a field say about every pairing, also about those that met once or never.
+"""The posterior of every pairing's score given the games of a field, also of pairings that never met.
 
-A pairing's score is known by its own games, and by what the strengths of the two make of it; how far pairings
-stray from strengths is itself read off the field. The score x[i, j] that i reaches against j is taken to be
-drawn around p[i, j] = 1 / (1 + exp(theta[j] - theta[i])) with variance rho phi p (1 - p), so rho is 0 where
-strengths say all, and near 1 in rock-paper-scissors; phi is the variance of one unit (a game, or a pair of
-games) relative to that of a coin: 1 without draws, less with them. A prior of kappa = 1 / rho - 1 units of
-the score p says the same. The strengths are Bradley-Terry's (`davidson`), with n / (1 + (n - 1) rho)
-independent units of each pairing; rho and phi come from moments (Kleinman: Proportions with extraneous
-variance, JASA 68, 1973), drawn to a cautious guess where few pairings met twice. The strengths are a sample
-of a normal distribution, whose variance is the likeliest (Dempster, Laird and Rubin, J. R. Stat. Soc. B 39,
-1977).
+A pairing's score is known by its own games, and by what the strengths of the two predict. How far pairings
+stray from strengths is estimated from the field. The score x[i, j] that i reaches against j is drawn around
+p[i, j] = 1 / (1 + exp(theta[j] - theta[i])) with variance rho phi p (1 - p). So rho is 0 where strengths
+explain all, and near 1 in rock-paper-scissors. phi is the variance of one unit (a game, or a pair of games)
+relative to that of a coin: 1 without draws, less with them. A prior of kappa = 1 / rho - 1 units of the score
+p is equivalent. The strengths are Bradley-Terry's (`davidson`), with n / (1 + (n - 1) rho) independent units
+of each pairing. rho and phi come from moments (Kleinman: Proportions with extraneous variance, JASA 68,
+1973), shrunk to a cautious guess where few pairings met twice. The strengths are a sample of a normal
+distribution with the likeliest variance (Dempster, Laird and Rubin, J. R. Stat. Soc. B 39, 1977).
 
-It may also be that strengths say all: then rho is 0, and an interval of what goes in circles must not leave
-out 0. How likely that is follows from how well either explains what was played (a spike and a slab: Mitchell
-and Beauchamp: Bayesian variable selection in linear regression, JASA 83, 1988), with Laplace's approximation
-for the strengths.
+Strengths may also explain all: then rho is 0, and an interval of a cyclic share must hold 0. The probability
+of that follows from how well either explains the games (a spike and a slab: Mitchell and Beauchamp: Bayesian
+variable selection in linear regression, JASA 83, 1988), with Laplace's approximation for the strengths.
 
-One draw takes one of the two. In the first, strengths from the normal approximation of their posterior are
-all there is. In the other it takes rho and the strengths from theirs, then every score from that of a
-Bayesian bootstrap over units (Rubin, Ann. Stat. 9, 1981) which the prior's kappa units join: a Beta
-with the mean and the variance of the Dirichlet's. A plain bootstrap would find no doubt in a pairing's only
-game. The units of one pairing are drawn independently of another's. At tables of three and more they are not,
-and what sums over pairings is then somewhat less sure than it looks (intervals of 95 % held 91 to 92 of 100).
-Where hardly anything is transitive and few games were played, strengths are credited with some of it all the
-same: intervals of a cyclic share of 0.8 held it 60 times of 100 after 6 games of each pairing, 80 after 20.
+One draw takes one of the two. In the first, strengths are drawn from the normal approximation of their
+posterior and determine all scores. In the other, rho and the strengths are drawn from theirs. Then every
+score is drawn from that of a Bayesian bootstrap over units (Rubin, Ann. Stat. 9, 1981) with the prior's kappa
+units added: a Beta with the mean and the variance of the Dirichlet's. A plain bootstrap would find no doubt
+in a pairing's only game.
+
+The units of one pairing are drawn independently of another's. In matches of three and more teams they are not
+independent, and sums over pairings are then somewhat less sure than they look (intervals of 95 % held 91 to
+92 of 100). Where hardly anything is transitive and few games were played, strengths are still credited with
+some of it: intervals of a cyclic share of 0.8 held it 60 times of 100 after 6 games of each pairing, 80 after
+20.
 """
 
 from __future__ import annotations
@@ -52,8 +53,10 @@ _COURSES = np.array([0.1, 0.3, 0.5, 0.7, 0.9])  # of rho's distribution, at whic
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The e pairings that met, of N competitors, from the side of who has the lower number. A unit is what
-    is independent: a game, or the games of a pair, whose score is their mean."""
+    """The e pairings of N competitors that met, from the side of the lower number.
+
+    A unit is what is independent: a game, or the games of a pair, whose score is their mean.
+    """
 
     num_competitors: int
     first: Indices  # [e]
@@ -65,7 +68,7 @@ class Units:
 
     @property
     def score(self) -> Floats:
-        """[e] points per game of `first`."""
+        """Points per game of `first`, [e]."""
         return self.total / self.count
 
 
@@ -86,7 +89,7 @@ class Normal:
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What N competitors may score against one another."""
+    """The distribution of the scores of N competitors against one another."""
 
     units: Units
     normal: Normal  # the strengths, theta in log-odds
@@ -98,23 +101,23 @@ class Posterior:
 
     @property
     def strengths(self) -> Floats:
-        """[N] theta in log-odds."""
+        """Strengths theta in log-odds, [N]."""
         return self.normal.mean
 
     def expected(self, strengths: Floats | None = None) -> Floats:
-        """[N, N] scores of row against column that strengths alone foresee."""
+        """Return the scores [N, N] of row against column that strengths alone predict."""
         theta = self.strengths if strengths is None else strengths
         return 0.5 + 0.5 * np.tanh((theta[:, None] - theta) / 2.0)
 
     def mean(self) -> Floats:
-        """[N, N] scores expected of each pairing: of its own units and kappa of the expected score."""
+        """Return the mean score [N, N] of each pairing: of its own units and kappa of the predicted score."""
         units, scores = self.units, self.expected()
         kappa, at = 1.0 / self.rho - 1.0, (units.first, units.second)
         scores[at] = (units.total + kappa * scores[at]) / (units.count + kappa)
         return _mirrored(scores)
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """[N, N] scores as they may be, the diagonal 1/2."""
+        """Return possible scores [N, N], the diagonal 1/2."""
         units, n = self.units, self.units.num_competitors
         if rng.random() < self.chance_alone:
             return _mirrored(self.expected(self.alone.draw(rng)))
@@ -139,11 +142,11 @@ class Posterior:
 
 
 def posterior(units: Units) -> Posterior:
-    """Of the pairings that met: with no games at all, of equals."""
+    """Return the posterior of the pairings that met; with no games at all, that of equals."""
     n = units.num_competitors
     if n == 0:
-        nobody = Normal(np.zeros(0), np.zeros((0, 0)), 0.0)
-        return Posterior(units, nobody, nobody, _ALONE, _GUESS, 0.0, 1.0)
+        none = Normal(np.zeros(0), np.zeros((0, 0)), 0.0)
+        return Posterior(units, none, none, _ALONE, _GUESS, 0.0, 1.0)
     found = _strengths(units, units.count)
     phi, rho, known = _spread(units, found), _GUESS, _GUESS_PRECISION
     if len(units.count):
@@ -157,17 +160,17 @@ def posterior(units: Units) -> Posterior:
 
 
 def _normal(found: Fit) -> Normal:
-    """The strengths that a fit tells."""
+    """Return the distribution of the strengths of a fit."""
     from scipy import linalg  # here, not above: the league's rules import this package and need none of it
 
     precision, pull = found.information - found.prior, found.information @ found.parameters
     n = len(pull)
     # Strengths are drawn around their mean with a variance that is read off the field, too: by
     # expectation and maximization, from the spectrum of what the games tell.
-    told, axes = linalg.eigh(precision)
+    precisions, axes = linalg.eigh(precision)
     along, apart = axes.T @ pull, _USUAL
     for _ in range(_STEPS):
-        doubt = 1.0 / (np.maximum(told, 0.0) + 1.0 / apart)
+        doubt = 1.0 / (np.maximum(precisions, 0.0) + 1.0 / apart)
         apart = float(((along * doubt) ** 2 + doubt).sum() + _FEW * _USUAL) / (n + _FEW)
     root = linalg.cholesky(precision + np.eye(n) / apart, lower=True)
     mean = linalg.cho_solve((root, True), pull)
@@ -176,7 +179,10 @@ def _normal(found: Fit) -> Normal:
 
 
 def _rhos(rho: float, deviation: float, quantiles: npt.ArrayLike) -> Floats:
-    """Quantiles of rho's distribution: normal, above the least. What lies below is that strengths say all."""
+    """Return quantiles of rho's distribution: normal, cut at the least value.
+
+    Below that, strengths explain all.
+    """
     from scipy import special
 
     below = special.ndtr((_LEAST_RHO - rho) / deviation) if deviation > 0.0 else 0.0
@@ -186,8 +192,10 @@ def _rhos(rho: float, deviation: float, quantiles: npt.ArrayLike) -> Floats:
 
 
 def _chance_alone(units: Units, normal: Normal, alone: Normal, phi: float, rhos: Floats) -> float:
-    """How likely strengths say all, by how likely that makes what was played: coins, or beta-binomial with
-    one of `rhos` [k]."""
+    """Return the probability that strengths explain all.
+
+    It compares the likelihoods of the games under coins and under a beta-binomial with each of `rhos` [k].
+    """
     from scipy import special
 
     def chances(theta: Floats) -> Floats:
@@ -205,7 +213,7 @@ def _chance_alone(units: Units, normal: Normal, alone: Normal, phi: float, rhos:
 
 
 def _strengths(units: Units, weight: Floats, start: Floats | None = None) -> Fit:
-    """Bradley-Terry of `weight` [e] games of each pairing."""
+    """Return the Bradley-Terry fit of `weight` [e] games of each pairing."""
     # Scaled to a game of each competitor: of millions of games the likelihood is too large a number for the
     # last steps to show in it.
     scale = min(1.0, units.num_competitors / max(float(weight.sum()), 1.0))
@@ -226,9 +234,12 @@ def _strengths(units: Units, weight: Floats, start: Floats | None = None) -> Fit
 
 
 def _spread(units: Units, found: Fit) -> float:
-    """phi: what units lack of a coin's variance is the mean of score (1 - score), which is 0 of coins; over
-    that of score (1 - another's score) of the same pairing, and where none met twice over what strengths
-    make of it."""
+    """Return phi, the variance of a unit relative to that of a coin.
+
+    What units lack of it is the mean of score (1 - score), which is 0 of coins, over that of score (1 -
+    another's score) of the same pairing. Where no pairing met twice the prediction of the strengths is used
+    instead.
+    """
     n = units.count
     own = units.total - units.squares  # sum of score (1 - score)
     across = units.total * (n - units.total) - own  # sum of score (1 - another's score)
@@ -239,8 +250,10 @@ def _spread(units: Units, found: Fit) -> float:
 
 
 def _strayed(units: Units, found: Fit, phi: float, rho: float) -> tuple[float, float]:
-    """rho and its precision: by how much more scores differ from those expected than luck would have it, each
-    pairing weighed by how well that is known if the last `rho` is right."""
+    """Return rho and its precision, from how much more scores differ from the predicted ones than by luck.
+
+    Each pairing is weighted by how well that is known if the last `rho` is right.
+    """
     n, (i, j) = units.count, (units.first, units.second)
     p = 0.5 + 0.5 * np.tanh((found.parameters[i] - found.parameters[j]) / 2.0)
     inverse = np.linalg.inv(found.information)
@@ -256,7 +269,7 @@ def _strayed(units: Units, found: Fit, phi: float, rho: float) -> tuple[float, f
 
 
 def _mirrored(scores: Floats) -> Floats:
-    """[N, N] with the upper triangle's scores also seen from the other side."""
+    """Return [N, N] with the upper triangle's scores also from the other side."""
     upper = np.triu(scores, 1)
     lower = np.tril(1.0 - upper.T, -1)
     return upper + lower + 0.5 * np.eye(len(scores))

@@ -1,15 +1,15 @@
-"""Rankings and lotteries out of votes: every task, or every game, is a voter who prefers one of two.
+"""Rankings and lotteries from votes: every task, or every game, is a voter that prefers one of two.
 
-What is asked of the votes is the margin matrix alone: margins[i, j] says by how much i is preferred to j,
-in votes or in any other unit (`Payoffs.matrix()` is one: each pairing votes once, as clearly as it was
-won). Margins are antisymmetric. Voting as evaluation: Lanctot et al., Evaluating agents using social choice
-theory, arXiv 2312.03121, 2023.
+The votes enter only through the margin matrix: margins[i, j] is by how much i is preferred to j, in votes or
+in any other unit (`Payoffs.matrix()` is one: each pairing votes once, as clearly as it was won). Margins are
+antisymmetric. Voting as evaluation: Lanctot et al., Evaluating agents using social choice theory, arXiv
+2312.03121, 2023.
 
 - `kemeny`: the ranking that contradicts the fewest votes (Kemeny, Daedalus 88, 1959; Young: Condorcet's
   theory of voting, APSR 82, 1988).
 - `maximal_lottery`: the mixture that no other is preferred to (Kreweras 1965; Fishburn: Probabilistic social
   choice based on simple voting comparisons, Rev. Econ. Stud. 51, 1984).
-- `soft_condorcet`: ratings whose order nearly is Kemeny's, and whose gaps say how clear it is (Lanctot et
+- `soft_condorcet`: ratings whose order is nearly Kemeny's, and whose gaps show how clear it is (Lanctot et
   al.: Soft Condorcet optimization for ranking of general agents, arXiv 2411.00119, 2024, sigmoid loss).
 """
 
@@ -39,7 +39,7 @@ _HEAT = 2.0  # each temperature over the next, on the way down
 
 @dataclass(frozen=True, slots=True)
 class Kemeny:
-    """A ranking of N."""
+    """A ranking of N competitors."""
 
     order: Indices  # [N] competitors, best first
     agreement: float  # sum of margins of each over all that it is ranked above
@@ -47,7 +47,7 @@ class Kemeny:
 
     @property
     def ranks(self) -> Floats:
-        """[N] the place of each competitor, 1 for the best."""
+        """Place of each competitor, [N], 1 for the best."""
         ranks = np.empty(len(self.order))
         ranks[self.order] = np.arange(1, len(self.order) + 1)
         return ranks
@@ -56,8 +56,10 @@ class Kemeny:
 def margins_of_ballots(
     ballots: Sequence[Sequence[int]], num_competitors: int, weights: Sequence[float] | None = None
 ) -> Floats:
-    """[N, N] votes for row over column less those for column over row, of `ballots` that name competitors
-    best first. Who is left out of a ballot is not compared by it."""
+    """Return votes [N, N] for row over column less those for column over row.
+
+    `ballots` list competitors best first. A competitor that a ballot leaves out is not compared by it.
+    """
     margins = np.zeros((num_competitors, num_competitors))
     for ballot, weight in zip(ballots, weights or [1.0] * len(ballots), strict=True):
         better, worse = np.triu_indices(len(ballot), 1)
@@ -67,16 +69,16 @@ def margins_of_ballots(
 
 
 def kemeny(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Kemeny:
-    """The ranking of most agreement with `margins` [N, N].
+    """Return the ranking of most agreement with `margins` [N, N].
 
     Sets of which all members beat all below are ranked apart (Truchon: An extension of the Condorcet
     criterion and Kemeny orders, 1998). Each is then a linear ordering problem, solved exactly up to
     `exact_up_to` members (Groetschel, Juenger and Reinelt: A cutting plane algorithm for the linear ordering
-    problem, Oper. Res. 32, 1984): relaxed, cut by the circles of three that the solution holds, and branched
-    where it is still broken. Above, members are moved to their best places until no move helps, and again
-    from the reversed ranking as long as that gains (Chanas and Kobylanski: A new heuristic algorithm solving
-    the linear ordering problem, Comput. Optim. Appl. 6, 1996). Which of several best rankings is returned is
-    the same every time.
+    problem, Oper. Res. 32, 1984). It is relaxed, cut by the cycles of three in the solution, and branched
+    where that is still fractional. In larger sets, members are moved to their best places until no move
+    helps, and again from the reversed ranking as long as that gains (Chanas and Kobylanski: A new heuristic
+    algorithm solving the linear ordering problem, Comput. Optim. Appl. 6, 1996). Of several best rankings the
+    same one is returned every time.
     """
     checked(margins)
     order: list[int] = []
@@ -91,8 +93,10 @@ def kemeny(margins: Floats, *, exact_up_to: int = EXACT_UP_TO) -> Kemeny:
 
 
 def maximal_lottery(margins: Floats) -> Floats:
-    """[N] probabilities: whatever mixture is set against it, no majority is expected for that. Of several,
-    the most even one. A Condorcet winner, who beats all others, has probability 1."""
+    """Return probabilities [N] such that no other mixture is expected to have a majority against them.
+
+    Of several, the most even one is returned. A Condorcet winner, which beats all others, has probability 1.
+    """
     checked(margins)
     most = np.abs(margins).max(initial=0.0)
     winner = np.flatnonzero((margins + np.eye(len(margins)) > 0.0).all(axis=1))
@@ -102,8 +106,11 @@ def maximal_lottery(margins: Floats) -> Floats:
 
 
 def iterated_maximal_lotteries(margins: Floats) -> Floats:
-    """[N] scores that rank all: who is in the maximal lottery has its probability in it, and so have those
-    that are in the lottery of the rest; each level is one above the next (Lanctot et al. 2023)."""
+    """Return scores [N] that rank all, by maximal lotteries level by level.
+
+    A member of the maximal lottery scores its probability in it; so do the members of the lottery among the
+    rest, one level below (Lanctot et al. 2023).
+    """
     left, levels = np.arange(len(margins)), []
     while len(left):
         lottery = maximal_lottery(margins[np.ix_(left, left)])
@@ -116,13 +123,14 @@ def iterated_maximal_lotteries(margins: Floats) -> Floats:
 
 
 def soft_condorcet(margins: Floats, *, temperature: float = 1.0, bound: float = 10.0) -> Floats:
-    """[N] ratings in [-bound, bound] of least loss, the sum over votes of i over j of
-    sigmoid((r[j] - r[i]) / temperature). But for a constant that is the sum of margins times sigmoids, so
-    votes both ways cancel.
+    """Return ratings [N] in [-bound, bound] of least loss.
 
-    The colder, the nearer to Kemeny's ranking, and the more minima there are. It is sought from hot to cold:
-    far above, the loss is linear and the best rating is the sum of a competitor's margins. Where nothing
-    holds ratings together they go to the bounds.
+    The loss is the sum over votes of i over j of sigmoid((r[j] - r[i]) / temperature). Apart from a constant
+    that is the sum of margins times sigmoids, so opposite votes cancel.
+
+    The lower the temperature, the nearer to Kemeny's ranking, and the more minima there are. The search goes
+    from hot to cold: at high temperature the loss is linear and the best rating is the sum of a competitor's
+    margins. Ratings that nothing holds together go to the bounds.
     """
     from scipy import optimize
 
@@ -156,19 +164,19 @@ def soft_condorcet(margins: Floats, *, temperature: float = 1.0, bound: float = 
 
 
 def _majority_classes(margins: Floats) -> list[Indices]:
-    """Competitors in the fewest sets, best first, such that all members of one beat all of the next."""
+    """Return the fewest sets of competitors, best first, of which each member beats all of the next set."""
     from scipy.sparse import csgraph
 
     beaten = margins < 0.0
     _, label = csgraph.connected_components(~beaten & ~np.eye(len(margins), dtype=bool), connection="strong")
     groups = [np.flatnonzero(label == name) for name in range(label.max(initial=-1) + 1)]
-    # Between two sets all majorities go one way: who beats more competitors outside is above.
+    # Between two sets all majorities go one way: the set that beats more competitors outside is above.
     outside = [int((margins[group[0]] > 0.0)[label != label[group[0]]].sum()) for group in groups]
     return [groups[k] for k in sorted(range(len(groups)), key=lambda k: -outside[k])]
 
 
 def _ordered(margins: Floats, exact_up_to: int) -> tuple[Indices, bool]:
-    """The members [n] of one set, best first, and whether that is proven."""
+    """Return the members [n] of one set, best first, and whether that is proven."""
     n = len(margins)
     order = _moved(margins, np.argsort(-margins.sum(axis=1), kind="stable"))
     if n <= 2 or not margins.any():
@@ -182,12 +190,12 @@ def _ordered(margins: Floats, exact_up_to: int) -> tuple[Indices, bool]:
 
 
 def _agreement(margins: Floats, order: Indices) -> float:
-    """The sum of margins of each over all below."""
+    """Return the sum of margins of each over all below."""
     return float(np.triu(margins[np.ix_(order, order)], 1).sum())
 
 
 def _moved(margins: Floats, order: Indices) -> Indices:
-    """`order` after every member was put where it agrees most, again and again until none moves."""
+    """Return `order` after members were moved to where they agree most, until no move helps."""
     order = order.copy()
     moved = True
     while moved:
@@ -205,7 +213,7 @@ def _moved(margins: Floats, order: Indices) -> Indices:
 
 
 def _branched(margins: Floats, order: Indices) -> tuple[Indices, bool]:
-    """The order of most agreement; `order` is a good one, returned if it turns out to be as good as any."""
+    """Return the order of most agreement; `order` is a good one, returned if none is better."""
     from scipy import optimize, sparse
 
     n = len(margins)

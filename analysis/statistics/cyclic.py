@@ -1,15 +1,16 @@
-"""How much of what decides games is cyclic, which no single number can say.
+"""The share of cycles in what decides games: the part that no ranking explains.
 
-What pairings score splits into a transitive part, explained by strengths, and a rest that goes round in
-circles, as rock, paper and scissors do (the Hodge decomposition of Jiang, Lim, Yao, Ye: Statistical
-ranking and combinatorial Hodge theory, Math. Program. 127, 2011; Balduzzi et al.: Re-evaluating
-evaluation, NeurIPS 2018). They split log-odds, which are infinite after few games. Here the transitive part
-is Bradley-Terry's, of log-odds too, but energies are squares of points per game: a pairing beyond doubt
-is one unit of what strength explains however far beyond. Near even scores it is the same split.
-Each pairing counts by its games: one that was never played has no energy.
+Scores of pairings split into a transitive part, explained by strengths, and a cyclic rest, as in rock, paper
+and scissors (the Hodge decomposition of Jiang, Lim, Yao, Ye: Statistical ranking and combinatorial Hodge
+theory, Math. Program. 127, 2011; Balduzzi et al.: Re-evaluating evaluation, NeurIPS 2018). They split
+log-odds, which are infinite after few games. Here the transitive part is Bradley-Terry's, also of log-odds,
+but energies are squares of points per game: a pairing beyond doubt is one unit of transitive energy, however
+far beyond. Near even scores both splits are the same. Each pairing counts by its games: one that was never
+played has no energy.
 
-Few games look cyclic by chance: of two pairs per pairing, most of what strengths leave unexplained is luck.
-So simulated tournaments of the same games, in which strengths are all there is, say how much that is.
+Few games look cyclic by chance: with two pairs per pairing, most of the rest is luck. So the share of luck is
+estimated from simulated tournaments of the same games, in which strengths decide alone.
+`analysis.solution.cycles.schur.unexplained_share` is the share of a payoff matrix with luck included.
 """
 
 from __future__ import annotations
@@ -30,30 +31,33 @@ _ENOUGH = 4.0  # variance of points at which the dispersion that was seen counts
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Three of whom each beats the next, and the last the first."""
+    """Three competitors: each beats the next, and the last beats the first."""
 
     competitors: tuple[str, str, str]
     scores: tuple[float, float, float]  # points per game of each against the next
-    deviations: float  # by so many standard errors the least of the scores is above 1/2
+    deviations: float  # standard errors by which the least of the scores is above 1/2
 
 
 @dataclass(frozen=True, slots=True)
 class CyclicShare:
-    """The share of cyclic energy, in [0, 1]: 0 if strengths explain what each pairing scores, 1 if all are
-    equally strong and yet some beat others."""
+    """The share of cyclic energy, in [0, 1].
 
-    share: float  # luck put aside
+    It is 0 if strengths explain the score of each pairing, and 1 if all are equally strong and yet some beat
+    others.
+    """
+
+    share: float  # with luck subtracted
     low: float  # of its 95 % interval
     high: float
-    raw: float  # as the games look
-    expected_by_chance: float  # what `raw` would be on average if nothing were cyclic
-    p_value: float  # how often luck alone looks as cyclic
-    cycle: Cycle | None  # the one whose least score is surest; None: there is none
+    raw: float  # with luck included
+    expected_by_chance: float  # mean of `raw` if nothing were cyclic
+    p_value: float  # probability that luck alone looks as cyclic
+    cycle: Cycle | None  # the cycle whose least score is surest; None: there is no cycle
 
 
 @dataclass(frozen=True, slots=True)
 class _Pairings:
-    """The m cells summed by the e pairings that were played, from the side of who has the lower index."""
+    """The m cells summed by the e pairings that were played, from the side of the lower index."""
 
     first: Indices  # [e]
     second: Indices  # [e]
@@ -62,16 +66,19 @@ class _Pairings:
     games: Floats  # [e]
 
     def sums(self, value: Floats) -> Floats:
-        """[e] of `value` [m], home's."""
+        """Return sums [e] of `value` [m], which is home's."""
         return sums(self.of_cell, self.sign * value, len(self.games))
 
     def energy(self, points: Floats) -> float:
-        """Of `points` [e], the sums of all games of each pairing."""
+        """Return the energy of `points` [e], the sums over all games of each pairing."""
         return float((points**2 / self.games).sum())
 
 
 def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) -> CyclicShare:
-    """The share of cyclic energy in what decides `games`, against as many simulated tournaments."""
+    """Return the share of cyclic energy in what decides `games`, with the part of luck subtracted.
+
+    The part of luck comes from `samples` simulated tournaments.
+    """
     drawn = bool((games.points == 0.5).any())
     cells = cells_of(games, int(games.away_place.max(initial=1)) + 1, drawn=drawn)
     pairings = _pairings_of(cells)
@@ -87,7 +94,7 @@ def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) 
     residual = pairings.sums(cells.points - cells.games * expected.points)
     cyclic, transitive = pairings.energy(residual), pairings.energy(explained)
 
-    # By luck alone: the residuals of the simulated games, less what strengths fitted to them would explain.
+    # Luck alone: the residuals of the simulated games, less what strengths fitted to them would explain.
     inverse = np.linalg.inv(found.information)[:n, :n]
     luck = np.empty(samples)
     for i in range(samples):
@@ -98,9 +105,9 @@ def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) 
     luck *= dispersion * (1.0 + doubt * rng.standard_normal(samples))
     spread = inverse.diagonal()[cells.home] + inverse.diagonal()[cells.away]
     spread -= 2 * inverse[cells.home, cells.away]
-    told = np.bincount(pairings.of_cell, variance)
-    in_explained = dispersion * float((told**2 / pairings.games) @ _of_pairings(pairings, spread))
-    moved = 4 * dispersion * float(told @ (explained / pairings.games) ** 2)
+    known = np.bincount(pairings.of_cell, variance)
+    in_explained = dispersion * float((known**2 / pairings.games) @ _of_pairings(pairings, spread))
+    moved = 4 * dispersion * float(known @ (explained / pairings.games) ** 2)
     excess = cyclic - float(luck.mean())
 
     return CyclicShare(
@@ -124,14 +131,14 @@ def _pairings_of(cells: Cells) -> _Pairings:
 
 
 def _of_pairings(pairings: _Pairings, value: Floats) -> Floats:
-    """[e] `value` [m] of each pairing, the same for all its cells."""
+    """Return `value` [m] of each pairing [e]; it is the same for all cells of a pairing."""
     found = np.empty(len(pairings.games))
     found[pairings.of_cell] = value
     return found
 
 
 def _simulated(cells: Cells, expected: Moments, rng: np.random.Generator) -> Floats:
-    """[m] points of home above their expectation, of as many games again."""
+    """Return simulated points of home above their expectation [m], of the same number of games."""
     wins = expected.points - expected.draws / 2
     chances = np.column_stack([wins, expected.draws, 1.0 - wins - expected.draws]).clip(0.0, 1.0)
     results = rng.multinomial(cells.games.astype(np.int64), chances / chances.sum(axis=1, keepdims=True))
@@ -139,17 +146,16 @@ def _simulated(cells: Cells, expected: Moments, rng: np.random.Generator) -> Flo
 
 
 def _dispersion(games: Games, cells: Cells, pairings: _Pairings, expected: Moments) -> tuple[float, float]:
-    """How much more pairs of one pairing differ among themselves than independent games would make them, and
-    the relative standard error of that."""
+    """Return the dispersion of a pairing's pairs, relative to independent games, and its relative error."""
     residual = pairings.sign[cells.kind] * (games.points - expected.points[cells.kind])
     of_game = pairings.of_cell[cells.kind]
     codes, row = np.unique(games.pair * len(pairings.games) + of_game, return_inverse=True)
     pairing, total = codes % len(pairings.games), np.bincount(row, residual)
     pairs = np.bincount(pairing, minlength=len(pairings.games))
     mean = np.bincount(pairing, total, minlength=len(pairs)) / np.maximum(pairs, 1)
-    told = np.bincount(of_game, expected.variance[cells.kind], minlength=len(pairs))
+    known = np.bincount(of_game, expected.variance[cells.kind], minlength=len(pairs))
     seen = float(((total - mean[pairing]) ** 2).sum())
-    foreseen = float(told @ (1.0 - 1.0 / np.maximum(pairs, 1)))
+    foreseen = float(known @ (1.0 - 1.0 / np.maximum(pairs, 1)))
     freedom = max(1, len(codes) - int((pairs > 0).sum()))
     doubt = foreseen / (foreseen + _ENOUGH) * math.sqrt(2.0 / freedom)
     return (seen + _ENOUGH) / (foreseen + _ENOUGH), min(doubt, 0.5)
@@ -161,9 +167,11 @@ def _share(cyclic: float, transitive: float) -> float:
 
 
 def _interval(cyclic: tuple[float, float], transitive: tuple[float, float]) -> tuple[float, float, float]:
-    """The share with its 95 % interval, of two energies with their standard errors, whose own intervals it
-    is made of (Zou and Donner: Construction of confidence limits about effect measures, Stat. Med. 27,
-    2008)."""
+    """Return the share with its 95 % interval, of two energies with their standard errors.
+
+    It is made of the intervals of the two energies (Zou and Donner: Construction of confidence limits about
+    effect measures, Stat. Med. 27, 2008).
+    """
     (c, c_error), (t, t_error) = cyclic, transitive
     c, t = max(0.0, c), max(0.0, t)
     share = _share(c, t)

@@ -1,19 +1,24 @@
 """The likelihood of paired comparisons with draws and places, and its maximum.
 
-R. R. Davidson, On extending the Bradley-Terry model to accommodate ties in paired comparison
-experiments, JASA 65 (1970) 317-328. With d the logarithm of the ratio of two strengths,
+R. R. Davidson, On extending the Bradley-Terry model to accommodate ties in paired comparison experiments,
+JASA 65 (1970) 317-328. With d the logarithm of the ratio of two strengths,
+
     P(win) : P(draw) : P(loss) = exp(d / 2) : nu : exp(-d / 2),
+
 which with nu = 0 is the model of Bradley and Terry (1952). Here
+
     d = theta[home] - theta[away] + gamma[home's place] - gamma[away's place],
-the mean of gamma being 0. Log-likelihood and prior are concave in theta, gamma and log nu, so Newton's
-method finds their one maximum.
 
-The prior is that of virtual games, half of them won: so many of each competitor against one of strength
-0, and of each place against an average one; and if there are draws so many between equals, half of them
-drawn. It keeps finite who has won or lost all, and comparable who never met.
+and the mean of gamma is 0. Log-likelihood and prior are concave in theta, gamma and log nu, so Newton's
+method finds their single maximum.
 
-The parameters [K] stand in one vector: theta [N], gamma of all places but the last [T - 1], and log nu
-if there are draws.
+The prior is that of virtual games, half of them won. Each competitor plays them against one of strength 0,
+and each place against an average one. If there are draws, as many are played between equals, half of them
+drawn. The prior keeps strengths finite after only wins or only losses, and makes competitors comparable that
+never met.
+
+The parameters [K] are one vector: theta [N], gamma of all places but the last [T - 1], and log nu if there
+are draws.
 """
 
 from __future__ import annotations
@@ -25,14 +30,14 @@ import numpy as np
 from analysis.statistics.games import Games
 from storage.arrays import Floats, Indices
 
-_MOST_STEPS = 100  # of Newton; 5 to 10 are needed
-_TOLERANCE = 1e-12  # what another step would gain in log-likelihood, twice over
+_MOST_STEPS = 100  # of Newton's method; 5 to 10 are needed
+_TOLERANCE = 1e-12  # twice the log-likelihood that another step would gain
 _NOTHING_LEARNT = 1e-6  # information on a parameter, where one even game has 1/4
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Games that the model cannot tell apart, counted: m kinds of comparison."""
+    """Games that are equal to the model, counted: m kinds of comparison."""
 
     home: Indices  # [m]
     away: Indices  # [m]
@@ -47,17 +52,18 @@ class Cells:
 
     @property
     def num_parameters(self) -> int:
+        """Number of parameters, K."""
         return self.num_competitors + self.num_places - 1 + self.drawn
 
     @property
     def place(self) -> slice:
-        """Where the parameters of gamma stand."""
+        """Slice of the parameters of gamma."""
         return slice(self.num_competitors, self.num_competitors + self.num_places - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What the model expects of one game of each of m cells."""
+    """Expectations of the model for one game of each of m cells."""
 
     points: Floats  # [m] of home
     draws: Floats  # [m]
@@ -72,20 +78,23 @@ class Fit:
 
     parameters: Floats  # [K]
     information: Floats  # [K, K]: minus the second derivatives, the prior's among them
-    prior: Floats  # [K, K]: the prior's alone
+    prior: Floats  # [K, K]: of the prior alone
 
 
-def places(num_places: int) -> Floats:
-    """[T, T - 1] gamma of each place from its parameters: the last is minus the sum of the others."""
+def place_contrasts(num_places: int) -> Floats:
+    """Return the matrix [T, T - 1] from the parameters of gamma to gamma of each place.
+
+    The last place's gamma is minus the sum of the others.
+    """
     return np.concatenate([np.eye(num_places - 1), np.full((1, num_places - 1), -1.0)])
 
 
 def cells_of(games: Games, num_places: int, *, drawn: bool) -> Cells:
-    """Count the games that are alike."""
+    """Count equal games of `games`. Without `drawn` a draw is half a win and half a loss."""
     n, t = len(games.competitors), num_places
     place = games.home_place * t + games.away_place if t > 1 else np.zeros(len(games), dtype=np.int64)
     kinds, kind = np.unique((games.home * n + games.away) * t**2 + place, return_inverse=True)
-    basis = places(t)
+    basis = place_contrasts(t)
     none = np.zeros(len(kinds))
     cells = Cells(
         home=kinds // t**2 // n,
@@ -103,7 +112,7 @@ def cells_of(games: Games, num_places: int, *, drawn: bool) -> Cells:
 
 
 def recounted(cells: Cells, games: Games, weight: Floats) -> Cells:
-    """The cells of the same games, each `weight` [g] times."""
+    """Return the cells of the same games, each counted `weight` [g] times."""
     m, drawn = len(cells.home), (games.points == 0.5) & cells.drawn
     return replace(
         cells,
@@ -114,18 +123,18 @@ def recounted(cells: Cells, games: Games, weight: Floats) -> Cells:
 
 
 def sums(index: Indices, value: Floats, size: int) -> Floats:
-    """[size] of `value` at each index."""
+    """Return the sums [size] of `value` at each index."""
     return np.bincount(index, value, minlength=size).astype(np.float64)
 
 
 def differences(cells: Cells, parameters: Floats) -> Floats:
-    """[m] d of each cell."""
+    """Return d [m] of each cell."""
     strength = parameters[cells.home] - parameters[cells.away]
     return strength + cells.contrast @ parameters[cells.place]
 
 
 def moments(cells: Cells, parameters: Floats) -> Moments:
-    """Of one game of each cell."""
+    """Return the expectations for one game of each cell."""
     d = differences(cells, parameters)
     nu = np.exp(parameters[-1]) if cells.drawn else 0.0
     worse, draw = np.exp(-np.abs(d)), nu * np.exp(-np.abs(d) / 2)  # over exp(|d| / 2): nothing overflows
@@ -141,13 +150,13 @@ def moments(cells: Cells, parameters: Floats) -> Moments:
 
 
 def by_competitor(cells: Cells, value: Floats) -> Floats:
-    """[N] sums of `value` [m], which counts for home and against away."""
+    """Return sums [N] of `value` [m], added for home and subtracted for away."""
     n = cells.num_competitors
     return sums(cells.home, value, n) - sums(cells.away, value, n)
 
 
 def information(cells: Cells, expected: Moments, weight: Floats) -> Floats:
-    """[K, K] of `weight` [m] games of each cell."""
+    """Return the information [K, K] in `weight` [m] games of each cell."""
     n, place = cells.num_competitors, cells.place
     v, c = weight * expected.variance, weight * expected.covariance
     matrix = np.zeros((cells.num_parameters, cells.num_parameters))
@@ -164,13 +173,13 @@ def information(cells: Cells, expected: Moments, weight: Floats) -> Floats:
 
 
 def fit(cells: Cells, *, prior_games: float, start: Floats | None = None) -> Fit:
-    """The likeliest parameters, sought from `start` [K] (or else from equals).
+    """Return the likeliest parameters, searched from `start` [K] (default: all competitors equal).
 
-    Raises ValueError without prior games if the likelihood has no maximum, because some have won or
-    lost all their games against the others, or never met them.
+    Raise ValueError without prior games if the likelihood has no maximum: some won or lost all their games
+    against the others, or never met them.
     """
     n = cells.num_competitors
-    # Without a prior strengths have no zero: what is added fixes their mean, and changes no difference.
+    # Without a prior strengths have no zero: this fixes their mean, and changes no difference.
     level = np.zeros((cells.num_parameters, cells.num_parameters))
     level[:n, :n] = 1.0 / n if prior_games == 0.0 else 0.0
 
@@ -211,7 +220,7 @@ def _posterior(cells: Cells, x: Floats, prior_games: float) -> _Point:
     gradient = np.zeros(len(x))
     gradient[:n], gradient[place] = by_competitor(cells, residual), residual @ cells.contrast
 
-    prior, basis = np.zeros((len(x), len(x))), places(cells.num_places)
+    prior, basis = np.zeros((len(x), len(x))), place_contrasts(cells.num_places)
     strength = np.concatenate([x[:n], basis @ x[place]])
     value -= prior_games * np.logaddexp(strength / 2, -strength / 2).sum()
     pull = 0.5 * prior_games * np.tanh(strength / 2)

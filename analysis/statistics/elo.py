@@ -1,12 +1,12 @@
-"""From scores to Elo, with error bars that hold for few pairs and for lopsided ones.
+"""Elo from scores, with error bars that hold for few pairs and for lopsided scores.
 
-A *pair* is one seed played with all seatings; its score is the mean of what one side got in its
-games, in [0, 1]. The games of a pair share their luck, so pairs are what is independent (the
-pentanomial model of chess-engine testing); games counted one by one are the trinomial model.
+A *pair* is one seed played with all seatings. Its score is the mean of one side's points in its games, in [0,
+1]. The games of a pair share their luck, so pairs are the independent observations (the pentanomial model of
+chess-engine testing). Games counted one by one are the trinomial model.
 
-Elo here is logistic: a score of s is 400 log10(s / (1 - s)). *Normalized* Elo measures the same
-advantage in units of the luck of one game, which makes it comparable between games with many draws
-and games with few (M. Van den Bergh, https://www.cantate.be/Fishtest/normalized_elo_practical.pdf).
+Elo here is logistic: a score of s is 400 log10(s / (1 - s)). *Normalized* Elo measures the same advantage in
+units of the luck of one game, which makes it comparable between games with many draws and games with few (M.
+Van den Bergh, https://www.cantate.be/Fishtest/normalized_elo_practical.pdf).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class EloEstimate:
 
 @dataclass(frozen=True, slots=True)
 class EloEstimates:
-    """Many of them, as arrays of one shape."""
+    """Elo differences with their intervals, as arrays of one shape."""
 
     elo: Array
     low: Array
@@ -45,13 +45,13 @@ class EloEstimates:
     los: Array
 
     def single(self) -> EloEstimate:
-        """The only one, where the arrays have no dimension."""
+        """Return the only estimate of arrays without dimensions."""
         return EloEstimate(float(self.elo), float(self.low), float(self.high), float(self.los))
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFigures:
-    """What fastchess, cutechess and fishtest print, by their formulas: good near even scores only."""
+    """Figures that fastchess, cutechess and fishtest print, by their formulas: good near even scores only."""
 
     score: float
     elo: float
@@ -64,9 +64,10 @@ class EngineFigures:
 
 
 def elo_of_score(score: float) -> float:
-    """The Elo difference at which `score`, points per game in [0, 1], is expected.
+    """Return the Elo difference at which `score`, points per game in [0, 1], is expected.
 
-    The logistic model of A. Elo, The Rating of Chessplayers (1978), section 8.
+    The logistic model of A. Elo, The Rating of Chessplayers (1978), section 8. Raise ValueError for another
+    score.
     """
     if not 0.0 <= score <= 1.0:
         raise ValueError(f"score is {score}, expected points per game in [0, 1]")
@@ -74,47 +75,59 @@ def elo_of_score(score: float) -> float:
 
 
 def score_of_elo(elo: float) -> float:
-    """Points per game, in [0, 1], that are expected of who is `elo` stronger: inverts `elo_of_score`."""
+    """Return the points per game, in [0, 1], expected of a competitor that is `elo` stronger.
+
+    It is the inverse of `elo_of_score`.
+    """
     return 0.5 + 0.5 * math.tanh(elo * math.log(10.0) / 800.0)
 
 
 def elo_from_pairs(pair_scores: npt.ArrayLike) -> EloEstimate:
-    """Elo from the scores [n] of pairs, each one independent observation. See `elo_from_counts`."""
+    """Return Elo from the scores [n] of pairs, each one independent observation. See `elo_from_counts`.
+
+    Raise ValueError for no pairs.
+    """
     if not np.size(pair_scores):
         raise ValueError("no pairs, expected at least one")
     return _estimate(sample_of(pair_scores)).single()
 
 
 def elo_from_games(wins: int, draws: int, losses: int) -> EloEstimate:
-    """Elo from games counted one by one, as if each were independent of all others."""
+    """Return Elo from games counted one by one, as if each were independent of all others.
+
+    Raise ValueError for no games.
+    """
     if not wins + draws + losses:
         raise ValueError("no games, expected at least one")
     return _estimate(sample_of_counts([losses, draws, wins])).single()
 
 
 def elo_from_counts(counts: npt.ArrayLike) -> EloEstimates:
-    """Elo of many matches at once, from how often each of K evenly spaced scores was reached [..., K].
+    """Return Elo of many matches at once, from counts [..., K] of K evenly spaced scores.
 
-    The interval holds the means whose empirical likelihood is not too far below the best: asymmetric
+    The interval holds the means whose empirical likelihood is not too far below the best. It is asymmetric
     where the score is lopsided, and finite on one side where everything was won. The quantile is that of
-    Student's t, to first order in 1 / n. LOS is the normal probability of the same ratio's signed root:
-    over 0.975 where the interval lies above 0.
+    Student's t, to first order in 1 / n. LOS is the normal probability of the same ratio's signed root: over
+    0.975 where the interval is above 0.
     """
     return _estimate(sample_of_counts(counts))
 
 
 def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.int64]:
-    """How many pairs of `games` games scored 0, 1/2, ... points [2 games + 1]: for 2, the pentanomial."""
+    """Count the pairs of `games` games that scored 0, 1/2, ... points [2 games + 1].
+
+    For two games this is the pentanomial.
+    """
     points = np.rint(np.asarray(pair_scores, dtype=np.float64) * 2 * games).astype(np.int64)
     return np.bincount(points, minlength=2 * games + 1)
 
 
 def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
-    """Normalized Elo with its 95 % interval, from counts [..., K] of evenly spaced scores.
+    """Return normalized Elo with its 95 % interval, from counts [..., K] of evenly spaced scores.
 
-    The interval is that of a t-value with its sample's skewness and kurtosis (the delta method), one
-    tenth of a pair added at either end. It holds 0 where that of Elo does; where it does not, the mean
-    bounds the t-value too, since no score in [0, 1] deviates by more than sqrt(mean (1 - mean)).
+    The interval is that of a t-value with its sample's skewness and kurtosis (the delta method), one tenth of
+    a pair added at either end. It holds 0 where that of Elo does. Where it does not, the mean bounds the
+    t-value too, since no score in [0, 1] deviates by more than sqrt(mean (1 - mean)).
     """
     given = np.asarray(counts, dtype=np.float64)
     places = given.shape[-1]
@@ -123,7 +136,7 @@ def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
     middle, deviation = _t_value(given + 0.1 * np.isin(np.arange(places), (0, places - 1)))
     low, high = middle - Z_95 * deviation, middle + Z_95 * deviation
     logistic = elo_from_counts(given)
-    with np.errstate(over="ignore"):  # of nothing but what is cut off again
+    with np.errstate(over="ignore"):  # only in values that are cut off below
         least, most = (np.sinh(bound * math.log(10.0) / 800.0) for bound in (logistic.low, logistic.high))
     low = np.where(t == -np.inf, t, np.where(least > 0.0, np.maximum(low, least), np.minimum(low, 0.0)))
     high = np.where(t == np.inf, t, np.where(most < 0.0, np.minimum(high, most), np.maximum(high, 0.0)))
@@ -157,7 +170,7 @@ def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
 
 
 def _estimate(sample: Sample) -> EloEstimates:
-    """What `elo_from_counts` says of a sample."""
+    """Return the estimates of `elo_from_counts` for a sample."""
     widened = 1.0 + (Z_95**2 + 1.0) / (2.0 * sample.size)
     low, high = mean_interval(sample, Z_95**2 / 2.0 * widened)
     seen = np.where(sample.count > EMPTY, sample.count, 0.0)
@@ -169,13 +182,13 @@ def _estimate(sample: Sample) -> EloEstimates:
 
 
 def _elo(score: Array | np.float64) -> Array:
-    """Logistic Elo [...] of scores [...], infinite at 0 and 1."""
+    """Return logistic Elo [...] of scores [...], infinite at 0 and 1."""
     with np.errstate(divide="ignore"):
         return 400.0 * (np.log10(score) - np.log10(1.0 - score))
 
 
 def _t_value(counts: Array) -> tuple[Array, Array]:
-    """(mean - 1/2) / deviation of counts [..., K] of evenly spaced scores, and its own deviation, [...]."""
+    """Return (mean - 1/2) / deviation of counts [..., K] of evenly spaced scores, and its standard error."""
     n, score = counts.sum(axis=-1), np.linspace(0.0, 1.0, counts.shape[-1])
     mean = counts @ score / n
     excess = score - mean[..., None]
@@ -190,11 +203,11 @@ def _t_value(counts: Array) -> tuple[Array, Array]:
 
 
 def _ratio(above: npt.ArrayLike, below: npt.ArrayLike) -> Array:
-    """`above / below` [...], where nothing over nothing is nothing, and anything over nothing infinite."""
+    """Return `above / below` [...]; 0 / 0 is 0, and anything else over 0 is infinite."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(np.equal(above, 0.0), 0.0, np.divide(above, below))
 
 
 def _normal(z: float) -> float:
-    """P(Z < z) of a standard normal Z."""
+    """Return P(Z < z) of a standard normal Z."""
     return 0.5 * math.erfc(-z / math.sqrt(2.0))

@@ -1,13 +1,12 @@
-"""What statistics take of matches: who met whom in which place, who got the points, and which games
-belong together.
+"""Games as statistics need them: competitors, places, points, and which games belong together.
 
-A pair is one seed played by the same T competitors in all seatings (`games_per_pair`). Its games are
-not independent, so every statistic here counts pairs. A pair counts whole or not at all: one that is
-not finished, or of which the `Rule` leaves out a match, would favour somebody's place.
+A pair is one seed played by the same T competitors in all seatings (`games_per_pair`). Its games are not
+independent, so every statistic here counts pairs. A pair counts whole or not at all. One that is unfinished,
+or of which the `Rule` leaves out a match, would favour one place.
 
-Where neither a player nor the game draws anything at random, another seed is often the same game again.
-Such a repeat says nothing new and is counted once: it would shrink the error bars of nobody's merit. Deals
-that come twice count twice, as often as they are likely.
+Where neither a player nor the game draws anything at random, another seed often is the same game again. Such
+a repeat holds no new information and is counted once: it would only shrink the error bars. Deals that come
+twice count twice, as often as they are likely.
 """
 
 from __future__ import annotations
@@ -21,18 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from storage.arrays import Indices
-from storage.records import EndReason, Outcome, ResultBatch
-from storage.tables.meetings import by_team
+from storage.records import EndReason, Outcome, ResultBatch, by_team
 
 _MOST_TEAMS_PERMUTED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """The declared rule for what is no ordinary end of a game.
+    """The declared rule for matches that did not end in an ordinary way.
 
-    Who forfeits has lost to all who did not, as long as forfeits count. Two who forfeit one match have
-    shown nothing of who is better: that match is left out.
+    A forfeit is a loss to all that did not forfeit, as long as forfeits count. If two teams forfeit one
+    match, it holds no evidence of which is better: that match is left out.
     """
 
     forfeit: Literal["loss", "left_out"] = "loss"
@@ -45,10 +43,13 @@ DEFAULT_RULE = Rule()
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """g comparisons of two competitors, grouped by pairs: a match of T teams is T (T - 1) / 2 of them."""
+    """Comparisons of two competitors, g in all, grouped by pairs.
+
+    A match of T teams is T (T - 1) / 2 comparisons.
+    """
 
     competitors: tuple[str, ...]  # N names; indices below point here
-    home: Indices  # [g] who had the earlier place
+    home: Indices  # [g] the competitor in the earlier place
     away: Indices  # [g]
     home_place: Indices  # [g] its team's number, < away_place
     away_place: Indices  # [g]
@@ -61,12 +62,13 @@ class Games:
 
     @property
     def num_pairs(self) -> int:
+        """Number of pairs."""
         return int(self.pair.max(initial=-1)) + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The games that count, and how many pairs do not."""
+    """The games that count, and the number of pairs that do not."""
 
     games: Games
     unfinished_pairs: int  # some seating has not been played
@@ -75,20 +77,23 @@ class Tally:
 
 
 def games_per_pair(num_teams: int) -> int:
-    """Matches of one pair: every order of the teams, or, of more than four, their rotations."""
+    """Return the number of matches of one pair.
+
+    These are all orders of the teams, or, of more than four teams, their rotations.
+    """
     return math.factorial(num_teams) if num_teams <= _MOST_TEAMS_PERMUTED else num_teams
 
 
 def games_of(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule = DEFAULT_RULE) -> Games:
-    """The games that count of matches among `competitors`; see `tally`."""
+    """Return the games that count of matches among `competitors`; see `tally`."""
     return tally(results, competitors, rule).games
 
 
 def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule = DEFAULT_RULE) -> Tally:
-    """The games that count of all `results`, which are of one game, in their order.
+    """Return the games that count of all `results`, which are of one game, in their order.
 
-    Matches with anybody else, or with one competitor as two teams, are passed over. A seating that a
-    pair has already is not counted again.
+    Matches with other competitors, or with one competitor as two teams, are skipped. A second match of the
+    same pair and seating is not counted.
     """
     batches = [batch for batch in results if len(batch)]
     if not batches:
@@ -123,28 +128,8 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
     )
 
 
-def join(parts: Sequence[Games]) -> Games:
-    """Games of different pairs of the same competitors, one part after the other.
-
-    Raises ValueError if the competitors differ, or there are no parts.
-    """
-    if len({part.competitors for part in parts}) != 1:
-        raise ValueError(f"found games of {len({part.competitors for part in parts})} fields, expected one")
-    before = np.cumsum([0, *(part.num_pairs for part in parts[:-1])])
-    return Games(
-        competitors=parts[0].competitors,
-        home=np.concatenate([part.home for part in parts]),
-        away=np.concatenate([part.away for part in parts]),
-        home_place=np.concatenate([part.home_place for part in parts]),
-        away_place=np.concatenate([part.away_place for part in parts]),
-        points=np.concatenate([part.points for part in parts]),
-        pair=np.concatenate([part.pair + start for part, start in zip(parts, before, strict=True)]),
-        match=np.concatenate([part.match for part in parts]),
-    )
-
-
 def pair_scores(games: Games, a: int, b: int) -> npt.NDArray[np.float64]:
-    """[n] mean points of a in its games against b, of each pair in which they met, in order of pairs."""
+    """Return the mean points [n] of a in its games against b, by pair in which they met."""
     at_home, abroad = (games.home == a) & (games.away == b), (games.home == b) & (games.away == a)
     met = at_home | abroad
     points = np.where(at_home, games.points, 1.0 - games.points)[met]
@@ -154,7 +139,7 @@ def pair_scores(games: Games, a: int, b: int) -> npt.NDArray[np.float64]:
 
 
 def numbered(*columns: Indices) -> Indices:
-    """[M] equal numbers for equal rows of the columns [M] of small whole numbers, dense from 0."""
+    """Return equal numbers [M] for equal rows of the columns [M] of small whole numbers, dense from 0."""
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         value = column - column.min(initial=0)
@@ -163,8 +148,11 @@ def numbered(*columns: Indices) -> Indices:
 
 
 def _by_team(batch: ResultBatch, competitors: Sequence[str], rule: Rule) -> tuple[npt.NDArray, ...]:
-    """Of M matches of T teams: who was each team [M, T] (-1: none of `competitors`), its place at the end
-    [M, T] (lower is better), whether the rule lets the match count, seed, match_id and digest [M]."""
+    """Return teams, places, validity, seed, match_id and digest of M matches of T teams.
+
+    Teams are [M, T] indices of `competitors`, -1: another. Places [M, T] are those at the end, lower is
+    better. Validity [M]: the rule lets the match count. All others are [M].
+    """
     matches = batch.matches
     index = {name: i for i, name in enumerate(competitors)}
     known = np.array([index.get(name, -1) for name in matches.competitors], dtype=np.int64)
@@ -181,23 +169,23 @@ def _by_team(batch: ResultBatch, competitors: Sequence[str], rule: Rule) -> tupl
 
 
 def _first_of_each(number: Indices) -> npt.NDArray[np.bool_]:
-    """[M] whether a row is the first with its number."""
+    """Return the rows [M] that are the first with their number."""
     first = np.zeros(len(number), dtype=np.bool_)
     first[np.unique(number, return_index=True)[1]] = True
     return first
 
 
 def _in_order(number: Indices) -> Indices:
-    """[M] the numbers made dense, in order of first appearance."""
+    """Return the numbers [M] made dense, in order of first appearance."""
     _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
 
 def _repeats(pair: Indices, pairing: Indices, seating: Indices, digest: Indices) -> npt.NDArray[np.bool_]:
-    """[M] whether a match is of a pair that an earlier one of its pairing equals in every seating.
+    """Return the matches [M] of pairs that equal an earlier pair of the same competitors in every seating.
 
-    Rows are whole pairs in order, each sorted by seating. Only pairs in which nothing was drawn at random
-    (no digest is 0) can be repeats.
+    Rows are whole pairs in order, each sorted by seating. Only pairs in which nothing was drawn at random (no
+    digest is 0) can be repeats.
     """
     if not len(pair):
         return np.zeros(0, dtype=np.bool_)
@@ -214,7 +202,10 @@ def _repeats(pair: Indices, pairing: Indices, seating: Indices, digest: Indices)
 def _compared(
     competitors: tuple[str, ...], seated: Indices, place: Indices, pair: Indices, match: Indices
 ) -> Games:
-    """The comparisons of M matches: who was each team [M, T], its place at the end, pair and match [M]."""
+    """Return the comparisons of M matches.
+
+    Given are team [M, T], place at the end [M, T], pair [M] and match [M].
+    """
     home, away = np.triu_indices(seated.shape[1], k=1)
     ahead = np.sign(place[:, away] - place[:, home])  # lower is better
     return Games(

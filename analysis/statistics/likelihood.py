@@ -1,11 +1,10 @@
-"""Likelihood of scores: how well a mean, or a t-value, explains what pairs of games have scored.
+"""The likelihood of scores: how well a mean, or a t-value, explains the scores of pairs.
 
-The scores of pairs are a sample from an unknown distribution over a few values in [0, 1], of which
-nothing else is assumed. A hypothesis about its mean is as likely as the likeliest of all
-distributions that have that mean: an empirical likelihood, whose intervals keep their level without
-knowing the variance, also where nearly everything was won (A. Owen, Empirical Likelihood, 2001).
-M. Van den Bergh worked this out for tests of chess engines:
-https://www.cantate.be/Fishtest/support_MLE_multinomial.pdf and normalized_elo_practical.pdf.
+The scores of pairs are a sample from an unknown distribution over a few values in [0, 1]; nothing else is
+assumed. A hypothesis about its mean is as likely as the likeliest of all distributions with that mean. This
+is an empirical likelihood. Its intervals keep their level without knowledge of the variance, also where
+nearly everything was won (A. Owen, Empirical Likelihood, 2001). M. Van den Bergh worked this out for tests of
+chess engines: https://www.cantate.be/Fishtest/support_MLE_multinomial.pdf and normalized_elo_practical.pdf.
 """
 
 from __future__ import annotations
@@ -17,55 +16,55 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 
-EMPTY = 1e-3  # pairs that a score nobody reached counts for, so that no mean in (0, 1) is impossible
+EMPTY = 1e-3  # pairs counted for a score that never occurred, so that no mean in (0, 1) is impossible
 _HALVINGS = 60
 _ROUNDS = 100  # most need ten; the slowest, t-values of many games that were all won, need forty
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """How often each score was reached, in one sample or in many at once."""
+    """Counts of each score, in one sample or in many at once."""
 
     score: Array  # [K], ascending from 0 to 1
     count: Array  # [..., K], EMPTY or more
 
     @property
     def size(self) -> Array:
-        """Observations [...]."""
+        """Number of observations [...]."""
         return self.count.sum(axis=-1)
 
     @property
     def share(self) -> Array:
-        """Of each score [..., K]."""
+        """Share of each score [..., K]."""
         return self.count / self.size[..., None]
 
 
 def sample_of(scores: npt.ArrayLike) -> Sample:
-    """The sample of scores [n] in [0, 1], whatever values they take."""
+    """Return the sample of scores [n] in [0, 1], of any values."""
     values, which = np.unique(np.concatenate([[0.0, 1.0], np.asarray(scores)]), return_inverse=True)
     return Sample(values, np.maximum(np.bincount(which[2:], minlength=len(values)), EMPTY))
 
 
 def sample_of_counts(counts: npt.ArrayLike) -> Sample:
-    """The sample of counts [..., K] of K evenly spaced scores from 0 to 1.
+    """Return the sample of counts [..., K] of K evenly spaced scores from 0 to 1.
 
-    Three are losses, draws and wins of games; five are pairs of games that brought 0, 1/2, ... 2 points.
+    Three counts are losses, draws and wins of games. Five are pairs of games with 0, 1/2, ... 2 points.
     """
     count = np.maximum(np.asarray(counts, dtype=np.float64), EMPTY)
     return Sample(np.linspace(0.0, 1.0, count.shape[-1]), count)
 
 
 def at_mean(sample: Sample, mean: float) -> Array:
-    """log likelihood [...] of a mean in (0, 1), less that of the mean observed: 0 at best."""
+    """Return the log likelihood [...] of a mean in (0, 1), less that of the observed mean: 0 at best."""
     excess = np.broadcast_to(sample.score - mean, sample.count.shape)
     return -np.sum(sample.count * np.log1p(_weight(sample.share, excess)[..., None] * excess), axis=-1)
 
 
 def at_t(sample: Sample, t: float) -> Array:
-    """log likelihood [...] of the t-value (mean - 1/2) / deviation, less that of the one observed.
+    """Return the log likelihood [...] of the t-value (mean - 1/2) / deviation, less that of the observed one.
 
-    Section 4.1 of normalized_elo_practical.pdf: the constraint, linearized at one distribution, gives
-    the next; begun where the t-value is right already, which keeps every round soluble.
+    Section 4.1 of normalized_elo_practical.pdf: the constraint, linearized at one distribution, gives the
+    next. The first distribution already has the right t-value, so every round has a solution.
     """
     mean, deviation = (np.full(sample.count.shape[:-1], moment) for moment in _tilted(sample.score, t))
     for _ in range(_ROUNDS):
@@ -81,13 +80,13 @@ def at_t(sample: Sample, t: float) -> Array:
 
 
 def mean_interval(sample: Sample, loss: Array) -> tuple[Array, Array]:
-    """The lowest and the highest mean [...] whose log likelihood is at most `loss` [...] below the best."""
+    """Return the lowest and highest mean [...] with a log likelihood at most `loss` [...] below the best."""
     mirrored = Sample(1.0 - sample.score[::-1], sample.count[..., ::-1])
     return _lowest_mean(sample, loss), 1.0 - _lowest_mean(mirrored, loss)
 
 
 def _lowest_mean(sample: Sample, loss: Array) -> Array:
-    """Found among the likeliest distributions of their means: shares divided by 1 + (e^tilt - 1) score."""
+    """Search among the likeliest distributions of each mean: shares divided by 1 + (e^tilt - 1) score."""
     low, high = np.zeros(sample.count.shape[:-1]), np.full(sample.count.shape[:-1], 60.0)
     for _ in range(_HALVINGS):
         tilt = (low + high) / 2.0
@@ -99,7 +98,7 @@ def _lowest_mean(sample: Sample, loss: Array) -> Array:
 
 
 def _weight(share: Array, excess: Array) -> Array:
-    """x [...] with sum of share excess / (1 + x excess) = 0, all denominators positive."""
+    """Return x [...] with sum of share excess / (1 + x excess) = 0, all denominators positive."""
     low, high = -1.0 / excess.max(axis=-1), -1.0 / excess.min(axis=-1)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
@@ -109,7 +108,7 @@ def _weight(share: Array, excess: Array) -> Array:
 
 
 def _tilted(score: Array, t: float) -> tuple[float, float]:
-    """Mean and deviation of the exponentially tilted uniform distribution whose t-value is `t`."""
+    """Return mean and deviation of the exponentially tilted uniform distribution whose t-value is `t`."""
     low, high = -80.0, 80.0
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0

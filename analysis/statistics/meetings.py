@@ -1,4 +1,4 @@
-"""Who met whom, and how it went, pair by pair."""
+"""Results of each couple of competitors that met."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games
 from storage.arrays import Indices
 
@@ -15,7 +16,7 @@ Numbers = npt.NDArray[np.float64]
 
 
 class Worst(NamedTuple):
-    """Against whom each of N scored least."""
+    """The opponent against which each of N competitors scored least."""
 
     opponent: Indices  # [N], -1: has not played
     score: Numbers  # [N] mean points against it
@@ -24,7 +25,10 @@ class Worst(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """The m couples that met, of N competitors; results are those of `first`, who has the lower number."""
+    """The m couples of N competitors that met.
+
+    Results are those of `first`, which has the lower number.
+    """
 
     num_competitors: int
     first: Indices  # [m]
@@ -38,13 +42,16 @@ class Meetings:
 
     @property
     def score(self) -> Numbers:
-        """[m] mean points of `first`."""
+        """Mean points of `first`, [m]."""
         return (self.wins + 0.5 * self.draws) / self.games
 
     def worst(self) -> Worst:
-        """The opponent of the lowest mean score, each score drawn to the competitor's average by as many
-        pairs as it has against one opponent in the mean: an unlucky pair makes nobody the worst where
-        others are known well, and where all met equally often the lowest score is the lowest."""
+        """Return the opponent with the lowest mean score for each competitor.
+
+        Each score is first shrunk to the competitor's average. The shrinkage weighs as many pairs as the
+        competitor has against one opponent on average. So one unlucky pair does not make an opponent the
+        worst where others are known well. Where all met equally often, the lowest score is the lowest.
+        """
         who = np.concatenate([self.first, self.second])
         other = np.concatenate([self.second, self.first])
         score = np.concatenate([self.score, 1.0 - self.score])
@@ -54,7 +61,7 @@ class Meetings:
         average = np.bincount(who, score * pairs, self.num_competitors) / np.maximum(total, 1.0)
         usual = (total / opponents)[who]
         shrunk = (score * pairs + average[who] * usual) / (pairs + usual)
-        order = np.lexsort((average[other], shrunk, who))  # of several, the one who scores least at large
+        order = np.lexsort((average[other], shrunk, who))  # of several, the one with the lowest average
         found, lowest = np.unique(who[order], return_index=True)
         opponent = np.full(self.num_competitors, -1, dtype=np.int64)
         against = np.full(self.num_competitors, np.nan)
@@ -64,8 +71,18 @@ class Meetings:
         return Worst(opponent, against, met)
 
 
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """Results of one competitor against another."""
+
+    pairs: int
+    games: int
+    score: float  # points per game
+    elo: EloEstimate  # of these games alone
+
+
 def meetings_of(games: Games) -> Meetings:
-    """All couples of `games`, in the order of their numbers."""
+    """Return all couples of `games`, in the order of their numbers."""
     n, num_pairs = len(games.competitors), games.num_pairs
     turned = games.home > games.away
     first, second = np.where(turned, [games.away, games.home], [games.home, games.away])

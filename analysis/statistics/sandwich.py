@@ -1,15 +1,15 @@
 """The covariance of fitted strengths, when the games of a pair are not independent.
 
-What the games of a pair have in common, a deal or an opening, and the comparisons of one match of many
-teams, make the likelihood's own curvature H a wrong error. The covariance is the sandwich H^-1 M H^-1
-of Huber (1967) and White (Econometrica 50, 1982), M the variance of the likelihood's first derivatives,
-which is summed over whole pairs (Liang and Zeger, Biometrika 73, 1986), each enlarged by its leverage
-(MacKinnon and White, J. Econometrics 29, 1985; Bell and McCaffrey, Survey Methodology 28, 2002).
+Games of a pair share a deal or an opening, and comparisons of one match share the match. So the likelihood's
+own curvature H is a wrong error. The covariance is the sandwich H^-1 M H^-1 of Huber (1967) and White
+(Econometrica 50, 1982). M is the variance of the likelihood's first derivatives, summed over whole pairs
+(Liang and Zeger, Biometrika 73, 1986), each enlarged by its leverage (MacKinnon and White, J. Econometrics
+29, 1985; Bell and McCaffrey, Survey Methodology 28, 2002).
 
-That needs many pairs, and sees no error at all where every result was as foreseen: who has won all its
-games would be rated exactly. So of each pairing the part 1 - w of M is not what was seen but what the
-model expects, times the dispersion of all pairs; w grows with what the pairing's games can tell. The
-prior counts as games of its own.
+That needs many pairs, and gives no error at all where every result was as expected: a competitor that won all
+its games would be rated exactly. So of each pairing the part 1 - w of M is not the variance that was seen. It
+is the variance that the model expects, times the dispersion of all pairs. w grows with the information in the
+pairing's games. The prior counts as games of its own.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _MOST_LEVERAGE = 0.9
 
 @dataclass(frozen=True, slots=True)
 class _Pairs:
-    """Who plays in each of P pairs: at most S competitors."""
+    """The members of each of P pairs: at most S competitors."""
 
     member: Indices  # [P, S] competitors, -1: fewer play
-    home: Indices  # [g] which of its pair's members is home in a game
+    home: Indices  # [g] index of home among its pair's members
     away: Indices  # [g]
     pairing: Indices  # [P] number of the pairing
 
 
 def covariance_of(games: Games, cells: Cells, found: Fit) -> Floats:
-    """[K, K] of the parameters `found` for the `cells` of `games`, in squared log-odds."""
-    games = replace(games, pair=numbered(games.pair))  # of some games only: pairs are missing
+    """Return the covariance [K, K] of the parameters `found` for `cells` of `games`, in squared log-odds."""
+    games = replace(games, pair=numbered(games.pair))  # where pairs are missing
     n, kind = cells.num_competitors, cells.kind
     inverse = np.linalg.inv(found.information)
     expected = moments(cells, found.parameters)
@@ -52,8 +52,8 @@ def covariance_of(games: Games, cells: Cells, found: Fit) -> Floats:
     scores = _scores(games, cells, expected, pairs)
     scores /= np.sqrt(1.0 - np.minimum(leverage, _MOST_LEVERAGE))[:, None]
 
-    told = np.bincount(pairs.pairing, _by_pair(games, variance) * 2 / (size * (size - 1)))
-    own = (told / (told + _ENOUGH))[pairs.pairing]
+    known = np.bincount(pairs.pairing, _by_pair(games, variance) * 2 / (size * (size - 1)))
+    own = (known / (known + _ENOUGH))[pairs.pairing]
     expectation = information(cells, expected, cells.games).diagonal()
     dispersion = np.ones(cells.num_parameters)
     s = pairs.member.shape[1]
@@ -68,15 +68,15 @@ def covariance_of(games: Games, cells: Cells, found: Fit) -> Floats:
 
 
 def _ratio(seen: float, expected: float) -> float:
-    """How much more was seen than expected: 1 where nothing was."""
+    """Return how much more was seen than expected; 1 where nothing was."""
     return (seen + _ENOUGH) / (expected + _ENOUGH)
 
 
 def _summed(scores: Floats, pairs: _Pairs, num_competitors: int) -> Floats:
-    """[K, K] the sum of the squares (outer products) of all pairs' scores."""
+    """Return the sum [K, K] of the squares (outer products) of all pairs' scores."""
     n, s = num_competitors, pairs.member.shape[1]
     k = n + scores.shape[1] - s
-    # Those who are not there have the score 0, which counts for somebody or other.
+    # Missing members have the score 0, so they may be added to any competitor.
     column = np.where(pairs.member >= 0, pairs.member, 0)
     strengths = np.zeros(n * n)
     for a in range(s):
@@ -93,8 +93,10 @@ def _summed(scores: Floats, pairs: _Pairs, num_competitors: int) -> Floats:
 
 
 def _scores(games: Games, cells: Cells, expected: Moments, pairs: _Pairs) -> Floats:
-    """[P, S + K - N] first derivatives of the log-likelihood of each pair: by the strengths of its S
-    members, by places and by log nu."""
+    """Return first derivatives [P, S + K - N] of the log-likelihood of each pair.
+
+    They are by the strengths of its S members, then by places and by log nu.
+    """
     p, s = pairs.member.shape
     residual = games.points - expected.points[cells.kind]
     row = games.pair * s
@@ -108,7 +110,7 @@ def _scores(games: Games, cells: Cells, expected: Moments, pairs: _Pairs) -> Flo
 
 
 def _by_pair(games: Games, value: Floats) -> Floats:
-    """[P] sums of `value` [g]."""
+    """Return sums [P] of `value` [g]."""
     return sums(games.pair, value, games.num_pairs)
 
 

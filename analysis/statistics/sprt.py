@@ -1,10 +1,10 @@
-"""Sequential tests: stop as soon as the question is answered.
+"""Sequential tests, which stop as soon as the question is answered.
 
-Is A stronger than B by `elo0` (H0) or by `elo1` (H1)? Wald's test follows the log likelihood ratio of
-the two and stops where it leaves its bounds; a wrong answer then comes at most as often as was asked
-for. How much luck there is in the games is not known, so each hypothesis is given the likeliest luck
-(the generalized SPRT; X. Li, J. Liu, Z. Ying, Sequential Analysis 33, 2014). This is the test that
-fishtest and fastchess stop by: https://www.cantate.be/Fishtest/normalized_elo_practical.pdf.
+Is A stronger than B by `elo0` (H0) or by `elo1` (H1)? Wald's test follows the log likelihood ratio of the two
+and stops where it leaves its bounds. A wrong answer then comes at most as often as the settings allow. The
+amount of luck in the games is not known, so each hypothesis is given the likeliest luck (the generalized
+SPRT; X. Li, J. Liu, Z. Ying, Sequential Analysis 33, 2014). fishtest and fastchess stop by this test:
+https://www.cantate.be/Fishtest/normalized_elo_practical.pdf.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _WIDEST: dict[Model, float] = {"logistic": 1200.0, "normalized": 400.0}
 
 @dataclass(frozen=True, slots=True)
 class Sprt:
-    """A sequential test between two Elo differences, and how often it may err.
+    """A sequential test between two Elo differences, with its error rates.
 
-    `alpha`: H1 is accepted though the difference is elo0 or less; `beta`: H0 though it is elo1 or more.
-    The bounds are of logistic or of normalized Elo (`analysis.statistics.elo`), of a game.
+    `alpha` is the rate at which H1 is accepted though the difference is elo0 or less; `beta` is the rate of
+    H0 though it is elo1 or more. The bounds are logistic or normalized Elo of one game
+    (`analysis.statistics.elo`).
     """
 
     elo0: float
@@ -41,7 +42,7 @@ class Sprt:
     model: Model = "logistic"
 
     def __post_init__(self) -> None:
-        """Raises Mistake for a test that cannot be."""
+        """Raise Mistake for bounds in the wrong order or too wide, and for error rates outside (0, 0.5)."""
         widest = _WIDEST[self.model]
         if not -widest <= self.elo0 < self.elo1 <= widest:
             raise Mistake(
@@ -56,20 +57,23 @@ class Sprt:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Where H0 and where H1 is accepted. A. Wald, Sequential Tests of Statistical Hypotheses (1945)."""
+        """Log likelihood ratios at which H0 and H1 are accepted.
+
+        A. Wald, Sequential Tests of Statistical Hypotheses (1945).
+        """
         return math.log(self.beta / (1.0 - self.alpha)), math.log((1.0 - self.beta) / self.alpha)
 
     def llr(self, counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """log likelihood ratio [...] of H1 to H0, from counts [..., K] of K evenly spaced scores.
+        """Return the log likelihood ratio [...] of H1 to H0, from counts [..., K] of K evenly spaced scores.
 
-        Three are losses, draws and wins; five, pairs that scored 0, 1/2, ... 2 points; see
-        `elo.score_counts`. A score that nobody reached counts for `likelihood.EMPTY` pairs, as in fishtest.
+        Three counts are losses, draws and wins. Five are pairs that scored 0, 1/2, ... 2 points; see
+        `elo.score_counts`. A score that never occurred counts as `likelihood.EMPTY` pairs, as in fishtest.
         """
         sample = sample_of_counts(counts)
         return self._log_likelihood(sample, self.elo1) - self._log_likelihood(sample, self.elo0)
 
     def decide(self, llr: float) -> Answer | None:
-        """The hypothesis that is accepted; None: play on."""
+        """Return the hypothesis that is accepted; `None`: play on."""
         low, high = self.bounds
         if low < llr < high:
             return None

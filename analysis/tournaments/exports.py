@@ -27,8 +27,7 @@ _POINTS = ("1", "1/2", "0", "0")  # by Outcome
 
 
 def check_path(path: Path) -> None:
-    """Raise Mistake for an ending that `export` does not know, for a folder, and for one in a folder that is
-    not there."""
+    """Raise Mistake for an unknown ending, for a folder, and for a file in a folder that does not exist."""
     if path.suffix.lower() not in _WRITERS:
         raise Mistake(f"{path}: ends with '{path.suffix}', expected one of: {', '.join(_WRITERS)}")
     if not path.parent.is_dir():
@@ -38,23 +37,25 @@ def check_path(path: Path) -> None:
 
 
 def export(frame: pd.DataFrame, path: Path) -> None:
-    """`frame` at `path`, whole or not at all, as its ending says: .csv, .parquet or .json (a list of
-    objects). Lists are JSON text in CSV; JSON knows no infinity and no NaN: they are null there.
-    Raises Mistake as `check_path` does, DiskFailed.
+    """Write `frame` to `path`, whole or not at all, in the format of its ending.
+
+    Endings are .csv, .parquet and .json (a list of objects). Lists are JSON text in CSV. JSON has no infinity
+    and no NaN: they are null. Raise Mistake as `check_path` does, DiskFailed.
     """
     check_path(path)
     write_whole(path, [_WRITERS[path.suffix.lower()](frame)])
 
 
 def match_records(run: str | Path) -> pd.DataFrame:
-    """One row per match of the tournament in `run`, in the order of recording.
+    """Return one row per match of the tournament in `run`, in the order of recording.
 
-    match_id, pair, seed (the same for all games of a pair), env; competitor_0, outcome_0, score_0,
+    Columns: match_id, pair, seed (the same for all games of a pair), env; competitor_0, outcome_0, score_0,
     rank_0 and so on of each seat (rank 0 is best, as in the table `seats`); result (of two teams `1-0`,
-    `0-1`, `1/2-1/2` or, when both forfeit, `0-0`; of more the place of each, 1 is best, as `1-3-2-2`);
-    reason (how it ended); env_steps (decisions of all seats); started_at (UTC), seconds; moves (actions
-    in order of time, then of seats, openings included; none where they were not recorded).
-    These are the facts; the tournament's rules may count a match otherwise. Raises NotARun, CorruptLedger.
+    `0-1`, `1/2-1/2` or, when both forfeit, `0-0`; of more the place of each, 1 is best, as `1-3-2-2`); reason
+    (how it ended); env_steps (decisions of all seats); started_at (UTC), seconds; moves (actions in order of
+    time, then of seats, openings included; `None` where they were not recorded).
+
+    These are the facts: the tournament's rules may count a match differently. Raise NotARun, CorruptLedger.
     """
     parts = [_records(batch) for batch in tournament_results(run_folder(run), moves=True)]
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame({"match_id": np.zeros(0, int)})
@@ -92,7 +93,7 @@ def _records(batch: ResultBatch) -> pd.DataFrame:
 
 
 def _moves(recordings: Recordings | None, num_matches: int) -> pd.Series:
-    """The actions of each match; whole numbers as such."""
+    """Return the actions of each match."""
     moves: list[list[float] | None] = [None] * num_matches
     if recordings is not None:
         for i, row in enumerate(recordings.row.tolist()):
@@ -102,7 +103,7 @@ def _moves(recordings: Recordings | None, num_matches: int) -> pd.Series:
 
 
 def _csv(frame: pd.DataFrame) -> bytes:
-    """Lists as JSON text: a cell is one value."""
+    """Return CSV with lists as JSON text, since a cell is one value."""
     flat = frame.copy()
     for name, column in flat.items():
         if any(isinstance(value, list) for value in column):

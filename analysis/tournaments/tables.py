@@ -1,4 +1,4 @@
-"""The tables of a tournament's verdict; `Verdict` says what their columns are."""
+"""The tables of a tournament's verdict; `Verdict` documents their columns."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ COUNTS = ("games", "pairs", "wins", "draws", "losses", "worst_games")
 
 
 class Uncertainty(NamedTuple):
-    """How sure the ratings of N are."""
+    """The uncertainty of the ratings of N competitors."""
 
     low: Numbers  # [N] Elo, the ends of the 95 % interval
     high: Numbers  # [N]
-    p_best: Numbers  # [N] probability that nobody is better
+    p_best: Numbers  # [N] probability of being the best
 
 
 def standings_table(
     games: Games, met: Meetings, ratings: Ratings, sure: Uncertainty, field: Sequence[str]
 ) -> pd.DataFrame:
-    """`Verdict.table`, but for TrueSkill: of who is in `games`, and of the rest of the `field` a row each."""
+    """Return `Verdict.table` without TrueSkill: competitors with games first, then the others of `field`."""
     n = len(games.competitors)
     who = np.concatenate([games.home, games.away])
     place = np.concatenate([games.home_place, games.away_place])
@@ -42,7 +42,7 @@ def standings_table(
     num_places = int(place.max(initial=1)) + 1
     seated = np.bincount(who * num_places + place, minlength=n * num_places).reshape(n, -1)
     won = np.bincount(who * num_places + place, points, n * num_places).reshape(n, -1)
-    with np.errstate(invalid="ignore"):  # who has not played there has no score there
+    with np.errstate(invalid="ignore"):  # no games in a place: no score there
         by_place = won / seated
         score = won.sum(axis=1) / compared
     worst = met.worst()
@@ -74,7 +74,7 @@ def standings_table(
 
 
 def _distinct(who: npt.NDArray, number: npt.NDArray, n: int) -> npt.NDArray[np.int64]:
-    """How many different numbers each of n has, of (who, number) [c]."""
+    """Count the different numbers of each of n competitors, in (who, number) [c]."""
     last = number.max(initial=0) + 1
     return np.bincount(np.unique(who * last + number) // last, minlength=n)
 
@@ -82,7 +82,10 @@ def _distinct(who: npt.NDArray, number: npt.NDArray, n: int) -> npt.NDArray[np.i
 def pairings_table(
     games: Games, met: Meetings, ratings: Ratings, repeated: Sequence[tuple[tuple[str, ...], int]]
 ) -> pd.DataFrame:
-    """`Verdict.pairings`. `repeated`: how many pairs of who met are not among the games."""
+    """Return `Verdict.pairings`.
+
+    `repeated` counts the pairs of each pairing that are not among the games.
+    """
     names = games.competitors
     rank = np.argsort(np.argsort(-ratings.elo, kind="stable"))
     turned = rank[met.first] > rank[met.second]
@@ -113,14 +116,14 @@ def pairings_table(
 
 
 def places_table(ratings: Ratings) -> pd.DataFrame:
-    """`Verdict.place_advantage`."""
+    """Return `Verdict.place_advantage`."""
     advantage, margin = ratings.place_advantage, Z_95 * ratings.place_deviation
     columns = {"elo": advantage, "elo_low": advantage - margin, "elo_high": advantage + margin}
     return pd.DataFrame({"place": np.arange(len(advantage)), **columns})
 
 
 def trueskill_table(folder: Path) -> pd.DataFrame:
-    """competitor, mu, sigma: the latest of each."""
+    """Return competitor, mu, sigma: the latest of each."""
     found = read_tables(folder / LEDGER, ("ratings",))
     if not found:
         return pd.DataFrame({"competitor": pd.Series(dtype=object), "mu": np.zeros(0), "sigma": np.zeros(0)})

@@ -4,15 +4,17 @@
     found.table                              one row per competitor, best first
     wording.headline(found)                  the same in one sentence
 
-A pure function of what the run folder holds: the same while the tournament runs, of what is recorded by
-then, and years later. Ratings are Bradley-Terry's (analysis/statistics/ratings.py), TrueSkill's are added.
+It is a pure function of the run folder: it gives the same while the tournament runs, for what is recorded by
+then, and years later. Ratings are Bradley-Terry's (analysis/statistics/ratings.py); TrueSkill's are added.
 
-A draw is half a win and half a loss, so that Elo is 400 log10 of the odds of a score, in the table as in
-pairings, gates and `league compare`: of two competitors ratings and scores say the same. Strengths with draws
-put aside say another thing: among snapshots that drew over half of their games they lay five times as far
-apart, and told scores no better. What ratings do put aside is the advantage of places: the larger it is, the
-further they lie apart than scores over all places do, and their intervals with them (where the first mover
-is 200 Elo ahead, 150 Elo of rating score like 119).
+A draw is half a win and half a loss. So Elo is 400 log10 of the odds of a score, in the table as in pairings,
+gates and `league compare`: for two competitors ratings and scores agree. Strengths with draws put aside are
+another scale. Among snapshots that drew over half of their games they were five times as far apart, and
+predicted scores no better.
+
+Ratings do put aside the advantage of places. The larger it is, the further ratings are apart than scores over
+all places, and their intervals with them (where the first mover is 200 Elo ahead, 150 Elo of rating score
+like 119).
 """
 
 from __future__ import annotations
@@ -25,12 +27,11 @@ import numpy as np
 import pandas as pd
 
 from analysis.gates.field import find
-from analysis.statistics.best import chances_of_being_best
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, tally
-from analysis.statistics.meetings import meetings_of
-from analysis.statistics.ratings import Ratings, bradley_terry
+from analysis.statistics.meetings import Direct, meetings_of
+from analysis.statistics.ratings import Ratings, bradley_terry, chances_of_being_best
 from analysis.statistics.ratings import bootstrap as resampled
 from analysis.tournaments.tables import (
     Uncertainty,
@@ -47,33 +48,24 @@ from storage.records import EndReason, Entrant, Purpose, ResultBatch
 from storage.remote.mirror import run_folder
 from storage.tables.columns import results_of
 
-SAMPLES = 20_000  # of what the strengths may be: p_best is right to 0.004
-
-
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """What one competitor did against another."""
-
-    pairs: int
-    games: int
-    score: float  # points per game
-    elo: EloEstimate  # of these games alone
+SAMPLES = 20_000  # of possible strengths: p_best is accurate to 0.004
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a tournament came to, so far. Elo is relative to `anchor`, or to the mean of who has played.
+    """The result of a tournament so far.
 
-    `table`, best first: rank (1 is best; none: has not played), competitor, elo, elo_low, elo_high
-    (95 %), games (matches), pairs, wins, draws, losses (of comparisons: in a match of T teams each is
-    compared with T - 1 others), score (points per comparison, in [0, 1]), score_place_0 ... (the same of
-    each place), worst_opponent, worst_score, worst_games (against whom it scored least, see
-    `Meetings.worst`), mu, sigma (TrueSkill), p_best (probability that nobody in the field is better, see
-    `best`).
+    Elo is relative to `anchor`, or to the mean of those who have played.
 
-    `pairings`, in the order of the table: home, away (the better one is home), pairs, games, wins,
-    draws, losses, score, elo, elo_low, elo_high, los of home over away from these games alone, by pairs;
-    repeats (pairs not counted, as they were the same games again).
+    `table`, best first: rank (1 is best; NA: has not played), competitor, elo, elo_low, elo_high (95 %),
+    games (matches), pairs, wins, draws, losses (of comparisons: in a match of T teams each is compared with T
+    - 1 others), score (points per comparison, in [0, 1]), score_place_0 ... (the same of each place),
+    worst_opponent, worst_score, worst_games (the opponent of the lowest score, see `Meetings.worst`), mu,
+    sigma (TrueSkill), p_best (probability of being the best of the field, see `chances_of_being_best`).
+
+    `pairings`, in the order of the table: home, away (the better one is home), pairs, games, wins, draws,
+    losses, score, elo, elo_low, elo_high, los of home over away from these games alone, by pairs; repeats
+    (pairs not counted, as they were the same games again).
 
     `place_advantage`: place, elo, elo_low, elo_high, relative to the mean of all places.
     """
@@ -86,28 +78,28 @@ class Verdict:
     table: pd.DataFrame
     pairings: pd.DataFrame
     place_advantage: pd.DataFrame
-    unfinished_pairs: int  # of which some seating is not played: not counted
-    ruled_out_pairs: int  # that the tournament's rules leave out
+    unfinished_pairs: int  # some seating is not played; not counted
+    ruled_out_pairs: int  # left out by the tournament's rules
     repeated_pairs: int
     ends: tuple[int, ...]  # matches by EndReason, of all that were played
 
     @property
     def played(self) -> pd.DataFrame:
-        """The rows of `table` that have a rank."""
+        """Rows of `table` that have a rank."""
         return self.table[self.table["games"] > 0]
 
     def value(self, competitor: str, column: str) -> float:
-        """What stands in `table`; nan where nothing does."""
+        """Return an entry of `table`; nan where it is empty."""
         found = self.table.loc[self.table["competitor"] == competitor, column]
         return float(found.to_numpy(dtype=np.float64, na_value=np.nan)[0])
 
     def difference(self, a: str, b: str) -> EloEstimate:
-        """How far `a` is rated above `b`, who have both played."""
+        """Return how far `a` is rated above `b`; both have played."""
         names = self.ratings.competitors
         return self.ratings.difference(names.index(a), names.index(b))
 
     def direct(self, a: str, b: str) -> Direct | None:
-        """The row of `pairings` from the side of `a`; none where they have not met."""
+        """Return the row of `pairings` from the side of `a`; `None` where the two have not met."""
         for home, away, sign in ((a, b, 1.0), (b, a, -1.0)):
             met = self.pairings[(self.pairings["home"] == home) & (self.pairings["away"] == away)]
             for row in met.to_dict("records"):
@@ -120,13 +112,13 @@ class Verdict:
 
 
 def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, seed: int = 0) -> Verdict:
-    """The verdict on the tournament in `run`, a folder or the address of its remote.
+    """Return the verdict on the tournament in `run`, a folder or the address of its remote.
 
-    `anchor`: whose Elo is 0 (None: the one that the tournament was given); `bootstrap`: so many times
-    pairs are drawn anew for the intervals of `elo` in the table, instead of taking them from the ratings'
-    covariance, as all else is: what is drawn from few pairs looks too sure; `seed` of these and other
-    simulations.
-    Raises NotARun, CorruptLedger, and Mistake for a run without competitors of a tournament.
+    `anchor` is the competitor whose Elo is 0 (`None`: the anchor of the tournament's settings). `bootstrap`
+    is the number of times that pairs are resampled for the intervals of `elo` in the table. By default these
+    come from the ratings' covariance, like all else: resampling few pairs gives intervals that are too
+    narrow. `seed` is that of these and other simulations. Raise NotARun, CorruptLedger, and Mistake for a run
+    without competitors of a tournament.
     """
     folder = run_folder(run)
     reader = open_reader(folder)
@@ -166,9 +158,11 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
 
 
 def tournament_results(folder: Path, moves: bool = False) -> Iterator[ResultBatch]:
-    """The matches of a tournament that are recorded in the run `folder`, batch by batch, with their teams:
-    what one competitor fills of a match is one team, numbered by its first seat. `moves`: also what was
-    done in them, where that is recorded."""
+    """Yield the recorded matches of the tournament in the run `folder`, batch by batch, with their teams.
+
+    The seats of one competitor in a match are one team, numbered by its first seat. With `moves`, recorded
+    actions are included.
+    """
     tables = ("matches", "seats", "recordings") if moves else ("matches", "seats")
     for frame in read_frames(folder / LEDGER, tables=tables):
         results = results_of(frame.tables)
@@ -182,8 +176,10 @@ def tournament_results(folder: Path, moves: bool = False) -> Iterator[ResultBatc
 
 
 def _of_those_who_played(games: Games) -> Games:
-    """Without the others, of whom only the prior knows: among them, nobody's place in the mean would be
-    certain. All of them when nobody has played."""
+    """Return the games without competitors that have none; all of them when there is no game.
+
+    Such a competitor is known by the prior alone, and would make every rating relative to the mean uncertain.
+    """
     seen = np.unique(np.concatenate([games.home, games.away]))
     if not len(seen):
         return games
@@ -195,7 +191,7 @@ def _of_those_who_played(games: Games) -> Games:
 def _uncertainty(
     games: Games, ratings: Ratings, anchor: str | None, bootstrap: int, rng: np.random.Generator
 ) -> Uncertainty:
-    """How sure the ratings are, the intervals by so many samples of the pairs, or by their covariance."""
+    """Return the uncertainty of the ratings, by `bootstrap` resamples of the pairs or by their covariance."""
     low, high = ratings.interval()
     if bootstrap and len(games):
         samples = resampled(games, bootstrap, rng, anchor=anchor, draws=False)

@@ -1,4 +1,4 @@
-"""A verdict in words: for people, and as JSON for programs."""
+"""A verdict in words for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from analysis.statistics.cyclic import Cycle, CyclicShare
 from analysis.tournaments.tournament import Verdict
 from storage.records import EndReason
 
-MISLEADING_SHARE = 0.1  # of what decides games, from where on a cycle is worth a warning
-CHANCE = 0.01  # how likely luck alone may make a field look as cyclic
-SURE = 2.0  # standard deviations of luck, by which each of a cycle must beat the next to be named
+MISLEADING_SHARE = 0.1  # cyclic share from which on there is a warning
+CHANCE = 0.01  # highest probability of luck alone for a warning of cycles
+SURE = 2.0  # standard deviations by which each of a cycle must beat the next to be named
 MANY_REPEATS = 0.2  # of all pairs
 MANY_ODD = 0.05  # of all games
-HOPELESS = 100  # times as many pairs: nobody plays them to tell two apart
+HOPELESS = 100  # times as many pairs: too many to play
 
 HEADER = ("rank", "competitor", "Elo", "games", "score", "by place", "worst opponent", "TrueSkill", "best")
 
 
 def headline(verdict: Verdict) -> str:
-    """Which is best, and how sure that is, in one sentence."""
+    """Return one sentence: which competitor is best, and how sure that is."""
     played = verdict.played
     if len(played) < 2:
         return "no pair has been finished yet"
@@ -37,12 +37,12 @@ def headline(verdict: Verdict) -> str:
     )
     level = sum(verdict.difference(first, other).low <= 0.0 for other in played["competitor"].iloc[1:])
     if level > 1:
-        sentence += f"; {level} are not told apart from the first"
+        sentence += f"; {level} cannot be separated from the first"
     return sentence
 
 
 def summary(verdict: Verdict) -> str:
-    """What was played, what the places are worth, and what share of it all is cycles, in one line."""
+    """Return one line: number of games, worth of the places, cyclic share."""
     games, pairs = sum(verdict.ends), verdict.games.num_pairs
     parts = [f"{games:,} games, {pairs:,} pairs count"]
     if pairs:
@@ -57,14 +57,17 @@ def summary(verdict: Verdict) -> str:
 
 
 def warnings(verdict: Verdict) -> list[str]:
-    """What one should know before believing the ranking, a sentence each."""
+    """Return a sentence for each reason to doubt the ranking."""
     found = [_unplayed(verdict), _apart(verdict), _cyclic(verdict), _close(verdict)]
     return [sentence for sentence in (*found, _repeated(verdict), _ends(verdict)) if sentence]
 
 
 def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
-    """The table for people, under HEADER: Elo with its 95 % interval, points per game at large and in each
-    place, the score against the worst opponent (games), the probability to be best."""
+    """Return the table for people, under HEADER.
+
+    Elo comes with its 95 % interval, then points per game, points in each place, the score against the worst
+    opponent (games), and the probability of being best.
+    """
     places = [name for name in verdict.table.columns if name.startswith("score_place_")]
     return [
         (
@@ -85,7 +88,7 @@ def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
-    """All of the verdict as JSON has it: what is infinite or unknown is null."""
+    """Return all of the verdict as JSON values; infinite or unknown numbers are null."""
     cyclic = verdict.cyclic
     return {
         "headline": headline(verdict),
@@ -113,19 +116,19 @@ def _unplayed(verdict: Verdict) -> str | None:
 
 
 def _apart(verdict: Verdict) -> str | None:
-    """Of a field whose parts never met."""
+    """Return the warning for a field whose parts never met."""
     parts = _parts(verdict)
     if len(parts) < 2:
         return None
     shown = "; ".join(_some(part, 3) for part in parts[:3]) + ("; ..." if len(parts) > 3 else "")
     return (
-        f"the field falls into {len(parts)} parts that never met ({shown}): how one part stands to another "
+        f"the field falls into {len(parts)} parts that never met ({shown}): how the parts compare "
         "is not known; compare within a part"
     )
 
 
 def _parts(verdict: Verdict) -> list[list[str]]:
-    """Who is connected by games, the largest part first, each best first; who has not played is in none."""
+    """Return the groups connected by games, the largest first, each best first."""
     part = {name: name for name in verdict.played["competitor"]}
 
     def root(name: str) -> str:
@@ -150,15 +153,15 @@ def _close(verdict: Verdict) -> str | None:
         return None
     times = ((gap.high - gap.low) / 2.0 / max(gap.elo, 1e-9)) ** 2
     advice = (
-        f"about {math.ceil(times)} times as many pairs would tell, if they are that far apart"
+        f"about {math.ceil(times)} times as many pairs would decide, if they are that far apart"
         if times < HOPELESS
         else "they may well be equal"
     )
-    return f"the best two are not told apart ({gap.elo:+.0f} Elo {_interval(gap.low, gap.high)}): {advice}"
+    return f"the best two cannot be separated ({gap.elo:+.0f} Elo {_interval(gap.low, gap.high)}): {advice}"
 
 
 def _cyclic(verdict: Verdict) -> str | None:
-    """Where no ranking can say who beats whom."""
+    """Return the warning for a field in which no ranking predicts the pairings."""
     found = verdict.cyclic
     if found is None or found.share < MISLEADING_SHARE or found.p_value > CHANCE:
         return None
@@ -184,7 +187,7 @@ def _repeated(verdict: Verdict) -> str | None:
 
 
 def _ends(verdict: Verdict) -> str | None:
-    """Of games that did not come to their ordinary end."""
+    """Return the warning for games that did not come to an ordinary end."""
     total = sum(verdict.ends)
     odd = [(n, reason) for reason, n in zip(EndReason, verdict.ends, strict=True) if n and reason]
     if not verdict.ruled_out_pairs and sum(n for n, _ in odd) <= MANY_ODD * total:
@@ -201,7 +204,7 @@ def _interval(low: float, high: float) -> str:
 
 
 def _probability(p: float) -> str:
-    """Never 1 or 0: nothing that was measured is certain."""
+    """Return a probability as text, never 1 or 0: no measured value is certain."""
     return "over 0.99" if p > 0.99 else "under 0.01" if p < 0.01 else f"{p:.2f}"
 
 
@@ -218,7 +221,7 @@ def _fields(record: CyclicShare | Cycle) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it."""
+    """Return `value` as JSON has it."""
     if value is None or value is pd.NA:
         return None
     if isinstance(value, Cycle):

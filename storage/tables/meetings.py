@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from storage.records import MatchBatch, Outcome, ResultBatch
+from storage.records import MatchBatch, Outcome, ResultBatch, by_team
 
 
 def meetings(results: ResultBatch, seq: int) -> pa.Table:
@@ -39,19 +39,6 @@ def meetings(results: ResultBatch, seq: int) -> pa.Table:
             "losses": counts[:, 2].astype(np.int32),
         }
     )
-
-
-def by_team(results: ResultBatch) -> tuple[npt.NDArray[np.int64], npt.NDArray, npt.NDArray[np.int64]]:
-    """The first seat of each team [T], in whose name it meets others; outcomes of the teams [M, T], a
-    forfeit if one of its seats did; and their places [M, T], lower is better."""
-    outcome = results.outcome
-    team_of_seat = results.matches.team_of_seat or range(results.matches.num_seats)
-    _, first, team = np.unique(team_of_seat, return_index=True, return_inverse=True)
-    if len(first) < outcome.shape[1]:
-        outcome = np.stack([outcome[:, team == t].max(axis=1) for t in range(len(first))], axis=1)
-    # A win beats all else, a forfeit loses to all else; teams alike in that are compared by rank.
-    place = np.array([0, 1, 1, 2])[outcome] * 256 + results.rank[:, first]
-    return first, outcome, place.astype(np.int64)
 
 
 def sorted_by_name(matches: MatchBatch) -> tuple[list[str], npt.NDArray[np.int64]]:

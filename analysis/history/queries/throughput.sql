@@ -1,6 +1,6 @@
 -- How fast was it? Matches and env steps, minute by minute.
 -- minute (since the first match); matches; env_steps (decisions of all seats); training (share of the matches that
--- somebody learned from)
+-- a player learned from)
 SELECT
     date_sub('minute', (SELECT min(started_at) FROM matches), started_at) AS minute,
     count(*) AS matches,

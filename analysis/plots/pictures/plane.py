@@ -52,18 +52,18 @@ def cyclic_plane(
 
         parts = split(filled_in(payoff, table, filled))
         found = schur(parts.cyclic, 1)
-        if parts.cyclic_share == 0.0 or not found.points.shape[1]:
+        if parts.unexplained_share == 0.0 or not found.points.shape[1]:
             return message(
                 name, "No plane of cycles", "Strengths explain all scores: nothing goes round in circles."
             )
         places, share = found.points[:, 0], float(found.shares[0])
-        sheet = Sheet(name, "Who beats whom beyond strength", _said(len(places), parts.cyclic_share), 0)
+        sheet = Sheet(name, "Who beats whom beyond strength", _said(len(places), parts.unexplained_share), 0)
         keys = _keys(table.roles)
         below = legend_height(sheet, keys) + 2
         sheet.resize(below + 62 + _SIDE + 6)
         axes = sheet.axes((WIDTH - _SIDE) / 2, below + 62, _SIDE, _SIDE)
         _points(axes, places, table.roles, table.mu)
-        energy = f"{percent(share * parts.cyclic_share)} of all energy"
+        energy = f"{percent(share * parts.unexplained_share)} of all energy"
         axes.set_xlabel(f"strongest plane: {100 * share:.0f} % of what is cyclic, {energy}")
         _names(sheet, axes, places, table.names)
         if np.isfinite(table.mu).any():
@@ -75,7 +75,7 @@ def cyclic_plane(
 def _said(count: int, cyclic: float) -> str:
     said = f"{count} competitors. Each does better than its strength against those counterclockwise of it (up"
     said += " to half a turn), the more the further both are from the cross."
-    return said + f" {percent(cyclic)} of all energy looks cyclic; luck in few games does, too."
+    return said + f" {percent(cyclic)} of all energy looks cyclic, luck of few games included."
 
 
 def _keys(roles: list[str | None]) -> list[Line2D]:

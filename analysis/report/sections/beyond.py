@@ -75,7 +75,7 @@ def beyond(story: Story) -> Section:
 def solve(payoffs: Payoffs) -> Solved:
     """All concepts at once, so that they share the resampled payoffs."""
     from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
-    from analysis.solution.cycles.schur import cyclic_share
+    from analysis.solution.cycles.schur import unexplained_share
     from analysis.solution.payoffs import Interval, with_interval
 
     names = list(payoffs.competitors)
@@ -83,7 +83,7 @@ def solve(payoffs: Payoffs) -> Solved:
 
     def everything(matrix: Floats) -> Floats:
         average = nash_averaging(matrix)
-        single = [cyclic_share(matrix), effective_diversity(matrix)]
+        single = [unexplained_share(matrix), effective_diversity(matrix)]
         return np.concatenate([average.mixture, average.ratings, alpha_rank(matrix), single])
 
     whole = with_interval(payoffs, everything, np.random.default_rng(0), samples=SAMPLES)

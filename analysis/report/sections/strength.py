@@ -2,7 +2,7 @@
 
 TrueSkill's probability to win is Phi((mu_a - mu_b) / (sqrt(2) beta)), of two who play as well as they are
 rated (Herbrich, Minka, Graepel: TrueSkill, NIPS 2006); near Phi the logistic curve is 1.702 times as steep,
-which turns mu into Elo for `analysis.statistics.best`.
+which turns mu into Elo for `analysis.statistics.ratings`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from analysis.statistics.best import chances_of_being_best
 from analysis.statistics.elo import Z_95
+from analysis.statistics.ratings import chances_of_being_best
 
 CONTENDERS = 60  # of whom one may be best; who is rated below all of these is not
 SAMPLES = 20_000

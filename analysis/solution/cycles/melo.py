@@ -1,10 +1,10 @@
-"""Multidimensional Elo: strengths, and beside them places in circles, so that rock can beat scissors.
+"""Multidimensional Elo: strengths, and beside them places in planes, so that rock can beat scissors.
 
     P(i beats j) = 1 / (1 + exp(-d)),   d = r[i] - r[j] + c[i]' Omega c[j],   Omega = diag of k (0, 1; -1, 0)
 
-(Balduzzi, Tuyls, Perolat and Graepel: Re-evaluating evaluation, NeurIPS 2018, mElo_2k: k planes of
-two numbers each). With k = 0 it is Elo. The same chances are told by many r and c; here c is the one whose
-mean is 0 and whose planes are those of `schur`, strongest first, so r says all that strength can.
+(Balduzzi, Tuyls, Perolat and Graepel: Re-evaluating evaluation, NeurIPS 2018, mElo_2k: k planes of two
+numbers each). With k = 0 it is Elo. Many r and c give the same chances. Here the mean of c is 0 and its
+planes are those of `schur`, strongest first, so r explains all that strength can.
 
 `melo` finds the likeliest from all games at once, with the prior of `analysis.statistics.davidson` on r
 (virtual games) and a normal one on c. `melo_updated` learns from one game after the other, as Elo does.
@@ -30,27 +30,28 @@ _TOLERANCE = 1e-12  # of the log-likelihood of a game
 
 @dataclass(frozen=True, slots=True)
 class Melo:
-    """What N competitors are rated."""
+    """Ratings of N competitors."""
 
     ratings: Floats  # [N] Elo, mean 0
     places: Floats  # [N, k, 2] c: i gains on j the area c[i, :, 0] c[j, :, 1] - c[i, :, 1] c[j, :, 0]
 
     def log_odds(self) -> Floats:
-        """[N, N] d of row against column."""
+        """Return d [N, N] of row against column."""
         r = self.ratings / ELO
         return r[:, None] - r + _areas(self.places)
 
     def expected(self) -> Floats:
-        """[N, N] points per game of row against column, in [0, 1]."""
+        """Return points per game [N, N] of row against column, in [0, 1]."""
         return 0.5 + 0.5 * np.tanh(self.log_odds() / 2.0)
 
 
 def melo(scores: Floats, games: npt.ArrayLike, *, planes: int = 1, prior_games: float = PRIOR_GAMES) -> Melo:
-    """The likeliest ratings with `planes` circles, of `scores` [N, N] (points per game of row against column,
-    NaN where they never met) and `games` [N, N], or one number for all. Of several maxima it is the one next
-    to what strengths leave unexplained.
+    """Return the likeliest ratings with `planes` planes.
 
-    Raises ValueError for fewer planes than none."""
+    `scores` [N, N] are points per game of row against column, NaN where they never met. `games` are [N, N],
+    or one number for all. Of several maxima it is the one nearest to what strengths leave unexplained. Raise
+    ValueError for a negative number of planes.
+    """
     from scipy import optimize
 
     if planes < 0:
@@ -76,7 +77,7 @@ def melo(scores: Floats, games: npt.ArrayLike, *, planes: int = 1, prior_games: 
     def loss(x: Floats) -> tuple[float, Floats]:
         r, c = x.reshape(n, -1)[:, 0], x.reshape(n, -1)[:, 1:].reshape(n, k, 2)
         d = r[:, None] - r + _areas(c)
-        # Every game stands in the matrices twice, once from either side.
+        # Every game is in the matrices twice, once from either side.
         value = 0.5 * float((weight * np.logaddexp(0.0, d) - points * d).sum())
         value += (
             prior_games * float(np.logaddexp(r / 2.0, -r / 2.0).sum()) + float((c**2).sum()) / 2 / _SPREAD**2
@@ -95,7 +96,7 @@ def melo(scores: Floats, games: npt.ArrayLike, *, planes: int = 1, prior_games: 
         method="L-BFGS-B",
         options={"maxiter": _MOST_STEPS, "maxfun": 2 * _MOST_STEPS, "ftol": _TOLERANCE, "gtol": 1e-9},
     ).x.reshape(n, -1)
-    return _told_apart(found[:, 0], found[:, 1:].reshape(n, k, 2), planes)
+    return _canonical(found[:, 0], found[:, 1:].reshape(n, k, 2), planes)
 
 
 def melo_updated(
@@ -107,10 +108,13 @@ def melo_updated(
     step: float = 16.0,
     step_of_places: float = 1.0,
 ) -> Melo:
-    """The ratings after games [g] in their order, `points` [g] of home in [0, 1] (Balduzzi et al. 2018,
-    algorithm of mElo): `step` in Elo is what a result beyond all expectation moves a rating, `step_of_places`
-    what it moves c, times the other's c. Places that are all 0 stay there: begin with small random ones. Goes
-    from game to game, tens of thousands a second: for millions take `melo`."""
+    """Return the ratings after games [g] in their order, `points` [g] of home in [0, 1].
+
+    The algorithm is that of mElo (Balduzzi et al. 2018). `step` in Elo is the change of a rating after a
+    completely unexpected result; `step_of_places` that of c, times the other's c. Places that are all 0 stay
+    there: begin with small random ones. It handles tens of thousands of games a second: for millions use
+    `melo`.
+    """
     r, c = rated.ratings / ELO, rated.places.copy()
     for i, j, score in zip(home.tolist(), away.tolist(), points.tolist(), strict=True):
         area = c[i, :, 0] @ c[j, :, 1] - c[i, :, 1] @ c[j, :, 0]
@@ -121,23 +125,26 @@ def melo_updated(
         of_away = np.stack([-c[i, :, 1], c[i, :, 0]], axis=1)
         c[i] += step_of_places * surprise * of_home
         c[j] += step_of_places * surprise * of_away
-    return _told_apart(r, c, c.shape[1])
+    return _canonical(r, c, c.shape[1])
 
 
 def melo_started(num_competitors: int, rng: np.random.Generator, *, planes: int = 1) -> Melo:
-    """Equals, in places that are nearly so: where `melo_updated` can begin."""
+    """Return equal ratings with small random places, a start for `melo_updated`."""
     return Melo(np.zeros(num_competitors), 0.1 * rng.standard_normal((num_competitors, planes, 2)))
 
 
 def _areas(places: Floats) -> Floats:
-    """[N, N] c[i]' Omega c[j] of `places` [N, k, 2]."""
+    """Return c[i]' Omega c[j] [N, N] of `places` [N, k, 2]."""
     area = places[:, :, 0] @ places[:, :, 1].T
     return area - area.T
 
 
-def _told_apart(r: Floats, c: Floats, planes: int) -> Melo:
-    """The same chances, but nothing in c that r can say: with c about their mean m, c[i]' Omega m is a
-    strength of i. The rest are planes in the canonical form of `schur`."""
+def _canonical(r: Floats, c: Floats, planes: int) -> Melo:
+    """Return ratings with the same chances, in which c holds nothing that r can express.
+
+    With c about their mean m, c[i]' Omega m is a strength of i. The rest are planes in the canonical form of
+    `schur`.
+    """
     middle = c.mean(axis=0)
     c = c - middle
     r = r + (c[:, :, 0] @ middle[:, 1] - c[:, :, 1] @ middle[:, 0])
@@ -148,7 +155,7 @@ def _told_apart(r: Floats, c: Floats, planes: int) -> Melo:
 
 
 def _strengths(weight: Floats, points: Floats, prior_games: float) -> Floats:
-    """[N] in log-odds, of Elo alone."""
+    """Return strengths [N] in log-odds, of Elo alone."""
     home, away = np.nonzero(np.triu(weight, 1))
     cells = Cells(
         home=home,

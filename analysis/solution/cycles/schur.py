@@ -1,19 +1,19 @@
-"""What strength explains of a payoff, and the circles that are left.
+"""The part of a payoff that strength explains, and the cycles that are left.
 
 Any antisymmetric matrix is a sum of planes: an orthogonal basis turns it into blocks (0, w; -w, 0), its real
 Schur decomposition. In each plane a competitor is a point, and i gains on j the area that the two points
-span: who lies clockwise of another (by less than half a turn) beats it (Balduzzi et al.: Re-evaluating
+span: a competitor clockwise of another (by less than half a turn) beats it (Balduzzi et al.: Re-evaluating
 evaluation, NeurIPS 2018; Open-ended learning in symmetric zero-sum games, ICML 2019).
 
-What is transitive depends on units. Elo's strengths make a matrix of differences, theta[i] - theta[j], in
-log-odds and in no other unit; `hodge` splits log-odds into such a matrix and the circular rest (Jiang et al.:
-Statistical ranking and combinatorial Hodge theory, Math. Program. 127, 2011). But
-log-odds of scores 0 and 1, which payoffs are full of, are infinite, and if they are cut anywhere a ladder on
-which each beats all below looks a third cyclic. So `split` fits the strengths to the scores instead, by
-Bradley and Terry, and measures both parts in points: near even scores it is the same, and a matrix
-tanh((theta[i] - theta[j]) / 2) of Elo's scores has no cyclic part. Its share is what
-`analysis.statistics.cyclic` calls `raw`, where all pairings met equally often; what of that is luck,
-`analysis.statistics.cyclic` says for a tournament, and `with_interval` for any payoff.
+The transitive part depends on units. Elo's strengths make a matrix of differences, theta[i] - theta[j], in
+log-odds and in no other unit. `hodge` splits log-odds into such a matrix and the cyclic rest (Jiang et al.:
+Statistical ranking and combinatorial Hodge theory, Math. Program. 127, 2011). But log-odds of scores 0 and 1,
+which are common in payoffs, are infinite. If they are cut anywhere, a ladder on which each beats all below
+looks a third cyclic. So `split` fits the strengths to the scores instead, by Bradley and Terry, and measures
+both parts in points. Near even scores it is the same, and a matrix tanh((theta[i] - theta[j]) / 2) of Elo's
+scores has no cyclic part. Its share is `raw` of `analysis.statistics.cyclic.cyclic_share`, where all pairings
+met equally often. It includes luck. `cyclic_share` subtracts luck for a tournament, and `with_interval` shows
+it for any payoff.
 """
 
 from __future__ import annotations
@@ -27,13 +27,16 @@ from storage.arrays import Floats
 
 _PRIOR = 1e-6  # virtual games of each competitor, where it has one in all: too few to show
 _NONE = 1e-9  # share of a matrix's largest value below which there is no plane
-_NO_SHARE = 1e-10  # less than that the virtual games leave of any strengths
+_NO_SHARE = 1e-10  # smaller shares are an effect of the virtual games
 
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """The planes of an antisymmetric matrix [N, N], strongest first: it is the sum over planes k of
-    points[:, k, 0] points[:, k, 1]' - points[:, k, 1] points[:, k, 0]'."""
+    """The planes of an antisymmetric matrix [N, N], strongest first.
+
+    The matrix is the sum over planes k of points[:, k, 0] points[:, k, 1]' - points[:, k, 1] points[:, k,
+    0]'.
+    """
 
     points: Floats  # [N, P, 2]
     weights: Floats  # [P] w > 0, descending
@@ -47,12 +50,15 @@ class Split:
     strengths: Floats  # [N] in log-odds, mean 0
     transitive: Floats  # [N, N] of strengths alone
     cyclic: Floats  # [N, N] the rest, whose rows sum to 0
-    cyclic_share: float  # of the energy of both
+    unexplained_share: float  # of the energy of both
 
 
 def hodge(log_odds: Floats) -> tuple[Floats, Floats, float]:
-    """Strengths [N], cyclic part [N, N] and its share of the energy of finite `log_odds` [N, N],
-    antisymmetric: the strengths are the means of rows, and the two parts orthogonal (Jiang et al. 2011)."""
+    """Return strengths [N], cyclic part [N, N] and its share of the energy of `log_odds` [N, N].
+
+    `log_odds` are finite and antisymmetric. The strengths are the means of rows, and the two parts are
+    orthogonal (Jiang et al. 2011).
+    """
     checked(log_odds)
     strengths = log_odds.mean(axis=1)
     cyclic = log_odds - (strengths[:, None] - strengths)
@@ -61,8 +67,10 @@ def hodge(log_odds: Floats) -> tuple[Floats, Floats, float]:
 
 
 def split(payoff: Floats) -> Split:
-    """The parts of `payoff` [N, N], antisymmetric in [-1, 1] (2 score - 1 of row against column): strengths
-    are Bradley-Terry's likeliest, if all met equally often."""
+    """Return the parts of `payoff` [N, N], antisymmetric in [-1, 1] (2 score - 1 of row against column).
+
+    Strengths are Bradley-Terry's likeliest, if all met equally often.
+    """
     checked(payoff)
     n = len(payoff)
     home, away = np.triu_indices(n, 1)
@@ -87,20 +95,24 @@ def split(payoff: Floats) -> Split:
     return Split(theta - theta.sum() / max(n, 1), transitive, cyclic, found)
 
 
-def cyclic_share(payoff: Floats) -> float:
-    """The share of energy, in [0, 1], that strengths leave unexplained of `payoff` [N, N] in [-1, 1]: 1 of
-    rock-paper-scissors, 0 of the scores of Elo's strengths. Takes luck for cycles: of games that were played
-    tell the mean of `with_interval`."""
-    return split(payoff).cyclic_share
+def unexplained_share(payoff: Floats) -> float:
+    """Return the share of energy, in [0, 1], of `payoff` [N, N] in [-1, 1] that strengths do not explain.
+
+    It is 1 for rock-paper-scissors and 0 for the scores of Elo's strengths. It takes luck for cycles: for
+    games that were played report the mean of `with_interval`.
+    """
+    return split(payoff).unexplained_share
 
 
 def schur(matrix: Floats, planes: int | None = None) -> Planes:
-    """The strongest `planes` (None: all) of an antisymmetric matrix [N, N], in any unit. In each, whoever is
-    furthest from the middle lies on the positive first axis.
+    """Return the strongest `planes` (`None`: all) of an antisymmetric matrix [N, N], in any unit.
+
+    In each plane the competitor furthest from the middle is on the positive first axis.
 
     i times the matrix is Hermitian with eigenvalues +-w. The eigenvector of w has its real and imaginary
-    parts in the plane, at right angles and of equal length, also where several planes are equally strong."""
-    # Here, not above: who splits a payoff needs no scipy.
+    parts in the plane, at right angles and of equal length, also where several planes are equally strong.
+    """
+    # Here, not above: `split` needs no scipy.
     from scipy import linalg
 
     checked(matrix)
@@ -112,7 +124,7 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
     weights, vectors = weights[::-1], vectors[:, ::-1]
     there = weights > _NONE * float(np.abs(matrix).max())
     weights, vectors = weights[there], vectors[:, there]
-    # The phase of an eigenvector is free: whoever is furthest out shall lie on the first axis.
+    # The phase of an eigenvector is free: the competitor furthest out is put on the first axis.
     lengths = np.abs(vectors)
     furthest = np.argmax(lengths > (1.0 - 1e-9) * lengths.max(axis=0, initial=0.0), axis=0)
     phase = vectors[furthest, np.arange(len(weights))]
@@ -125,24 +137,28 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
 
 
 def cyclic_planes(payoff: Floats, planes: int | None = None) -> Planes:
-    """The planes of the cyclic part of `payoff` [N, N] in [-1, 1]: its independent circles. Shares are of the
-    cyclic part's energy."""
+    """Return the planes of the cyclic part of `payoff` [N, N] in [-1, 1]: its independent cycles.
+
+    Shares are of the cyclic part's energy.
+    """
     return schur(split(payoff).cyclic, planes)
 
 
 def plane(payoff: Floats) -> Floats:
-    """[N, 2] where each competitor lies in the strongest circle of `payoff` [N, N] in [-1, 1]: i scores more
-    against j than strengths foresee if j lies counterclockwise of i, by the area that the two span. All 0
-    where nothing is cyclic."""
+    """Return the place [N, 2] of each competitor in the strongest plane of `payoff` [N, N] in [-1, 1].
+
+    i scores more against j than strengths predict if j is counterclockwise of i, by the area that the two
+    span. All places are 0 where nothing is cyclic.
+    """
     parts = split(payoff)
-    if parts.cyclic_share == 0.0:
+    if parts.unexplained_share == 0.0:
         return np.zeros((len(payoff), 2))
     found = schur(parts.cyclic, 1).points
     return found[:, 0] if found.shape[1] else np.zeros((len(payoff), 2))
 
 
 def checked(matrix: Floats) -> None:
-    """Raises ValueError if `matrix` is no finite antisymmetric matrix [N, N]."""
+    """Raise ValueError unless `matrix` is a finite antisymmetric matrix [N, N]."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"payoff has shape {matrix.shape}, expected [N, N]")
     if not np.isfinite(matrix).all():

@@ -1,13 +1,13 @@
-"""alpha-rank: who is left, and how often, where strategies mutate and the fitter take over.
+"""alpha-rank: the long-run shares of strategies under mutation and selection.
 
 A population of m plays one strategy. Now and then a mutant with another appears and either dies out or takes
-over; then the population plays that one. The share of time it spends with each is the ranking (Omidshafiei et
-al.: alpha-Rank: Multi-agent evaluation by evolution, Scientific Reports 9, 2019). For small alpha chance
-rules and all are near 1 / n; for large alpha only the better take over, and what remains are the sinks of the
-graph of better responses, their Markov-Conley chains.
+over; then the population plays that one. The share of time with each strategy is the ranking (Omidshafiei et
+al.: alpha-Rank: Multi-agent evaluation by evolution, Scientific Reports 9, 2019). For small alpha, chance
+decides and all are near 1 / n. For large alpha only better mutants take over. What remains are the sinks of
+the graph of better responses, its Markov-Conley chains.
 
-Everything is in logarithms: with alpha = 1,000 and m = 50 a weaker mutant takes over with probability
-exp(-98,000), and which of two sinks is left hangs on such numbers.
+All is computed in logarithms: with alpha = 1,000 and m = 50 a weaker mutant takes over with probability
+exp(-98,000), and such numbers decide between two sinks.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from storage.arrays import Floats, Indices
 
 Selection = Literal["local", "global"]
 
-_EVEN = 1e-14  # a smaller advantage is none: the formula would divide 0 by 0
+_EVEN = 1e-14  # a smaller advantage counts as 0: the formula would divide 0 by 0
 _DEEPEST = -300.0  # two such rates may still be multiplied in plain floats
 _LOOK_EVERY = 25  # eliminations
 _LOST = 37.0  # a summand that is exp(-37) of the other changes no digit of the sum
-_NEVER = -1e6  # stands for the log of a rate of 0 where rates are averaged
+_NEVER = -1e6  # replaces the log of a rate of 0 where rates are averaged
 
 
 def alpha_rank(
@@ -37,15 +37,15 @@ def alpha_rank(
     selection: Selection = "local",
     epsilon: float = 1e-9,
 ) -> Floats:
-    """Shares [n] of a single population in the long run; `payoff` [n, n] of the row against the column.
+    """Return the shares [n] of a single population in the long run; `payoff` [n, n] of row against column.
 
-    `alpha` is the strength of selection per unit of payoff, `population` is m. `selection`: a mutant's
-    fitness against the strategy it meets alone ("local"; u = alpha (payoff[mutant, resident] -
-    payoff[resident, mutant])), or against all others of the population at the time ("global"; the paper's
-    for symmetric games). `alpha` = inf is the limit in which the better always take over, even ones in half
-    of all cases, and worse ones with probability `epsilon`, which keeps sinks connected (Rowland et al.:
-    Multiagent evaluation under incomplete information, NeurIPS 2019). Raises ValueError for other than a
-    square, finite payoff.
+    `alpha` is the strength of selection per unit of payoff, `population` is m. `selection` is the fitness of
+    a mutant: against the strategy it meets alone ("local"; u = alpha (payoff[mutant, resident] -
+    payoff[resident, mutant])), or against all others of the population at the time ("global"; the paper's for
+    symmetric games). `alpha` = inf is the limit in which the better always take over, even ones in half of
+    all cases, and worse ones with probability `epsilon`, which keeps sinks connected (Rowland et al.:
+    Multiagent evaluation under incomplete information, NeurIPS 2019). Raise ValueError unless payoff is
+    square and finite.
     """
     _check_square(payoff)
     _check(payoff, alpha, population, epsilon)
@@ -60,11 +60,11 @@ def alpha_rank(
 def alpha_rank_populations(
     payoffs: Sequence[Floats], *, alpha: float = 100.0, population: int = 50, epsilon: float = 1e-9
 ) -> Floats:
-    """Shares [n_1, ..., n_K] of the joint profiles, one population per player (the paper's asymmetric case).
+    """Return the shares [n_1, ..., n_K] of the joint profiles, with one population per player.
 
-    `payoffs`: what player k gains in each profile, [n_1, ..., n_K] each. One population at a time may be
-    taken over by a mutant; all else as in `alpha_rank`. `marginals` has each player's shares. The chain has
-    n_1 ... n_K states: up to a thousand or two.
+    This is the paper's asymmetric case. `payoffs` are the gains of player k in each profile, [n_1, ..., n_K]
+    each. One population at a time may be taken over by a mutant; all else as in `alpha_rank`. `marginals` has
+    each player's shares. The chain has n_1 ... n_K states: a thousand or two at most are practical.
     """
     shape = payoffs[0].shape
     if len(payoffs) != len(shape) or any(payoff.shape != shape for payoff in payoffs) or 0 in shape:
@@ -83,14 +83,15 @@ def alpha_rank_populations(
 
 
 def marginals(joint: Floats) -> list[Floats]:
-    """Each player's shares [n_k], from those of the profiles [n_1, ..., n_K]."""
+    """Return each player's shares [n_k], from those of the profiles [n_1, ..., n_K]."""
     return [joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis != k)) for k in range(joint.ndim)]
 
 
 def markov_conley_chains(payoff: Floats) -> list[Indices]:
-    """The sinks of the graph of responses that are at least as good, each sorted, in order of their first
-    members: where a population ends for alpha = inf (Omidshafiei et al. 2019). `payoff` [n, n]. Raises
-    ValueError for other than a square, finite payoff.
+    """Return the sinks of the graph of responses that are at least as good.
+
+    Each is sorted, and they are in order of their first members. A population ends in one of them for alpha =
+    inf (Omidshafiei et al. 2019). `payoff` is [n, n]. Raise ValueError unless it is square and finite.
     """
     from scipy.sparse.csgraph import connected_components
 
@@ -105,9 +106,11 @@ def markov_conley_chains(payoff: Floats) -> list[Indices]:
 
 
 def log_fixation(advantage: Floats, population: int) -> Floats:
-    """Log probability that one mutant takes over a population of m, given alpha times its advantage u in
-    fitness: log((1 - exp(-u)) / (1 - exp(-m u))), and log(1 / m) for u = 0 (Omidshafiei et al. 2019; a Moran
-    process with Fermi's rule)."""
+    """Return the log probability that one mutant takes over a population of m.
+
+    `advantage` is alpha times its advantage u in fitness: log((1 - exp(-u)) / (1 - exp(-m u))), and log(1 /
+    m) for u = 0 (Omidshafiei et al. 2019; a Moran process with Fermi's rule).
+    """
     size = np.abs(advantage)
     safe = np.where(size < _EVEN, 1.0, size)
     found = np.log(-np.expm1(-safe)) - np.log(-np.expm1(-population * safe))
@@ -116,15 +119,15 @@ def log_fixation(advantage: Floats, population: int) -> Floats:
 
 
 def log_stationary(rates: Floats) -> Floats:
-    """Log of the stationary distribution [n] of a chain, from the logs [n, n] of its rates from row to
-    column.
+    """Return the log of the stationary distribution [n] of a chain, from logs [n, n] of its rates.
 
-    By the elimination of Grassmann, Taksar and Heyman (Regenerative analysis and steady state distributions
-    for Markov chains, Operations Research 33, 1985), which never subtracts: each share is right to its last
-    digits however small it is. The diagonal does not matter. The chain must be irreducible.
+    Rates are from row to column; the diagonal does not matter. It uses the elimination of Grassmann, Taksar
+    and Heyman (Regenerative analysis and steady state distributions for Markov chains, Operations Research
+    33, 1985), which never subtracts: each share is right to its last digits however small it is. The chain
+    must be irreducible.
     """
     n = len(rates)
-    # Those who are seldom come to go first: what flows through them is then mostly lost beside what is there.
+    # Rarely visited members go first: the flow through them is then mostly negligible.
     order = np.argsort(-np.maximum(rates, _NEVER).mean(axis=0), kind="stable")
     rates = rates[np.ix_(order, order)]
     np.fill_diagonal(rates, 0.0)
@@ -145,8 +148,11 @@ def log_stationary(rates: Floats) -> Floats:
 
 
 def _plainly(rates: Floats) -> Floats:
-    """The same without logarithms, which takes a fifth of the time: exact where no product of two rates over
-    a third leaves the range of floats. The more members are gone, the sooner that holds for the rest."""
+    """Eliminate without logarithms, in a fifth of the time.
+
+    That is exact where no product of two rates over a third leaves the range of floats. It holds the sooner,
+    the more members are gone.
+    """
     n = len(rates)
     flows = np.exp(rates)
     for k in range(n - 1, 0, -1):
@@ -167,10 +173,13 @@ def _log_rates(advantage: Floats, alpha: float, population: int, epsilon: float)
 
 
 def _log_fixation_global(payoff: Floats, alpha: float, population: int) -> Floats:
-    """[resident s, mutant r], where fitness is the mean payoff against everybody else. With p mutants
-    f_r(p) = ((p - 1) payoff[r, r] + (m - p) payoff[r, s]) / (m - 1)
-    f_s(p) = ((m - p - 1) payoff[s, s] + p payoff[s, r]) / (m - 1)
-    1 / fixation = 1 + sum over l < m of exp(-alpha sum over p <= l of f_r(p) - f_s(p))
+    """Return the log fixation [resident s, mutant r] where fitness is the mean payoff against all others.
+
+    With p mutants
+
+        f_r(p) = ((p - 1) payoff[r, r] + (m - p) payoff[r, s]) / (m - 1)
+        f_s(p) = ((m - p - 1) payoff[s, s] + p payoff[s, r]) / (m - 1)
+        1 / fixation = 1 + sum over l < m of exp(-alpha sum over p <= l of f_r(p) - f_s(p))
     """
     m, own = population, np.diag(payoff)
     mutants = np.arange(1.0, m)

@@ -1,12 +1,12 @@
-"""Replicator dynamics: shares that grow with what they gain over the average.
+"""Replicator dynamics: shares that grow with their gain over the average.
 
     d x_i / dt = x_i ((payoff x)_i - x . payoff x)
 
 (Taylor, Jonker: Evolutionary stable strategies and game dynamics, Math. Biosciences 40, 1978; Hofbauer,
-Sigmund: Evolutionary games and population dynamics, 1998, chapter 7; several populations: chapter 10.)
-Integrated in y = log x, up to what all have in common: then dy / dt = payoff softmax(y), no share can fall
-below 0, and y is what each has gained so far. So after a time t no member gains more than log(n) / t against
-the time average of a path from the centre of a symmetric zero-sum game, which becomes an equilibrium.
+Sigmund: Evolutionary games and population dynamics, 1998, chapter 7; several populations: chapter 10.) It is
+integrated in y = log x, up to a common constant: then dy / dt = payoff softmax(y), no share can fall below 0,
+and y is the gain of each so far. So after a time t no member gains more than log(n) / t against the time
+average of a path from the centre of a symmetric zero-sum game. That average becomes an equilibrium.
 """
 
 from __future__ import annotations
@@ -25,27 +25,32 @@ _AT_REST = 1e-9
 
 
 def velocity(payoff: Floats, mixture: Floats) -> Floats:
-    """d mixture / dt [n] of one population; `payoff` [n, n] of the row against the column."""
+    """Return d mixture / dt [n] of one population; `payoff` [n, n] of row against column."""
     return _moved(mixture, payoff @ mixture)
 
 
 def velocities(payoffs: Sequence[Floats], mixtures: Sequence[Floats]) -> list[Floats]:
-    """d mixture / dt [n_k] of each of K populations; `payoffs`: what player k gains, [n_1, ..., n_K] each."""
+    """Return d mixture / dt [n_k] of each of K populations.
+
+    `payoffs` are the gains of player k, [n_1, ..., n_K] each.
+    """
     return [_moved(mixtures[k], _gains(payoffs, mixtures, k)) for k in range(len(payoffs))]
 
 
 def path(payoff: Floats, start: Floats, times: Floats) -> Floats:
-    """Shares [T, n] of one population at `times` [T], rising from 0, from `start` [n] at time 0.
+    """Return shares [T, n] of one population at `times` [T], rising from 0, from `start` [n] at time 0.
 
-    Members without a share stay without. By Dormand and Prince's method of order 8, errors held to 1e-10.
+    Members without a share stay without. The method is Dormand and Prince's of order 8, with errors of 1e-10.
     """
     _check([payoff], [start], square=True)
     return _integrated(lambda mixtures: [payoff @ mixtures[0]], [start], times)[0]
 
 
 def paths(payoffs: Sequence[Floats], starts: Sequence[Floats], times: Floats) -> list[Floats]:
-    """Shares [T, n_k] of each of K populations, as `path`; `payoffs`: what player k gains, [n_1, ...,
-    n_K]."""
+    """Return shares [T, n_k] of each of K populations, as `path`.
+
+    `payoffs` are the gains of player k, [n_1, ..., n_K] each.
+    """
     _check(payoffs, starts, square=False)
 
     def gains(mixtures: Sequence[Floats]) -> list[Floats]:
@@ -55,9 +60,11 @@ def paths(payoffs: Sequence[Floats], starts: Sequence[Floats], times: Floats) ->
 
 
 def discrete_path(payoff: Floats, start: Floats, steps: int, *, background: float = 1.0) -> Floats:
-    """Shares [steps + 1, n] in generations: x_i' = x_i (background + (payoff x)_i) / (background + x .
-    payoff x) (Maynard Smith: Evolution and the theory of games, 1982, appendix D). The larger the background
-    fitness, the smaller a generation's step. Raises ValueError where some fitness could be below 0.
+    """Return shares [steps + 1, n] in generations.
+
+    x_i' = x_i (background + (payoff x)_i) / (background + x . payoff x) (Maynard Smith: Evolution and the
+    theory of games, 1982, appendix D). The larger the background fitness, the smaller a generation's step.
+    Raise ValueError where some fitness could be below 0.
     """
     _check([payoff], [start], square=True)
     if background + payoff.min() < 0.0:
@@ -75,16 +82,18 @@ def discrete_path(payoff: Floats, start: Floats, steps: int, *, background: floa
 
 
 def time_average(shares: Floats, times: Floats) -> Floats:
-    """Averages [T, n] of a path from its first time to each of `times` [T], by trapezoids."""
+    """Return averages [T, n] of a path from its first time to each of `times` [T], by trapezoids."""
     steps = np.diff(times)[:, None]
     area = np.cumsum(0.5 * (shares[1:] + shares[:-1]) * steps, axis=0)
     return np.vstack([shares[:1], area / (times[1:] - times[0])[:, None]])
 
 
 def replicator_average(payoff: Floats, *, time: float = 100.0) -> Floats:
-    """Time average [n] of the path of a symmetric zero-sum game from its centre. No member gains more than
-    log(n) / time against it: what a member gained in all is its y, log(1 / n) at the start and never above 0
-    (Hofbauer, Sorin, Viossat: Time average replicator and best-reply dynamics, Math. OR 34, 2009).
+    """Return the time average [n] of the path of a symmetric zero-sum game from its centre.
+
+    No member gains more than log(n) / time against it: the total gain of a member is its y, log(1 / n) at the
+    start and never above 0 (Hofbauer, Sorin, Viossat: Time average replicator and best-reply dynamics, Math.
+    OR 34, 2009).
     """
     from scipy.integrate import solve_ivp
 
@@ -102,11 +111,11 @@ def replicator_average(payoff: Floats, *, time: float = 100.0) -> Floats:
 
 
 def rest_points(payoff: Floats) -> Floats:
-    """All isolated points [k, n] at which one population of up to 14 members stays as it is: one for each
-    set of members that all gain the same when they alone are there. Corners first, then by size and members.
+    """Return all isolated points [k, n] at which one population of up to 14 members does not change.
 
-    Where a set has a continuum of such points (equals, or copies) none of them is listed, only the members
-    each by itself. Raises ValueError for more than 14.
+    There is one for each set of members that all gain the same when they are alone. Corners come first, then
+    order is by size and members. Where a set has a continuum of such points (equals, or copies) none of them
+    is listed, only the members each by itself. Raise ValueError for more than 14.
     """
     n = len(payoff)
     _check([payoff], [np.full(n, 1.0 / max(n, 1))], square=True)
@@ -130,10 +139,11 @@ def rest_points(payoff: Floats) -> Floats:
 
 
 def growth_rates(payoff: Floats, mixture: Floats) -> npt.NDArray[np.complex128]:
-    """How fast small changes of a rest point [n] grow, one rate [n - 1] for each direction that keeps the
-    sum: all real parts below 0: it attracts; one above: it repels; none above, some 0: the linear part
-    cannot say (in rock-paper-scissors shares circle it for ever). Eigenvalues of the Jacobian on the
-    simplex, by real part.
+    """Return the growth rates [n - 1] of small changes of a rest point [n], by real part.
+
+    There is one for each direction that keeps the sum. All real parts below 0: the point attracts; one above:
+    it repels; none above, some 0: the linear part cannot decide (in rock-paper-scissors shares circle it for
+    ever). They are the eigenvalues of the Jacobian on the simplex.
     """
     gains = payoff @ mixture
     jacobian = np.diag(gains - mixture @ gains) + mixture[:, None] * (payoff - gains - mixture @ payoff)
@@ -175,7 +185,7 @@ def _integrated(
 
 
 def _gains(payoffs: Sequence[Floats], mixtures: Sequence[Floats], k: int) -> Floats:
-    """What each strategy of player k gains [n_k] against the mixtures of the others."""
+    """Return the gain [n_k] of each strategy of player k against the mixtures of the others."""
     gains = np.moveaxis(payoffs[k], k, 0)
     for mixture in reversed([mixture for other, mixture in enumerate(mixtures) if other != k]):
         gains = gains @ mixture

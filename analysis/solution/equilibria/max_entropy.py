@@ -1,11 +1,11 @@
-"""The most even mixture under linear bounds: what all equilibria of maximum entropy come down to.
+"""The most even mixture under linear bounds, by which all equilibria of maximum entropy are found.
 
     most_entropy(rows [m, n], bounds [m]):   max -sum(x log x)   with rows x <= bounds, sum(x) = 1, x >= 0
 
-Mehrotra's predictor-corrector, a primal-dual interior-point method (On the implementation of a primal-dual
-interior point method, SIAM J. Optimization 2, 1992), to which the entropy adds its curvature 1 / x.
-x >= 0 keeps a multiplier of its own, though no logarithm is ever taken of 0: for a member that is not
-played log x would have to go far below zero, and all others would wait for it.
+It is Mehrotra's predictor-corrector, a primal-dual interior-point method (On the implementation of a
+primal-dual interior point method, SIAM J. Optimization 2, 1992), to which the entropy adds its curvature 1 /
+x. x >= 0 keeps a multiplier of its own, though no logarithm is ever taken of 0: for a member that is not
+played log x would have to go far below zero, and would slow all others.
 """
 
 from __future__ import annotations
@@ -26,8 +26,11 @@ _TO_THE_EDGE = 0.99  # of the way to where the first value would become 0
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """Where the method is, or a step of it: the mixture, what is left of the bounds, and the multipliers of
-    x >= 0, of the bounds ("prices"), and of sum(x) = 1 ("level")."""
+    """An iterate of the method, or a step of it.
+
+    It has the mixture, the slack of the bounds, and the multipliers of x >= 0, of the bounds ("prices"), and
+    of sum(x) = 1 ("level").
+    """
 
     x: Floats  # [n] > 0
     slack: Floats  # [m] > 0
@@ -36,8 +39,10 @@ class _Point:
     level: float
 
     def moved(self, step: _Point, *, most: float) -> _Point:
-        """After as much of the step as keeps all that is positive positive, but not all of it beyond
-        `most`."""
+        """Return the point after the largest part of the step that keeps positive values positive.
+
+        It is less than the whole by the factor `most`.
+        """
         primal = min(most * min(_longest(self.x, step.x), _longest(self.slack, step.slack)), 1.0)
         dual = min(most * min(_longest(self.signs, step.signs), _longest(self.prices, step.prices)), 1.0)
         return _Point(
@@ -49,7 +54,7 @@ class _Point:
         )
 
     def gap(self) -> float:
-        """Mean of slack * price and x * sign, all of which are 0 at the optimum."""
+        """Return the mean of slack * price and x * sign, all of which are 0 at the optimum."""
         return float(self.slack @ self.prices + self.x @ self.signs) / (len(self.x) + len(self.slack))
 
 
@@ -68,7 +73,7 @@ class _System:
     lifted: Floats  # [m] the system solved for `along`
 
     def step(self, bounds_target: Floats, signs_target: Floats) -> _Point:
-        """The step that adds these targets to slack * prices [m] and to x * signs [n]."""
+        """Return the step that adds these targets to slack * prices [m] and to x * signs [n]."""
         from scipy.linalg import cho_solve
 
         at, rows = self.at, self.rows
@@ -85,10 +90,10 @@ class _System:
 
 
 def most_entropy(rows: Floats, bounds: Floats) -> Floats:
-    """The mixture [n] of most entropy among those with `rows` [m, n] @ mixture <= `bounds` [m].
+    """Return the mixture [n] of most entropy among those with `rows` [m, n] @ mixture <= `bounds` [m].
 
     Rows should be about 1 in size. Each of some 15 to 40 steps costs m^2 n multiplications. Where no mixture
-    keeps all bounds, what comes back misses some: the caller looks.
+    keeps all bounds, the result misses some: callers must check.
     """
     m, n = rows.shape
     even = np.full(n, 1.0 / n)
@@ -109,7 +114,10 @@ def most_entropy(rows: Floats, bounds: Floats) -> Floats:
 
 
 def _linearised(rows: Floats, bounds: Floats, at: _Point) -> tuple[_System | None, bool]:
-    """The system at a point (None if no digit is left to gain), and whether the point is the optimum."""
+    """Return the system at a point, and whether the point is the optimum.
+
+    The system is `None` if no digit is left to gain.
+    """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     missed = rows @ at.x + at.slack - bounds
@@ -131,5 +139,5 @@ def _linearised(rows: Floats, bounds: Floats, at: _Point) -> tuple[_System | Non
 
 
 def _longest(values: Floats, step: Floats) -> float:
-    """How much of a step leaves all values at least 0: at most 1e12 times."""
+    """Return how much of a step leaves all values at least 0: at most 1e12 times."""
     return 1.0 / max(float((-step / values).max()), 1e-12)

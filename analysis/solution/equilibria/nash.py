@@ -1,8 +1,8 @@
-"""Equilibria of zero-sum games, and Nash averaging: ratings that copies and weaklings do not move.
+"""Equilibria of zero-sum games, and Nash averaging: ratings that copies and weak members do not change.
 
-The meta-game of a pool of n is symmetric and zero-sum: `payoff` [n, n] holds what the row gains
-against the column, in [-1, 1], and the transposed is its negative. Its value is 0, so a mixture x
-is a Nash equilibrium exactly when nothing gains against it: max (payoff x) <= 0.
+The meta-game of a pool of n is symmetric and zero-sum: `payoff` [n, n] holds what the row gains against the
+column, in [-1, 1], and the transposed is its negative. Its value is 0, so a mixture x is a Nash equilibrium
+exactly when nothing gains against it: max (payoff x) <= 0.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from analysis.solution.equilibria.max_entropy import most_entropy
 from storage.arrays import Floats, Indices
 
 TOLERANCE = 1e-5
-"""What the best response to `max_entropy_nash` may gain at most, payoffs being at most 1."""
+"""Largest gain of a best response to `max_entropy_nash`, for payoffs of at most 1."""
 
-_SLACK = 1e-8  # what may be gained against it where all goes well: bounds that leave no room have no inside
-_MARGIN = 1e-3  # who loses that much to an equilibrium is in none, up to a share of _SLACK / _MARGIN in all
+_SLACK = 1e-8  # gain allowed by the bounds: bounds without room have no interior
+_MARGIN = 1e-3  # members that lose so much are in no equilibrium, but for _SLACK / _MARGIN in all
 _FIRST = 48  # members of the first pool of `_grown`
-_LEAST_SCALE = 1e-3  # smaller payoffs are not blown up: what is left of 0 by rounding is no game
+_LEAST_SCALE = 1e-3  # smaller payoffs are not scaled up: they are rounding errors of 0
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroSum:
-    """An equilibrium of a game of a row player against a column player who pays."""
+    """An equilibrium of a game of a row player against a column player that pays."""
 
     value: float  # what the row player gains
     rows: Floats  # [n] mixture
@@ -35,25 +35,24 @@ class ZeroSum:
 
 @dataclass(frozen=True, slots=True)
 class NashAverage:
-    """How each does against the most even equilibrium."""
+    """The expected payoff of each member against the most even equilibrium."""
 
-    mixture: Floats  # [n] the equilibrium of most entropy: who is needed to be hard to beat
-    ratings: Floats  # [n] expected payoff against it; 0 for all who are in it, below for the rest
+    mixture: Floats  # [n] the equilibrium of most entropy
+    ratings: Floats  # [n] expected payoff against it; 0 for its members, below for the rest
 
 
-def exploitability(payoff: Floats, mixture: Floats) -> float:
-    """What the best single member gains against the mixture [n]."""
+def best_response_gain(payoff: Floats, mixture: Floats) -> float:
+    """Return what the best single member gains against the mixture [n]."""
     return float((payoff @ mixture).max())
 
 
 def zero_sum_nash(payoff: Floats) -> ZeroSum:
-    """An equilibrium of the game in which the row player gains `payoff` [n, m] and the column player loses
-    it.
+    """Return an equilibrium of the game in which the row player gains `payoff` [n, m] from the column player.
 
-    By linear programming: max v with payoff' x >= v (von Neumann, Zur Theorie der Gesellschaftsspiele, Math.
-    Annalen 100, 1928; Dantzig 1951), with HiGHS. The multipliers of its bounds are the other player's
-    mixture. Where there are several equilibria it is a corner of their set. Raises ValueError unless payoff
-    is a finite matrix.
+    It is found by linear programming: max v with payoff' x >= v (von Neumann, Zur Theorie der
+    Gesellschaftsspiele, Math. Annalen 100, 1928; Dantzig 1951), with HiGHS. The multipliers of its bounds are
+    the other player's mixture. Where there are several equilibria it is a corner of their set. Raise
+    ValueError unless payoff is a finite matrix.
     """
     from scipy.optimize import linprog
 
@@ -74,10 +73,13 @@ def zero_sum_nash(payoff: Floats) -> ZeroSum:
 
 
 def nash(payoff: Floats) -> Floats:
-    """An equilibrium [n] of a symmetric zero-sum game: a corner of the set of equilibria, with no member
-    that the others could do without, by `zero_sum_nash` among a pool that grows by its best responses
-    (McMahan, Gordon, Blum: Planning in the presence of cost functions controlled by an adversary, ICML
-    2003): a few milliseconds where few members matter, but some 12 s where a thousand are drawn at random."""
+    """Return an equilibrium [n] of a symmetric zero-sum game, a corner of the set of equilibria.
+
+    No member of it is dispensable. It is found by `zero_sum_nash` among a pool that grows by its best
+    responses (McMahan, Gordon, Blum: Planning in the presence of cost functions controlled by an adversary,
+    ICML 2003). That takes a few milliseconds where few members matter, but some 12 s where a thousand are
+    drawn at random. Raise ValueError unless payoff is square, finite and antisymmetric.
+    """
     check_antisymmetric(payoff)
 
     def solve(pool: Indices) -> Floats:
@@ -87,16 +89,16 @@ def nash(payoff: Floats) -> Floats:
 
 
 def max_entropy_nash(payoff: Floats) -> Floats:
-    """The equilibrium [n] of most entropy of a symmetric zero-sum game: nothing gains more than 1e-8
-    of the largest payoff against it.
+    """Return the equilibrium [n] of most entropy of a symmetric zero-sum game.
 
-    Of all equilibria that one is unique, does not depend on how often a member is copied, and plays all
-    that can be played (Ortiz, Schapire, Kakade: Maximum entropy correlated equilibria, AISTATS 2007;
-    Balduzzi et al.: Re-evaluating evaluation, NeurIPS 2018). Solved among a pool that grows: in a
-    symmetric zero-sum game, whom one equilibrium beats is played by none. Those whom it beats by more than a
-    thousandth get a share of 0, at the price of at most 1e-5 of the mixture. Where few members matter, as in
-    most leagues, 1,000 members take a hundredth of a second; where half of them do, a second or two on one
-    core. Raises ValueError unless payoff is square, finite and antisymmetric.
+    Nothing gains more than 1e-8 of the largest payoff against it. It is unique, does not depend on how often
+    a member is copied, and plays all that can be played (Ortiz, Schapire, Kakade: Maximum entropy correlated
+    equilibria, AISTATS 2007; Balduzzi et al.: Re-evaluating evaluation, NeurIPS 2018). It is solved among a
+    pool that grows: in a symmetric zero-sum game, no equilibrium plays a member that another equilibrium
+    beats. Members that lose more than a thousandth to it get a share of 0, at the price of at most 1e-5 of
+    the mixture. Where few members matter, as in most leagues, 1,000 members take a hundredth of a second;
+    where half of them do, a second or two on one core. Raise ValueError unless payoff is square, finite and
+    antisymmetric.
     """
     check_antisymmetric(payoff)
     scale = max(float(np.abs(payoff).max()), _LEAST_SCALE)
@@ -105,33 +107,34 @@ def max_entropy_nash(payoff: Floats) -> Floats:
     def solve(pool: Indices) -> Floats:
         part = game[np.ix_(pool, pool)]
         found = most_entropy(part, np.full(len(pool), _SLACK))
-        return found if exploitability(part, found) < TOLERANCE else zero_sum_nash(part).rows
+        return found if best_response_gain(part, found) < TOLERANCE else zero_sum_nash(part).rows
 
     return _grown(game, solve, enough=-_MARGIN)
 
 
 def nash_averaging(payoff: Floats) -> NashAverage:
-    """Agents against agents: what each gains against the equilibrium of most entropy (Balduzzi et al.:
-    Re-evaluating evaluation, NeurIPS 2018). A copy of a member shares its weight and changes
-    nobody's rating; nor does a member that the others beat. `payoff` as in `max_entropy_nash`.
+    """Return what each agent gains against the equilibrium of most entropy.
+
+    (Balduzzi et al.: Re-evaluating evaluation, NeurIPS 2018.) A copy of a member shares its weight and
+    changes no rating; nor does a member that the others beat. `payoff` as in `max_entropy_nash`.
     """
     mixture = max_entropy_nash(payoff)
     return NashAverage(mixture, payoff @ mixture)
 
 
 def nash_ratings(payoff: Floats) -> Floats:
-    """The ratings [n] of `nash_averaging`, as a concept by itself."""
+    """Return the ratings [n] of `nash_averaging`, as a concept by itself."""
     return nash_averaging(payoff).ratings
 
 
 def nash_averaging_on_tasks(scores: Floats) -> tuple[NashAverage, NashAverage]:
-    """Agents against tasks: averages of the n agents and of the m tasks, from `scores` [n, m].
+    """Return averages of the n agents and of the m tasks, from `scores` [n, m].
 
-    The agents' player picks who is to score, the other what is to be solved (Balduzzi et al. 2018): an
-    agent's rating is its score on the mixture of tasks that are hardest together, a task's is minus what the
-    mixture of agents scores on it. A task that is there twice, or is easy for everybody, counts no more for
-    it. Scores should be of one kind: of tasks in other units, put each on [0, 1] first. All sets of
-    equilibria of zero-sum games are products, so both mixtures of most entropy are found apart. Raises
+    The agents' player picks the agent that is to score, the other the task that is to be solved (Balduzzi et
+    al. 2018). An agent's rating is its score on the mixture of tasks that are hardest together. A task's
+    rating is minus the score of the mixture of agents on it. A task that occurs twice, or is easy for all,
+    counts no more for it. Scores should be of one kind: put tasks in other units on [0, 1] first. All sets of
+    equilibria of zero-sum games are products, so both mixtures of most entropy are found apart. Raise
     ValueError unless scores is a finite matrix.
     """
     found = zero_sum_nash(scores)
@@ -145,9 +148,11 @@ def nash_averaging_on_tasks(scores: Floats) -> tuple[NashAverage, NashAverage]:
 
 
 def _grown(payoff: Floats, solve: Callable[[Indices], Floats], *, enough: float) -> Floats:
-    """A mixture [n] that `solve` finds for a pool, which takes in whoever gains more than `enough` against it
-    until nobody is left who does. It grows threefold at most, and beyond half of them to all: what was solved
-    for too few was solved in vain."""
+    """Return a mixture [n] that `solve` finds for a pool that grows until no member gains `enough`.
+
+    The pool grows threefold at most, and beyond half of all members to all: a solution for a pool that is too
+    small is wasted.
+    """
     n = len(payoff)
     pool = np.sort(np.argsort(-payoff.mean(axis=1), kind="stable")[:_FIRST])
     while True:
@@ -168,13 +173,13 @@ def _shares(values: Floats) -> Floats:
 
 
 def check_finite(payoff: Floats) -> None:
-    """Raises ValueError unless payoff is a matrix of finite numbers, with at least one of them."""
+    """Raise ValueError unless payoff is a matrix of finite numbers, with at least one of them."""
     if payoff.ndim != 2 or not payoff.size or not np.isfinite(payoff).all():
         raise ValueError(f"nash: payoff of shape {payoff.shape}, expected [n, m], finite")
 
 
 def check_antisymmetric(payoff: Floats) -> int:
-    """n of a finite antisymmetric payoff [n, n]; raises ValueError for anything else."""
+    """Return n of a finite antisymmetric payoff [n, n]. Raise ValueError for anything else."""
     square = payoff.ndim == 2 and payoff.shape[0] == payoff.shape[1] > 0
     if not square or not np.isfinite(payoff).all() or np.abs(payoff + payoff.T).max() > 1e-9:
         raise ValueError(

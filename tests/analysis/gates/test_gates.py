@@ -60,7 +60,7 @@ def test_a_gate_is_a_subject_a_measure_a_bound_and_an_opponent(
         ("elo > 20 against", "the end at character 17", "the name of a competitor"),
         ("elo > 20 against >", "'>' at character 18", "the name of a competitor"),
         ("elo > 20 against x y", "'y' at character 20", "the end"),
-        ("elo > 20% against x", "'%' at character 9", "no percentage"),
+        ("elo > 20% against x", "'%' at character 9", "a plain number"),
         ("score > 55 against x", "'55' at character 9", "a number from 0 to 1, or a percentage"),
         ("p_best > 120%", "'120' at character 10", "a number from 0 to 1, or a percentage"),
         ("rank <= 3 against x", "'against' at character 11", "the end: it is a measure of one"),

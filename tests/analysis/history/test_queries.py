@@ -88,7 +88,9 @@ def test_a_named_query_is_asked_of_each_of_several_runs(history, tmp_path):
 
 
 def test_an_unknown_name_is_a_mistake_that_lists_every_file(history):
-    names = [file.name.removesuffix(".sql") for file in files("analysis").joinpath("queries").iterdir()]
+    names = [
+        file.name.removesuffix(".sql") for file in files("analysis.history").joinpath("queries").iterdir()
+    ]
     for asked in ("@", "@leaderbord", " @nothing_like_it ; "):
         with pytest.raises(Mistake) as refused:
             history.sql(asked)

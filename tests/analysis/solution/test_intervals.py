@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.solution.cycles.schur import cyclic_share
+from analysis.solution.cycles.schur import unexplained_share
 from analysis.solution.equilibria.nash import max_entropy_nash
 from analysis.solution.payoffs import Payoffs, with_interval
 from tests.analysis.simulated_games import games_from, games_of_table, played, transitive
@@ -77,7 +77,7 @@ def test_luck_that_looks_circular_is_not_taken_for_a_cycle():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         games = transitive(rng.normal(size=10) * 150, 2, rng)
-        found = with_interval(Payoffs.from_games(games), cyclic_share, rng, samples=40)
+        found = with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=40)
         raw.append(float(found.value))
         low.append(float(found.low))
     assert np.mean(raw) > 0.2
@@ -91,7 +91,7 @@ def test_a_field_without_cycles_may_have_none_and_the_mean_is_not_fooled_by_luck
         rng = np.random.default_rng(seed)
         win = chances("transitive", rng)
         games = played(8, lambda home, away, win=win: (win[home, away], 0.0), pairs, rng)
-        found = with_interval(Payoffs.from_games(games), cyclic_share, rng, samples=60)
+        found = with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=60)
         held.append(found.low == 0.0)
         value.append(found.value)
         mean.append(found.mean)
@@ -105,8 +105,8 @@ def test_of_a_field_with_cycles_the_mean_is_their_share_and_none_is_ruled_out():
         rng = np.random.default_rng(seed)
         win = chances("circular", rng)
         games = played(8, lambda home, away, win=win: (win[home, away], 0.0), 15, rng)
-        found = with_interval(Payoffs.from_games(games), cyclic_share, rng, samples=40)
-        truth.append(cyclic_share(2 * win - 1))
+        found = with_interval(Payoffs.from_games(games), unexplained_share, rng, samples=40)
+        truth.append(unexplained_share(2 * win - 1))
         mean.append(found.mean)
         low.append(found.low)
     assert np.mean(mean) == pytest.approx(np.mean(truth), abs=0.05)

@@ -7,7 +7,7 @@ import pyspiel
 import pytest
 from open_spiel.python.voting import base, kemeny_young
 
-from analysis.solution.equilibria.nash import exploitability
+from analysis.solution.equilibria.nash import best_response_gain
 from analysis.solution.social_choice import (
     iterated_maximal_lotteries,
     kemeny,
@@ -117,7 +117,7 @@ def test_no_mixture_is_preferred_to_a_maximal_lottery(rng):
         margins = margins_of_ballots(random_ballots(n, 7, rng), n)
         lottery = maximal_lottery(margins)
         assert lottery.sum() == pytest.approx(1.0)
-        assert exploitability(margins / 7, lottery) < 1e-5
+        assert best_response_gain(margins / 7, lottery) < 1e-5
 
 
 def test_twins_share_a_lottery_and_take_nothing_from_others():

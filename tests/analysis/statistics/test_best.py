@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.statistics.best import chances_of_being_best
-from analysis.statistics.ratings import Z_95, bradley_terry
+from analysis.statistics.elo import Z_95
+from analysis.statistics.ratings import bradley_terry, chances_of_being_best
 from tests.analysis.simulated_games import transitive
 
 SPREADS = (10.0, 25.0, 50.0, 100.0, 200.0, 400.0)

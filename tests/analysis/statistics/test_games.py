@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.statistics.games import Rule, games_of, games_per_pair, join, pair_scores, tally
+from analysis.statistics.games import Rule, games_of, games_per_pair, pair_scores, tally
 from storage.records import EndReason, MatchBatch, Outcome, Purpose, ResultBatch
 
 WIN, DRAW, LOSS, FORFEIT = Outcome
@@ -197,16 +197,6 @@ def test_pairs_in_which_anybody_drew_at_random_are_never_repeats():
     drawn = pairs_of_two([(1, 0)] * 3, digest=[8, 0, 8, 0, 8, 9])
     assert tally([drawn], NAMES).games.num_pairs == 3
     assert tally([pairs_of_two([(1, 0)] * 3)], NAMES).games.num_pairs == 3
-
-
-def test_joined_parts_keep_their_pairs_apart():
-    part = games_of([pairs_of_two([(1, 0), (1, 1)])], NAMES)
-    games = join([part, games_of([], NAMES), part])
-    assert games.num_pairs == 4
-    assert games.pair.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert pair_scores(games, 0, 1).tolist() == [0.5, 1.0, 0.5, 1.0]
-    with pytest.raises(ValueError, match="games of 2 fields"):
-        join([part, games_of([], ("a", "b"))])
 
 
 def test_a_pair_has_every_order_of_up_to_four_teams_and_the_rotations_of_more():

@@ -6,8 +6,9 @@ import pytest
 
 import analysis.statistics.ratings
 from analysis.statistics import elo, sprt
+from analysis.statistics.elo import elo_of_score
 from analysis.statistics.games import pair_scores
-from analysis.statistics.ratings import bootstrap, bradley_terry, elo_of_score
+from analysis.statistics.ratings import bootstrap, bradley_terry
 from tests.analysis.simulated_games import ELO, free_for_all, games_from, games_of_table, names, transitive
 
 # Baseball, American League East 1987: A. Agresti, Categorical Data Analysis (2nd ed., 2002), table 10.10,

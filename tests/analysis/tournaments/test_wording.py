@@ -50,7 +50,7 @@ def test_the_summary_of_nothing_is_that_nothing_was_played(judged):
 
 def test_the_headline_says_how_many_may_be_as_good(judged):
     found = judged(robin({a: 0.0, b: 0.0, c: 0.0, d: -500.0}, 10))
-    assert headline(found).endswith("; 2 are not told apart from the first")
+    assert headline(found).endswith("; 2 cannot be separated from the first")
 
 
 def test_without_a_pair_there_is_no_best(judged):
@@ -93,8 +93,8 @@ def test_a_transitive_field_with_few_games_is_not_called_cyclic(judged):
 
 def test_two_that_are_close_are_told_with_what_would_help(judged):
     (told, *_) = warnings(judged(robin({a: 30.0, b: 0.0}, 40), field=2))
-    assert told.startswith("the best two are not told apart (+")
-    assert "times as many pairs would tell, if they are that far apart" in told
+    assert told.startswith("the best two cannot be separated (+")
+    assert "times as many pairs would decide, if they are that far apart" in told
 
 
 def test_two_that_score_alike_may_be_equal(judged):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from analysis.solution.cycles.schur import cyclic_planes, cyclic_share, hodge, plane, schur, split
+from analysis.solution.cycles.schur import cyclic_planes, hodge, plane, schur, split, unexplained_share
 from analysis.solution.payoffs import Payoffs
 from analysis.statistics.cyclic import cyclic_share as share_of_games
 from tests.analysis.simulated_games import played
@@ -31,7 +31,7 @@ def rng():
 
 @pytest.mark.parametrize("size", [1.0, 0.2])
 def test_rock_paper_scissors_is_cyclic_and_nothing_else(size):
-    assert cyclic_share(size * ROCK_PAPER_SCISSORS) == pytest.approx(1.0, abs=1e-12)
+    assert unexplained_share(size * ROCK_PAPER_SCISSORS) == pytest.approx(1.0, abs=1e-12)
     assert hodge(size * ROCK_PAPER_SCISSORS)[2] == pytest.approx(1.0, abs=1e-12)
 
 
@@ -39,7 +39,7 @@ def test_rock_paper_scissors_is_cyclic_and_nothing_else(size):
 def test_scores_of_elo_strengths_are_not_cyclic_at_all(spread, rng):
     theta = spread * rng.normal(size=20)
     found = split(of_strengths(theta))
-    assert found.cyclic_share == pytest.approx(0.0, abs=1e-15)
+    assert found.unexplained_share == pytest.approx(0.0, abs=1e-15)
     if spread < 5.0:
         np.testing.assert_allclose(found.strengths, theta - theta.mean(), atol=1e-3)
     assert hodge(theta[:, None] - theta)[2] == pytest.approx(0.0, abs=1e-25)
@@ -53,7 +53,7 @@ def test_elo_is_transitive_in_log_odds_and_in_no_other_unit(rng):
 
 def test_a_ladder_of_certain_wins_has_no_circle():
     ladder = antisymmetric(np.ones((30, 30)))
-    assert cyclic_share(ladder) < 1e-6
+    assert unexplained_share(ladder) < 1e-6
     # What log-odds that are cut off would make of it: 1/3 of a long one.
     assert hodge(ladder)[2] == pytest.approx(28 / 90, abs=1e-9)
     assert not plane(of_strengths(np.arange(5.0))).any()
@@ -74,7 +74,7 @@ def test_the_split_of_log_odds_is_the_least_squares_one(rng):
 
 def test_near_even_scores_both_splits_are_one(rng):
     odds = 0.05 * antisymmetric(rng.normal(size=(9, 9)))
-    assert cyclic_share(np.tanh(odds / 2)) == pytest.approx(hodge(odds)[2], abs=1e-3)
+    assert unexplained_share(np.tanh(odds / 2)) == pytest.approx(hodge(odds)[2], abs=1e-3)
 
 
 def test_the_share_is_the_raw_one_of_a_tournaments_games(rng):
@@ -84,7 +84,7 @@ def test_the_share_is_the_raw_one_of_a_tournaments_games(rng):
     win = 1 / (1 + np.exp(theta - theta[:, None] + 2 * antisymmetric(rng.normal(size=(8, 8)))))
     games = played(8, lambda home, away: (win[home, away], 0.0), 200, rng)
     expected = share_of_games(games, rng, samples=2).raw
-    assert cyclic_share(Payoffs.from_games(games).matrix()) == pytest.approx(expected, abs=0.01)
+    assert unexplained_share(Payoffs.from_games(games).matrix()) == pytest.approx(expected, abs=0.01)
 
 
 def test_planes_put_together_are_the_matrix_and_their_weights_scipys(rng):
@@ -140,7 +140,7 @@ def test_the_plane_does_not_turn_when_a_weakling_joins():
 def test_small_fields_have_no_planes():
     for n in (0, 1):
         assert plane(np.zeros((n, n))).shape == (n, 2)
-        assert cyclic_share(np.zeros((n, n))) == 0.0
+        assert unexplained_share(np.zeros((n, n))) == 0.0
     assert schur(np.zeros((5, 5))).points.shape == (5, 0, 2)
 
 

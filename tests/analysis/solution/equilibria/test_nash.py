@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
 from analysis.solution import (
-    exploitability,
+    best_response_gain,
     max_entropy_nash,
     nash,
     nash_averaging,
@@ -79,7 +79,7 @@ def test_nothing_gains_against_the_mixture_of_any_pool(n, scale):
         found = max_entropy_nash(payoff)
         assert (found >= 0).all()
         assert found.sum() == pytest.approx(1.0)
-        assert exploitability(payoff, found) < 1e-7
+        assert best_response_gain(payoff, found) < 1e-7
 
 
 @settings(deadline=None, max_examples=60)
@@ -87,7 +87,7 @@ def test_nothing_gains_against_the_mixture_of_any_pool(n, scale):
 def test_nothing_gains_either_where_many_pairs_are_even_or_decided(n, seed, coarse):
     payoff = antisymmetric(n, seed)
     payoff = np.sign(payoff) * (np.abs(payoff) > coarse / 2)
-    assert exploitability(payoff, max_entropy_nash(payoff)) < TOLERANCE
+    assert best_response_gain(payoff, max_entropy_nash(payoff)) < TOLERANCE
 
 
 def test_a_pool_that_grew_finds_what_all_at_once_find():
