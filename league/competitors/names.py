@@ -17,7 +17,7 @@ from league.models.bots.seated import seated_bot
 from league.models.bots.settings import BotSettings
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.rollout.env_runner import BotSource
+from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage.archive import ArchiveReader, open_reader
 from storage.errors import Mistake, UnknownSnapshot

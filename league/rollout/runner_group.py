@@ -14,9 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from league.models.bots.settings import BotSettings
-from league.rollout.env_runner import EnvRunner, PlayRequest, RolloutInfo, RolloutSettings
-from storage.cache.node_cache import CacheSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
 from storage.records import ResultBatch
 
 
@@ -53,17 +52,8 @@ class RunnerGroup(Protocol):
 class LocalRunnerGroup:
     """The driver plays: one request at a time."""
 
-    def __init__(
-        self,
-        env_id: str,
-        env_options: Mapping[str, Any],
-        settings: RolloutSettings,
-        threads: int = 1,
-        cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
-        bots: Mapping[str, BotSettings] | None = None,
-        trust: Sequence[str] = (),
-    ) -> None:
-        self._runner = EnvRunner(env_id, env_options, settings, threads, cache, bots, trust)
+    def __init__(self, setup: PlaySetup) -> None:
+        self._runner = EnvRunner(setup)
         self._queue: deque[tuple[int, PlayRequest, Mapping[str, Any]]] = deque()
 
     def room(self) -> int:
@@ -103,24 +93,13 @@ class RemoteRunner(EnvRunner):
 class RayRunnerGroup:
     """Runners as Ray actors. A runner that dies is started again; what it played is lost as a whole."""
 
-    def __init__(
-        self,
-        num_runners: int,
-        env_id: str,
-        env_options: Mapping[str, Any],
-        settings: RolloutSettings,
-        threads: int = 1,
-        cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
-        bots: Mapping[str, BotSettings] | None = None,
-        trust: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, num_runners: int, setup: PlaySetup) -> None:
         import ray
 
         self._ray: Any = ray
         remote: Any = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
-        playing = (env_id, dict(env_options), settings, threads, cache, bots, tuple(trust))
-        self._actors: list[Any] = [remote.remote(*playing) for _ in range(num_runners)]
-        self._limit = settings.requests_in_flight
+        self._actors: list[Any] = [remote.remote(setup) for _ in range(num_runners)]
+        self._limit = setup.rollout.requests_in_flight
         self._load = [0] * num_runners
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
         self._lost: list[int] = []

@@ -21,8 +21,9 @@ from analysis.statistics.sprt import Answer, Sprt
 from league.competitors.modes import in_mode
 from league.competitors.names import bot_settings, resolve
 from league.envs import registry
-from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed, require_bot, require_fit
@@ -148,7 +149,7 @@ def compare(
     meeting = Pairs(names, team_of_seat, env=env["id"], match_type="compare", seed=seed)
     settings = RolloutSettings(slots=2 * min(pairs, LAST_BATCH), step_limit=limit)
     cache = CacheSettings(verify="always")
-    runner = EnvRunner(env["id"], env["options"], settings, cache=cache, bots=bots)
+    runner = EnvRunner(PlaySetup(env["id"], env["options"], settings, cache=cache, bots=bots))
     openings = Openings(opening_plies) if opening_plies else None
     if openings is not None:
         openings.check(game)

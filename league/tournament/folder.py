@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from league.tournament.settings import TournamentSettings, load
+from league.tournament.settings import Resolved, TournamentSettings, load_resolved
 from league.training.resume import ResumeRefused
 from storage.archive import open_reader
 from storage.errors import NotARun
@@ -30,7 +30,7 @@ RESOLVED = ("env", "teams", "rollout.step_limit", "ratings.anchor", "opening.boo
 """Settings that were found when they were not given."""
 
 
-def settings_of(out: Path) -> TournamentSettings:
+def settings_of(out: Path) -> Resolved:
     """What the tournament in `out` was begun with. Whose code is trusted, no folder says.
     Raises NotARun."""
     require_run(out)
@@ -39,10 +39,10 @@ def settings_of(out: Path) -> TournamentSettings:
         raise NotARun(
             f"{out}: found the run of a league, expected that of a tournament; choose another --out"
         )
-    return load(out / CONFIG, changes={"trust": ()})
+    return load_resolved(out / CONFIG, {"trust": ()})
 
 
-def going_on(settings: TournamentSettings, begun: TournamentSettings, out: Path) -> TournamentSettings:
+def going_on(settings: TournamentSettings, begun: Resolved, out: Path) -> Resolved:
     """`settings`, as far as they were left open as the tournament in `out` has them, which was `begun` so.
     Raises ResumeRefused where they would lead to other games."""
     now, before = _flat(settings), _flat(begun)
@@ -58,7 +58,7 @@ def going_on(settings: TournamentSettings, begun: TournamentSettings, out: Path)
             )
     rollout = settings.rollout.model_copy(update={"step_limit": begun.rollout.step_limit})
     kept = {name: getattr(begun, name) for name in ("env", "teams", "bots", "ratings", "opening")}
-    return settings.model_copy(update={**kept, "rollout": rollout})
+    return Resolved(**(dict(settings) | kept | {"rollout": rollout}))
 
 
 def _flat(settings: TournamentSettings) -> dict[str, Any]:

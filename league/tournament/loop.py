@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from analysis.gates.field import SHOWN
 from analysis.statistics.games import games_of
-from league.rollout.env_runner import PlayRequest, Source
 from league.rollout.openings import Openings
+from league.rollout.requests import PlayRequest, Source
 from league.rollout.runner_group import RunnerGroup
 from league.rules.matchmaking.seating import match_seeds
 from league.rules.roster import Roster

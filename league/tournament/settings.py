@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,18 +11,16 @@ from blake3 import blake3
 from pydantic import (
     AfterValidator,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
-from league.config.file import ConfigError, apply, read
-from league.mistakes import explain
+from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
-from league.rollout.env_runner import MOST_AT_ONCE, RolloutSettings
 from league.rollout.openings import Openings
+from league.rollout.requests import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings
 from league.section import Section
@@ -177,31 +173,30 @@ class TournamentSettings(Section):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 
+class Resolved(TournamentSettings):
+    """Settings of a tournament with everything filled in that the runs of its entrants decide."""
+
+    env: GameSettings = Field(description="The game")
+
+
 def load(
     source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> TournamentSettings:
-    """Settings from a YAML file or a mapping, `changes` on top of its groups, and `a.b=value` overrides on
-    top of those. Raises ConfigError."""
-    if isinstance(source, Mapping):
-        where, fields = "tournament", copy.deepcopy(dict(source))  # what is laid on top must not reach it
-    else:
-        where, fields = str(source), read(Path(source))
-        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
-    for name, value in (changes or {}).items():
-        inner = fields.get(name)
-        if isinstance(inner, Mapping) and isinstance(value, Mapping):
-            value = {**inner, **value}
-        fields[name] = value
-    for override in overrides:
-        apply(fields, override)
-    try:
-        return TournamentSettings.model_validate(fields)
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {explain(error, TournamentSettings)}") from None
-    except Mistake as error:
-        raise ConfigError(f"{where}: {error}") from None
+    """Return the settings of a YAML file or a mapping, with `changes` and then `a.b=value` overrides on top.
+
+    Raise ConfigError for anything that is wrong.
+    """
+    return parse(TournamentSettings, *fields_of(source, overrides, changes, name="tournament"))
+
+
+def load_resolved(path: Path, changes: Mapping[str, Any]) -> Resolved:
+    """Return the settings that a run folder's config.yaml holds, with `changes` on top.
+
+    Raise ConfigError for anything that is wrong.
+    """
+    return parse(Resolved, *fields_of(path, changes=changes, name="tournament"))
 
 
 def _read_book(path: Path, expected_hash: str | None) -> list[tuple[float, ...]]:

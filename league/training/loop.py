@@ -29,6 +29,7 @@ from league.config.sinks import require_installed
 from league.interrupts import interrupts
 from league.learning.groups.learner_group import LearnerGroup, LocalLearnerGroup, RayLearnerGroup
 from league.learning.groups.shards import num_cpus, plan_shards
+from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
 from league.training.session import Session
@@ -126,13 +127,15 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
     }
     device = "cuda" if gpus else "cpu"
     cache = settings.storage.cache()
-    playing = (settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots)
+    playing = PlaySetup(
+        settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots
+    )
     with contextlib.ExitStack() as stack:
         runners: RunnerGroup
         learners: LearnerGroup
         evaluators: RunnerGroup | None = None
         if settings.runners == 0:
-            runners = LocalRunnerGroup(*playing)
+            runners = LocalRunnerGroup(playing)
             learners = LocalLearnerGroup(*learning, device=device, threads=threads, own=own, own_specs=others)
         else:
             num_runners = settings.runners + settings.evaluation.runners
@@ -141,9 +144,9 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
             learners = RayLearnerGroup(
                 *learning, device=device, threads=threads, num_runners=num_runners, own=own, own_specs=others
             )
-            runners = RayRunnerGroup(settings.runners, *playing)
+            runners = RayRunnerGroup(settings.runners, playing)
             if settings.evaluation.runners:
-                evaluators = RayRunnerGroup(settings.evaluation.runners, *playing)
+                evaluators = RayRunnerGroup(settings.evaluation.runners, playing)
                 stack.callback(evaluators.close)
         stack.callback(runners.close)
         stack.callback(learners.close)

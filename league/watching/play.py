@@ -18,8 +18,8 @@ from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
 from league.models.policies.policy import Policy
-from league.rollout.env_runner import BotSource
 from league.rollout.prompter import Prompter
+from league.rollout.requests import BotSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from league.watching.person import Ask, Person, Show

@@ -19,7 +19,7 @@ import yaml
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.rollout.prompter import Prompter
-from league.rollout.traces.outcomes import placed
+from league.rollout.traces.results import placed
 from league.rollout.traces.transcript import spans
 from storage import query
 from storage.errors import Mistake

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.models.actor import Actor, Chosen
 from league.models.policies.policy import Policy
-from league.rollout.traces.outcomes import placed
+from league.rollout.traces.results import placed
 from league.watching.person import Show
 from storage.records import EndReason, Outcome
 

@@ -19,11 +19,10 @@ from league.competitors.modes import temperature_of
 from league.competitors.names import named_bot
 from league.models.bots.scripted import bots_for
 from league.models.bots.settings import BotSettings
-from league.rollout.env_runner import BotSource
+from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource
 from league.section import Section
 from league.tournament.entry.agreement import Agreed, agree, alike, require_bot, require_fit
-from league.tournament.entry.ids import with_ids
 from league.tournament.entry.origins import (
     ExportOrigin,
     Origin,
@@ -31,6 +30,7 @@ from league.tournament.entry.origins import (
     address_of,
     bot_entrant,
     open_origin,
+    with_ids,
 )
 from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors, find_damaged
 from storage.errors import Mistake, NotARun

@@ -7,8 +7,10 @@ tournament that goes on finds its entrants again by it.
 from __future__ import annotations
 
 import functools
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +33,8 @@ from storage.remote.remote import is_url
 from storage.snapshots import blobs
 from storage.snapshots.manifests import CorruptManifest
 from storage.upkeep.exports import MANIFEST, MAX_TEXT, WEIGHTS, NotAnExport, is_plain, read_manifest, shown
+
+_ODD = re.compile(r"[^\w./@+-]")
 
 
 class Origin(ABC):
@@ -207,3 +211,31 @@ def _entrant(its: Snapshot | _Manifest, address: str, temperature: float) -> Ent
 def bot_entrant(name: str) -> Entrant:
     """A bot: it comes from nowhere, and plays as it always does."""
     return Entrant(name, "bot", None, None, None, None, None, None, None, None)
+
+
+def with_ids(entrants: Sequence[Entrant]) -> tuple[Entrant, ...]:
+    """The same, by ids that are nobody else's: those they have, if these are; else all snapshots get the name
+    of where they come from in front, as in `connect_four/main-0@120000`. The order makes no difference."""
+    if len({entrant.competitor for entrant in entrants}) == len(entrants):
+        return tuple(entrants)
+    labels = _labels({entrant.run for entrant in entrants if entrant.run is not None})
+    return tuple(
+        entrant
+        if entrant.run is None
+        else replace(entrant, competitor=f"{labels[entrant.run]}/{entrant.competitor}")
+        for entrant in entrants
+    )
+
+
+def _labels(addresses: Collection[str]) -> dict[str, str]:
+    """The last parts of each address, as few as tell all of them apart; in characters that a gate, a list of
+    seeds and a shell take as they are, unless only the others tell them apart."""
+    most = max((address.count("/") + 1 for address in addresses), default=0)
+    for odd in (_ODD, None):
+        for count in range(1, most + 1):
+            labels = {address: "/".join(address.split("/")[-count:]) for address in addresses}
+            if odd is not None:
+                labels = {address: odd.sub("-", label) for address, label in labels.items()}
+            if len(set(labels.values())) == len(labels):
+                return labels
+    raise AssertionError("addresses differ")

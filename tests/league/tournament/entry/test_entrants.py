@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from league.competitors.names import UnknownCompetitor
 from league.models.bots.settings import FunctionSettings
-from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
 from league.tournament.entry.entrants import EntrantSource, gather, sources_of
 from league.tournament.entry.selection import BadSelection
 from league.tournament.entry.soundness import DamagedCompetitors
@@ -19,7 +20,7 @@ from storage.errors import Mistake, NotARun
 from storage.records import MAIN, EndReason, LivePlayer
 from storage.upkeep.exports import export_snapshot
 
-FIRST = FunctionSettings(kind="function", function="tests.league.tournament.test_entrants:first_legal")
+FIRST = FunctionSettings(kind="function", function="tests.league.tournament.entry.test_entrants:first_legal")
 
 
 def first_legal(observation, mask, rng):
@@ -150,7 +151,7 @@ def test_whoever_is_gathered_can_be_played(make_run, tmp_path, exported):
     matches = Pairs(ids(entries), np.arange(2), env="tic_tac_toe", match_type="test", seed=0).matches(
         pairings, 0
     )
-    runner = EnvRunner("tic_tac_toe", {}, RolloutSettings(slots=64), bots=entries.bots)
+    runner = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=64), bots=entries.bots))
     source_of = dict(zip(ids(entries), entries.sources, strict=True))
     sources = tuple(source_of[competitor] for competitor in matches.competitors)
     results, info, _ = runner.play(PlayRequest(matches, sources, learners=(), seed=0), {})
