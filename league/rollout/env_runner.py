@@ -1,8 +1,8 @@
-"""EnvRunner: plays a batch of matches at once, against as many opponents as are seated.
+"""EnvRunner: plays a batch of matches at once, with any number of different competitors.
 
-Everything it needs comes with the request: who sits where, where each snapshot's blob lies, the
-live players' weights. It keeps nothing between requests but caches of immutable things. Inside,
-matches, decisions and steps are rows of arrays; one Python step serves a thousand matches.
+A request holds all inputs: the seats, the path of each snapshot's blob, the live players' weights.
+Between requests a runner keeps only caches of immutable objects. Matches, decisions and steps are rows
+of arrays, so one step in Python serves a thousand matches.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from storage.records import ResultBatch
 
 
 class EnvRunner:
-    """Plays matches of one game."""
+    """Runner for the matches of one game."""
 
     def __init__(self, setup: PlaySetup) -> None:
         """Prepare this process (torch threads, memory), admit the trusted networks, and make the game."""
@@ -63,8 +63,10 @@ class EnvRunner:
     def play(
         self, request: PlayRequest, live_weights: Mapping[str, Mapping[str, np.ndarray]]
     ) -> tuple[ResultBatch, RolloutInfo, dict[str, Episodes]]:
-        """Play every match of the request to its end; the episodes are those of each learner. The snapshots
-        of the request stay at hand for as long.
+        """Play every match of the request; return results, costs and each learner's episodes.
+
+        Its snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot that cannot be
+        loaded, ValueError for a learner that is not among the live competitors.
         """
         began = time.perf_counter()
         _trust_networks(request)
@@ -152,26 +154,26 @@ class EnvRunner:
                 seated = seated_bot(source.name, self._env_id, self._game, self._bot_settings)
                 self._bots[source.name] = seated.actor
             return self._bots[source.name]
-        # copied: arrays that came through an object store are read-only, which torch cannot express
+        # copied: arrays from an object store are read-only, and torch has no read-only tensors
         weights = live_weights[source.player].items()
         tensors = {name: torch.tensor(array, device=self._device) for name, array in weights}
         return Policy(source.spec, tensors, source.player)
 
 
 def _temperature(source: Source) -> float:
-    """At which it decides."""
+    """Return the temperature at which a competitor decides."""
     return source.temperature if isinstance(source, SnapshotSource) else 1.0
 
 
 def _trust_networks(request: PlayRequest) -> None:
-    """What a live player plays with stands in the config of whoever runs this; a snapshot's need not."""
+    """Trust the custom networks of live players: they come from the user's config, unlike a snapshot's."""
     for source in request.sources:
         if isinstance(source, LiveSource) and ":" in source.spec.architecture:
             trust_network(source.spec.architecture)
 
 
 def _find_learners(request: PlayRequest) -> dict[int, LiveSource]:
-    """The players that learn, by their index among the request's sources."""
+    """Return the players that learn, by their index among the request's sources."""
     live = {
         source.player: (index, source)
         for index, source in enumerate(request.sources)

@@ -17,36 +17,43 @@ from storage.cache.node_cache import CacheSettings
 from storage.cache.policy_map import TierInfo
 from storage.records import MatchBatch
 
-MOST_AT_ONCE = 2**20  # matches: beyond, the arrays of the smallest game take gigabytes
+MOST_AT_ONCE = 2**20  # matches; with more, the arrays of even the smallest game take gigabytes
 
 
 class RolloutSettings(Section):
-    """How matches are played."""
+    """Settings of the play of matches."""
 
     slots: int = Field(
-        default=1024, ge=1, le=MOST_AT_ONCE, description="Matches that one runner plays at the same time"
+        default=1024,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Number of matches that one runner plays at the same time",
     )
     matches_per_request: int = Field(
-        default=1024, ge=1, le=MOST_AT_ONCE, description="Matches asked of a runner at once"
+        default=1024, ge=1, le=MOST_AT_ONCE, description="Number of matches in one request to a runner"
     )
     requests_in_flight: int = Field(
-        default=2, ge=1, description="Requests that wait at or play on one runner"
+        default=2, ge=1, description="Number of requests that are queued or played on one runner"
     )
     step_limit: int | None = Field(
-        default=None, ge=1, description="Decisions after which a match is truncated"
+        default=None, ge=1, description="Number of decisions after which a match is truncated"
     )
     policy_map_capacity: int = Field(
-        default=64, ge=1, description="Snapshots that one runner keeps at hand, beside those it is playing"
+        default=64,
+        ge=1,
+        description="Number of snapshots that one runner keeps loaded, beside those it is playing",
     )
     policy_map_bytes: int | None = Field(
         default=None,
         ge=1,
-        description="Bytes of weights that one runner keeps at hand; none: by number alone",
+        description="Bytes of weights that one runner keeps loaded; none: limited by number alone",
     )
     record: float = Field(
-        default=0.0, ge=0, le=1, description="Share of matches whose actions are kept, to play them again"
+        default=0.0, ge=0, le=1, description="Share of matches whose actions are recorded for replay"
     )
-    device: Literal["cpu", "cuda"] = Field(default="cpu", description="Where policies compute when they play")
+    device: Literal["cpu", "cuda"] = Field(
+        default="cpu", description="Device on which policies compute when they play"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,7 @@ class PlaySetup:
 
 @dataclass(frozen=True, slots=True)
 class LiveSource:
-    """A player as it plays now; its weights come beside the request, under its name."""
+    """Player with its current weights, which are passed beside the request under its name."""
 
     player: str
     version: int
@@ -73,7 +80,7 @@ class LiveSource:
 
 @dataclass(frozen=True, slots=True)
 class BotSource:
-    """A scripted competitor."""
+    """Scripted competitor."""
 
     name: str
 
@@ -83,26 +90,28 @@ Source = SnapshotSource | LiveSource | BotSource
 
 @dataclass(frozen=True, slots=True)
 class PlayRequest:
-    """Matches to play, and where each of `matches.competitors` comes from, in the same order."""
+    """Matches to play, and the sources of `matches.competitors`, in the same order."""
 
     matches: MatchBatch
     sources: tuple[Source, ...]
-    learners: tuple[str, ...]  # the players whose learning seats leave as episodes
-    seed: int  # of the actions that are sampled
-    openings: Openings | None = None  # how the matches begin; none: with what the players choose
-    fingerprint: bool = False  # whether the results say which matches were the same (`ResultBatch.digest`)
+    learners: tuple[str, ...]  # players whose learning seats are returned as episodes
+    seed: int  # for sampled actions
+    openings: Openings | None = None  # how the matches begin; None: the players choose all moves
+    fingerprint: bool = False  # whether to compute `ResultBatch.digest`, equal for identical matches
 
     def __post_init__(self) -> None:
         if self.openings is not None and self.learners:
-            raise ValueError(f"request: {self.learners} learn from openings, which they did not choose")
+            raise ValueError(
+                f"request: found openings with learners {self.learners}, expected one of the two"
+            )
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutInfo:
-    """What the playing of one request cost."""
+    """Cost of the play of one request."""
 
     env_steps: int
     trained_steps: Mapping[str, int]  # by learner
     seconds: float
-    process: str  # that played it: host and pid
-    tiers: tuple[TierInfo, ...]  # of its caches, since it began; the nearest first
+    process: str  # host and pid of the runner
+    tiers: tuple[TierInfo, ...]  # cache counts since the process began, nearest tier first

@@ -1,4 +1,4 @@
-"""A tournament from its settings: the field, the run folder, the runners, and the loop between them."""
+"""Play of a tournament from its settings: entrants, run folder, runners, and the loop."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from storage.layout import require_new
 from storage.progress import Progress
 from storage.records import Entrant
 
-MOST_PAIRS_EACH = 10**6  # of any two: years of play, and more would not go into memory
-MOST_PAIRS = 10**15  # of all together: numbers of matches stay far from the end of 64 bits
+MOST_PAIRS_EACH = 10**6  # of any two; more would take years of play and exceed memory
+MOST_PAIRS = 10**15  # in all; match numbers stay far below 2**63
 
 
 def play(
@@ -45,16 +45,16 @@ def play(
     tell: Callable[[str], None] = lambda sentence: None,
     progress: Progress | None = None,
 ) -> Path:
-    """Play a tournament into the run folder `out`, which is returned.
+    """Play a tournament into the run folder `out`, and return `out`.
 
-    `resume` goes on with what the folder holds, with its own settings where none are given; its field is
-    the one it began with. Without it the folder must not exist yet. `tell` is told who was left
-    out, and what the schedule has found out.
+    With `resume` go on with the tournament in the folder and its entrants; settings that are not given are
+    taken from it. Otherwise the folder must not exist. `tell` receives sentences on entrants that were left
+    out, and the conclusion of the schedule.
 
-    Raises Mistake for a field, a schedule, a gate or an opening that cannot be, before anything is played
-    or written; Interrupted at Ctrl-C, with everything saved that was acknowledged.
+    Raise Mistake for invalid entrants, schedules, gates or openings, before anything is played or written;
+    Interrupted at Ctrl-C, when all acknowledged results are saved.
     """
-    entries: Entries | None = None  # None: those who are remembered
+    entries: Entries | None = None  # None: entrants come from the run folder
     if resume:
         begun = settings_of(out)
         entrants = tuple(open_reader(out).entrants())
@@ -86,7 +86,7 @@ def play(
 
 
 class _Starter:
-    """Starts what a tournament is played with when the first match is due, and keeps it.
+    """Runners, sources and openings of a tournament, started when the first match is due.
 
     A tournament that is already over starts nothing, so it can be shown even if its entrants are gone.
     """
@@ -128,7 +128,7 @@ class _Starter:
 
 
 def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Schedule]:
-    """Refuse what cannot be played with these entrants; how pairs become matches, and who meets whom."""
+    """Return the pairs and the schedule of these entrants. Raise Mistake for what cannot be played."""
     check_device(settings.rollout.device)
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
@@ -162,7 +162,7 @@ def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Sch
 
 
 def _openings(settings: Resolved) -> Openings | None:
-    """Raises Mistake for a book that is none, and for openings that leave nothing to play."""
+    """Return the checked openings. Raise Mistake for an invalid book or openings that leave no moves."""
     openings = settings.opening.openings()
     if openings is not None:
         limit = settings.rollout.step_limit
@@ -188,7 +188,7 @@ def _gather(settings: TournamentSettings, progress: Progress | None) -> Entries:
 
 
 def _resolved(settings: TournamentSettings, entries: Entries) -> Resolved:
-    """The settings with what was found in the runs."""
+    """Return the settings, filled in with values found in the runs."""
     found = {
         "env": GameSettings(id=entries.env_id, options=dict(entries.env_options)),
         "teams": entries.teams,
@@ -200,7 +200,7 @@ def _resolved(settings: TournamentSettings, entries: Entries) -> Resolved:
 
 
 def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> TournamentSettings:
-    """The settings with the ids of whoever they name. Raises Mistake for who takes no part."""
+    """Return the settings with full ids in place of names. Raise Mistake for names that are no entrants."""
 
     def found(setting: str, name: str | None) -> str | None:
         try:
@@ -223,8 +223,10 @@ def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> Tourn
 
 
 def _rated(settings: Resolved) -> Resolved:
-    """The settings of a new tournament with the anchor of TrueSkill, where none is given. What is recorded
-    goes by it, so it stays the same, whatever `anchor` may be when the tournament goes on."""
+    """Return the settings of a new tournament with an anchor for TrueSkill, by default `anchor`.
+
+    Recorded ratings depend on it, so it stays the same even if `anchor` is changed at a resume.
+    """
     anchor = settings.ratings.anchor or settings.anchor
     ratings = settings.ratings.model_copy(update={"anchor": anchor})
     return settings.model_copy(update={"ratings": ratings})
@@ -238,7 +240,7 @@ def _number_of_runners(settings: TournamentSettings, games: int) -> int:
 
 @contextlib.contextmanager
 def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
-    """Who plays: this process, or Ray actors."""
+    """Start the runners and yield their group: this process alone, or `number` Ray actors."""
     setup = PlaySetup(
         settings.env.id,
         settings.env.options,
@@ -264,7 +266,7 @@ def _open(
     resume: bool,
     progress: Progress | None,
 ) -> Archive:
-    """The archive in `out`, new or to go on with."""
+    """Return the archive in `out`, a new one or, with `resume`, the existing one."""
     row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
     if not resume:
         return Archive.create(out, settings.to_yaml(), row, progress, entrants=entrants)

@@ -20,20 +20,20 @@ from storage.records import EndReason, MatchBatch, Outcome, Recordings, ResultBa
 
 
 class OrderOfPlay:
-    """The matches of one request that have not begun. Every match comes out once."""
+    """Matches of one request that have not begun. Each match is returned once."""
 
     def __init__(self, matches: MatchBatch) -> None:
         seats = matches.num_seats
         home = np.bincount(matches.seat.ravel()).argmax() if len(matches) else 0
-        beat = -(matches.seat == home).argmax(axis=1) % seats  # seat s moves s steps after the beginning
+        beat = -(matches.seat == home).argmax(axis=1) % seats  # seat s moves s steps after the start
         along = np.lexsort(np.sort(matches.seat, axis=1).T)
         self._waiting = [along[beat[along] == b] for b in range(seats)]
         self._step = 0
 
     def begin(self, room: int, idle: bool) -> npt.NDArray[np.int64]:
-        """The matches, at most `room`, that begin at this step, by their index. To be asked at every step.
+        """Return the indices of the matches, at most `room`, that begin at this step. Call it at every step.
 
-        `idle`: nothing is being played, so that there is nothing to keep time with.
+        `idle`: no match is under way, so any beat will do.
         """
         beats = len(self._waiting)
         if self._step < beats:  # at first, the same share of the room for each beat
@@ -47,7 +47,7 @@ class OrderOfPlay:
 
 
 class Results:
-    """Of M matches; what has not come in by the end crashed."""
+    """Results of M matches, collected while they end; a match without a result has crashed."""
 
     def __init__(self, matches: MatchBatch) -> None:
         m, s = matches.seat.shape
@@ -60,7 +60,7 @@ class Results:
         self._ended_at = np.zeros(m, dtype=np.float64)
 
     def began(self, rows: npt.NDArray[np.int64]) -> None:
-        """These matches [k] begin now."""
+        """Record the start of these matches [k]."""
         self._started_at[rows] = time.time()
 
     def ended(
@@ -70,7 +70,7 @@ class Results:
         env_steps: npt.NDArray[np.int32],
         transition: Transition,
     ) -> None:
-        """These matches [k] are over with the scores [k, S], by the step that `transition` tells of."""
+        """Record the end of these matches [k] with the scores [k, S], in the step `transition`."""
         self._score[rows] = score
         self._env_steps[rows] = env_steps
         self._reason[rows] = transition.reason
@@ -80,7 +80,7 @@ class Results:
     def batch(
         self, recordings: Recordings | None, digest: npt.NDArray[np.int64] | None = None
     ) -> ResultBatch:
-        """Everything, in the order of the matches."""
+        """Return all results in the order of the matches."""
         teams = self._matches.team_of_seat
         team = None if teams is None else np.array(teams)
         outcome, rank = placed(self._score, self._forfeited, team)
@@ -103,10 +103,10 @@ def placed(
     forfeited: npt.NDArray[np.bool_],
     team_of_seat: npt.NDArray[np.int64] | None = None,
 ) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-    """Outcome and rank of every seat [M, S], values of Outcome and 0 for the best. The best score wins, or
-    draws where several have it; who forfeited has lost whatever its score.
+    """Return the outcome (values of Outcome) and the rank (0 is best) of every seat, [M, S] each.
 
-    Seats of one team [S] share its rank, which goes by the mean of their scores.
+    The best score wins, or draws if several seats have it. A seat that forfeited loses with any score.
+    Seats of one team (`team_of_seat` [S]) share a rank, which is by the mean of their scores.
     """
     team = np.arange(score.shape[1]) if team_of_seat is None else team_of_seat
     together = team[:, None] == team
