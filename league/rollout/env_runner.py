@@ -65,8 +65,8 @@ class EnvRunner:
     ) -> tuple[ResultBatch, RolloutInfo, dict[str, Episodes]]:
         """Play every match of the request; return results, costs and each learner's episodes.
 
-        Its snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot that cannot be
-        loaded, ValueError for a learner that is not among the live competitors.
+        Its snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot that cannot
+        be loaded, ValueError for a learner that is not among the live competitors.
         """
         began = time.perf_counter()
         _trust_networks(request)

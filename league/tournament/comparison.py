@@ -64,7 +64,7 @@ class Comparison:
 
     @property
     def ruled_out_pairs(self) -> int:
-        """Number of pairs that do not count, because one of their matches crashed or was forfeited by both."""
+        """Number of pairs that do not count: a match of theirs crashed or was forfeited by both."""
         return self.tally.ruled_out_pairs
 
     @property

@@ -259,10 +259,10 @@ def test_the_run_of_a_tournament_has_no_snapshots_to_enter(make_run, tmp_path):
     [
         ({}, "found nothing, expected one of: run, folder, bots"),
         ({"run": "a", "bots": ["random"]}, "found run and bots, expected one of"),
-        ({"folder": "a", "select": "true"}, "select: found some beside folder, expected a run"),
-        ({"bots": ["random"], "names": ["main-0"]}, "names: found some beside bots"),
+        ({"folder": "a", "select": "true"}, "select: found beside folder, expected beside a run"),
+        ({"bots": ["random"], "names": ["main-0"]}, "names: found beside bots"),
         ({"run": "a", "select": "true", "names": ["main-0"]}, "found select and names"),
-        ({"bots": ["random"], "modes": ["greedy"]}, "modes: found some for bots"),
+        ({"bots": ["random"], "modes": ["greedy"]}, "modes: found beside bots"),
         ({"run": "a", "modes": ["best"]}, "mode 'best', expected one of"),
         ({"run": "a", "modes": []}, "at least 1 item"),
         ({"run": ""}, "at least 1 character"),
@@ -394,7 +394,5 @@ def test_another_snapshot_of_the_same_id_is_not_taken_for_the_entrant(make_run, 
     shutil.rmtree(folder)
     make_run(tmp_path / "run", hidden=(4,))
     exported(tmp_path / "run", "main-0@1")
-    with pytest.raises(
-        DamagedCompetitors, match=r"'main-0@0' is no longer there as it was.*'main-0@1' is no longer"
-    ):
+    with pytest.raises(DamagedCompetitors, match=r"'main-0@0' is missing or changed.*'main-0@1' is missing"):
         sources_of(entries.entrants)
