@@ -115,13 +115,13 @@ class OpeningMoves:
         if self._openings.line is None:
             return np.zeros(len(own), dtype=np.bool_)
         spec = self._game.action_specs[int(own.seat[0])]
-        (told,) = self._prompter.answer([own])
-        flat = told.reshape(len(own), -1)
+        (moves,) = self._prompter.answer([own])
+        flat = moves.reshape(len(own), -1)
         found = np.logical_and.reduce(~np.isnan(flat) & ((flat >= 0) | (spec.kind == "continuous")), axis=1)
-        for row in np.flatnonzero(found & ~is_legal(spec, own.mask, told))[:1]:
+        for row in np.flatnonzero(found & ~is_legal(spec, own.mask, moves))[:1]:
             line = int(self._openings.line[self._match[own.slot[row]]])
             expect_legal(line + 1, int(move[row]) + 1, flat[row], spec, own.mask[row])
-        action[rows[found]] = told[found]
+        action[rows[found]] = moves[found]
         return found
 
 

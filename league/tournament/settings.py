@@ -177,6 +177,7 @@ class TournamentSettings(Section):
         return self
 
     def to_yaml(self) -> str:
+        """Return the settings as the text of a YAML file."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
 

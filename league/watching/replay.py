@@ -174,8 +174,8 @@ class Again:
 def _to_text(what: str, values: npt.NDArray) -> Any:
     """Return values of one match in readable form."""
     kinds: dict[str, type[Outcome | EndReason]] = {"outcome": Outcome, "reason": EndReason}
-    told = [kinds[what](v).name.lower() if what in kinds else v.item() for v in values]
-    return told[0] if len(told) == 1 else tuple(told)
+    shown = [kinds[what](v).name.lower() if what in kinds else v.item() for v in values]
+    return shown[0] if len(shown) == 1 else tuple(shown)
 
 
 def play_again(game: BatchedGame, found: Recorded) -> Again:
