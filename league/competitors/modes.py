@@ -1,10 +1,10 @@
-"""Modes: how a competitor plays, as people write it and as a temperature.
+"""Modes: how a competitor draws its actions, as text and as a temperature.
 
-    sample    1    as its policy would have it; it goes without saying
+    sample    1    by the probabilities of its policy; the default, and not part of a name
     greedy    0    the likeliest action
-    t=0.5     0.5  of its probabilities to the power of 1 / 0.5
+    t=0.5     0.5  by its probabilities to the power of 1 / 0.5
 
-Who plays in another mode is another competitor: `main-0@120000:greedy`.
+The same snapshot in two modes is two competitors: `main-0@120000` and `main-0@120000:greedy`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import re
 from storage.errors import Mistake
 
 SAMPLE, GREEDY = 1.0, 0.0
-LOWEST, HIGHEST = 0.001, 1000.0  # beyond, logits leave float32, and nothing tells it from greedy or random
+LOWEST, HIGHEST = 0.001, 1000.0  # beyond, logits overflow float32, and play is greedy or uniform
 _TEMPERATURE = re.compile(r"t=(\d+(?:\.\d*)?(?:e-?\d+)?|\.\d+)", re.IGNORECASE)
 
 
 class BadMode(Mistake, ValueError):
-    """No competitor can play so."""
+    """Text that is no mode."""
 
 
 def is_mode(text: str) -> bool:
-    """Whether it says how somebody plays, rather than who."""
+    """Return whether `text` has the form of a mode."""
     return text in ("sample", "greedy") or text.startswith("t=")
 
 
 def temperature_of(mode: str) -> float:
-    """The temperature that `mode` stands for. Raises BadMode."""
+    """Return the temperature of `mode`. Raise BadMode."""
     if mode == "sample":
         return SAMPLE
     if mode == "greedy":
@@ -46,12 +46,12 @@ def temperature_of(mode: str) -> float:
 
 
 def mode_of(temperature: float) -> str:
-    """The one text for that temperature."""
+    """Return the text for a temperature; equal temperatures have equal texts."""
     if temperature in (SAMPLE, GREEDY):
         return "sample" if temperature == SAMPLE else "greedy"
     return f"t={temperature!r}".removesuffix(".0")
 
 
 def in_mode(name: str, temperature: float) -> str:
-    """`name` as it goes by when it plays at that temperature."""
+    """Return the name of competitor `name` at that temperature."""
     return name if temperature == SAMPLE else f"{name}:{mode_of(temperature)}"

@@ -1,4 +1,4 @@
-"""Names: what `main-0:greedy` stands for in a run, and the policy behind it."""
+"""Names of competitors in a run, such as `main-0:greedy`, and the policies they refer to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from league.models.bots.seated import seated_bot
 from league.models.bots.settings import BotSettings
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.rollout.env_runner import BotSource
+from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage.archive import ArchiveReader, open_reader
 from storage.errors import Mistake, UnknownSnapshot
@@ -25,22 +25,22 @@ from storage.records import Bot, Snapshot
 from storage.suggestions import nearest
 
 _OWN_BOT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
-_MISSPELT = 0.95  # of two names that are this alike, one was meant to be the other
+_MISSPELT = 0.95  # similarity from which a name counts as a misspelling of another
 
 
 class UnknownCompetitor(Mistake):
-    """No snapshot, player or bot goes by that name."""
+    """Name that fits no snapshot, player or bot."""
 
 
 class Named(NamedTuple):
-    """Who is meant by a name."""
+    """Competitor that a name refers to."""
 
     who: Snapshot | Bot
-    temperature: float | None  # None: the name says nothing of it
+    temperature: float | None  # None: the name has no mode
 
 
 class Names:
-    """Who goes by which name in one run."""
+    """Names of all competitors of one run."""
 
     def __init__(self, reader: ArchiveReader, env_id: str) -> None:
         config = reader.config()
@@ -50,8 +50,11 @@ class Names:
         self._newest = {snapshot.player: snapshot for snapshot in reader.snapshots()}
 
     def find(self, text: str) -> Named:
-        """A snapshot by id or unique prefix, a player (its newest snapshot) or a bot, also one of a user's
-        own ("module:Class"); behind a colon, how it plays. Raises UnknownCompetitor."""
+        """Return the snapshot or bot that `text` names, and its mode if `text` ends with one (":greedy").
+
+        A snapshot goes by its id or a unique prefix, or by its player, whose newest snapshot is meant. A bot
+        goes by its name or an import path ("module:Class"). Raise UnknownCompetitor.
+        """
         bot = named_bot(text, self._bots)
         if bot is not None:
             return Named(Bot(bot), None)
@@ -65,13 +68,13 @@ class Names:
             known = [bot for bot in self._bots if ":" in bot]
             near = nearest(text, known, cutoff=_MISSPELT if own else 0.6)
             if own and not near:
-                return Named(Bot(text), None)  # refused when it is made, if it is none
+                return Named(Bot(text), None)  # if it is no bot, an error follows when it is built
             remedy = f"; did you mean '{near[0]}'?" if near else ""
             raise UnknownCompetitor(f"'{text}': {error}{remedy}") from None
         return Named(self._snapshot(name), temperature)
 
     def _has(self, name: str) -> bool:
-        """Whether something of this run may be meant by a name."""
+        """Return whether the run has something that `name` may refer to."""
         return name in self._bots or name in self._newest or any(i.startswith(name) for i in self._by_id)
 
     def _snapshot(self, name: str) -> Snapshot:
@@ -90,8 +93,10 @@ class Names:
 
 
 def named_bot(text: str, bots: Collection[str]) -> str | None:
-    """Which of `bots` is meant, whose names may hold colons; None: none of them. Bots have no modes, so all
-    that may stand behind one is `:sample`. Raises UnknownCompetitor."""
+    """Return which of `bots` is meant by `text`, or `None`. Names of bots may contain colons.
+
+    Bots have no modes: only `:sample` is allowed after a name. Raise UnknownCompetitor for another.
+    """
     if text in bots:
         return text
     name, _, mode = text.rpartition(":")
@@ -105,7 +110,7 @@ def named_bot(text: str, bots: Collection[str]) -> str | None:
 
 
 def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | BotSource:
-    """Where that comes from which `text` stands for, as `Names.find` knows it. Raises UnknownCompetitor."""
+    """Return the source of the competitor that `text` names (see `Names.find`). Raise UnknownCompetitor."""
     who, temperature = Names(reader, env_id).find(text)
     if isinstance(who, Bot):
         return BotSource(who.name)
@@ -115,10 +120,10 @@ def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | B
 def source_of(
     reader: ArchiveReader, snapshot: Snapshot, temperature: float, remote: str | None
 ) -> SnapshotSource:
-    """Where the policy of that snapshot comes from, and how it plays. `remote`: the reader's, which it would
-    have to look up for each.
+    """Return the source of a snapshot's policy at `temperature`.
 
-    Raises CorruptManifest, WeightsMismatch, RemoteFailed.
+    `remote`: the reader's remote, passed in so that it is looked up only once for many snapshots.
+    Raise CorruptManifest, WeightsMismatch, RemoteFailed.
     """
     return SnapshotSource(
         snapshot_id=snapshot.snapshot_id,
@@ -131,9 +136,9 @@ def source_of(
 
 
 def load_actor(run: Path, name: str) -> Actor:
-    """The policy or bot that `name` stands for in `run`, its blob verified.
+    """Return the policy or bot that `name` refers to in `run`, after verifying its blob.
 
-    Raises UnknownCompetitor, also for a name with a mode: that is chosen at each call of `act`.
+    Raise UnknownCompetitor, also for a name with a mode: callers choose the mode at each call of `act`.
     """
     reader = open_reader(run)
     config = reader.config()
@@ -152,11 +157,11 @@ def load_actor(run: Path, name: str) -> Actor:
 
 
 def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:
-    """The table `bots` of a run's config."""
+    """Return the settings of bots in a run's config, by name."""
     return TypeAdapter(Bots).validate_python(config.get("bots", {}))
 
 
 def _bots_played(config: Mapping[str, Any]) -> list[str]:
-    """The bots that the run's roles play, such as "module:Class"."""
+    """Return the names of the bots that the run's roles play against, such as "module:Class"."""
     roles = config.get("league", {}).get("roles", {}).values()
     return [bot for role in roles for bot in role.get("opponents", {}).get("bots", {})]

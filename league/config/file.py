@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import BaseModel, ValidationError
 
+from league.mistakes import explain
 from storage.errors import Mistake
+
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class ConfigError(Mistake, ValueError):
@@ -79,3 +84,40 @@ def apply(fields: dict[str, Any], override: str) -> None:
         if not isinstance(inner, dict):
             raise ConfigError(f"--set {override}: '{parent}' is a value, expected a group of settings")
     inner[last] = value
+
+
+def fields_of(
+    source: str | Path | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    *,
+    name: str = "config",
+) -> tuple[str, dict[str, Any]]:
+    """Return what messages call `source` (a YAML file or a mapping, which is `name`), and its settings.
+
+    On top of them come `changes`, one level deep, then `a.b=value` overrides. A file that gives no `name`
+    gets its own. Raise ConfigError for a file that cannot be read and for a malformed override.
+    """
+    if isinstance(source, Mapping):
+        where, fields = name, copy.deepcopy(dict(source))  # overrides must not reach the caller's mapping
+    else:
+        where, fields = str(source), read(Path(source))
+        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
+    for key, value in (changes or {}).items():
+        inner = fields.get(key)
+        fields[key] = (
+            {**inner, **value} if isinstance(inner, Mapping) and isinstance(value, Mapping) else value
+        )
+    for override in overrides:
+        apply(fields, override)
+    return where, fields
+
+
+def parse(model: type[Model], where: str, fields: Mapping[str, Any]) -> Model:
+    """Return `fields` as settings of the class `model`. Raise ConfigError for mistakes, naming `where`."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise ConfigError(f"{where}: {explain(error, model)}") from None
+    except Mistake as error:
+        raise ConfigError(f"{where}: {error}") from None

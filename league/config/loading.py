@@ -5,18 +5,13 @@ Each mistake becomes one `ConfigError`: where, what was found, what was expected
 
 from __future__ import annotations
 
-import copy
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from league.config.checks import check
-from league.config.file import ConfigError, apply, read
+from league.config.file import ConfigError, fields_of, parse
 from league.config.settings import Settings
-from league.mistakes import explain
 from storage.errors import Mistake
 
 
@@ -27,20 +22,8 @@ def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[
     """
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
-    if isinstance(source, Mapping):
-        where, fields = (
-            "config",
-            copy.deepcopy(dict(source)),
-        )  # overrides must not change the caller's mapping
-    else:
-        where, fields = str(source), read(Path(source))
-        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
-    for override in overrides:
-        apply(fields, override)
-    try:
-        settings = Settings.model_validate(fields)
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {explain(error, Settings)}") from None
+    where, fields = fields_of(source, overrides)
+    settings = parse(Settings, where, fields)
     settings = _with_teams(settings)
     try:
         check(settings)

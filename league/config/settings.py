@@ -20,7 +20,7 @@ from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec
-from league.rollout.env_runner import RolloutSettings
+from league.rollout.requests import RolloutSettings
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings

@@ -1,8 +1,8 @@
-"""Openings: the first moves of matches, which nobody chooses.
+"""Openings: the first moves of matches, which come from a book or at random and not from the players.
 
-Players that always answer alike would play one game over and over, so matches begin with moves from a
-book, or with random ones. Those come from the match's seed alone: matches of one seed begin alike,
-whoever sits where, in whatever slot or batch they are played.
+Deterministic players would repeat one game over and over. So matches may begin with moves from a book,
+with random moves, or with both. Random moves depend only on the match's seed: matches of one seed begin
+with the same moves, whatever competitors, slot and batch they have.
 """
 
 from __future__ import annotations
@@ -21,29 +21,31 @@ from league.rollout.prompter import Prompter
 from storage.errors import Mistake
 from storage.records import Recordings
 
-_MOVE = 2**41  # the first draw from the seed for a random move: further than any game comes
-_OPEN = 2**62  # a move that no match comes to
-_TRIED = 8  # matches, to see whether an opening leaves anything to play
+_MOVE = 2**41  # the first draw from the seed for a random move: beyond those that any game uses
+_OPEN = 2**62  # a move number that no match reaches
+_TRIED = 8  # matches played to check that an opening leaves moves to play
 
 
 @dataclass(frozen=True, slots=True)
 class Openings:
-    """How matches begin: with a line of the book, if there is one, and then with random plies. A ply is
-    one decision of one seat. Nobody learns from such matches.
+    """Beginning of matches: first a line of the book, if there is a book, then random plies.
 
-    Who sits there sees every decision all the same, and remembers it. A policy that is shown its previous
-    action (connector `previous`) is shown, right after the opening, what it would have done.
+    A ply is one decision of one seat. Matches with openings are not learned from. The competitors still get
+    every decision of the opening and update their memory. The connector `previous` shows a policy, right
+    after the opening, the action that the policy itself would have taken.
     """
 
-    plies: int = 0  # random legal actions, drawn from the match's seed alone
-    # lines of actions, in order of time, then of seats; the numbers of one action side by side
+    plies: int = 0  # number of random legal actions, drawn from the match's seed alone
+    # lines of actions, in order of time, then of seats; an action may take several numbers
     book: tuple[tuple[float, ...], ...] = ()
-    line: npt.NDArray[np.int64] | None = None  # [M] of the request's matches: index into book
+    line: npt.NDArray[np.int64] | None = None  # [M] index into `book` for each match of the request
 
     def check(self, game: BatchedGame) -> None:
-        """Play each line of the book once in `game`, from one seed. Raises Mistake for a line with a move
-        that is not legal there, or with which the match is over, and for more random plies than matches
-        have: what nobody chose says nothing of anybody."""
+        """Play each line of the book once in `game`, from one seed.
+
+        Raise Mistake for a line with an illegal move, for a line that ends the match, and for so many random
+        plies that no moves are left to the players.
+        """
         for number, line in enumerate(self.book, 1):
             for move, numbers, spec, mask in _played(game, number, line):
                 expect_legal(number, move, numbers, spec, mask)
@@ -57,20 +59,24 @@ class Openings:
 
 
 class OpeningMoves:
-    """Makes the opening moves of a batch of matches of `game`, with these `seeds` [M]."""
+    """Opening moves of a batch of matches of `game` with these `seeds` [M]."""
 
     def __init__(self, game: BatchedGame, openings: Openings, seeds: npt.NDArray[np.int64]) -> None:
-        """Raises ValueError for a book without a line of it for each match."""
+        """Raise ValueError if there is a book and `openings.line` has no index for each match."""
         if openings.book and (openings.line is None or len(openings.line) != len(seeds)):
-            raise ValueError(f"openings: expected the line in the book of each of {len(seeds)} matches")
+            raise ValueError(
+                f"openings: expected the index of a line of the book for each of {len(seeds)} matches"
+            )
         self._game, self._openings, self._seeds = game, openings, seeds
         self._prompter = Prompter(game, _recordings(openings.book))
         self._match = np.zeros(game.num_slots, dtype=np.int64)
-        self._move = np.zeros(game.num_slots, dtype=np.int64)  # the next decision's number
-        self._end = np.zeros(game.num_slots, dtype=np.int64)  # of the opening; known once its line is
+        self._move = np.zeros(game.num_slots, dtype=np.int64)  # number of the next decision, by slot
+        self._end = np.zeros(
+            game.num_slots, dtype=np.int64
+        )  # number of the first decision after the opening; _OPEN while its line goes on
 
     def begin(self, slot: npt.NDArray[np.int64], match: npt.NDArray[np.int64]) -> None:
-        """New matches [n], by their index in the batch, in these slots [n]."""
+        """Begin the matches [n], given by their index in the batch, in these slots [n]."""
         self._match[slot] = match
         self._move[slot] = 0
         self._end[slot] = self._openings.plies
@@ -79,15 +85,17 @@ class OpeningMoves:
             self._end[slot] = _OPEN
 
     def make(self, block: Decisions, action: npt.NDArray, certain: npt.NDArray[np.bool_]) -> None:
-        """Put opening moves in the place of what was chosen in a block: `action` [n, *shape], `certain` [n].
+        """Replace chosen actions of a block by opening moves, in place: `action` [n, *shape], `certain` [n].
 
-        To be told of all blocks of all steps. Raises Mistake for a move of the book that is not legal.
+        Call it for every block of every step. Raise Mistake for a move of the book that is not legal.
         """
         rows = np.flatnonzero(self._end[block.slot] > self._move[block.slot])
         if not len(rows):
             return
         own = Decisions(block.slot[rows], block.seat[rows], block.observation[:0], block.mask[rows])
-        before = np.arange(len(rows)) - np.searchsorted(own.slot, own.slot)  # seats of the same match
+        before = np.arange(len(rows)) - np.searchsorted(
+            own.slot, own.slot
+        )  # number of earlier rows of the same match
         move = self._move[own.slot] + before
         np.maximum.at(self._move, own.slot, move + 1)
         by_book = self._follow(own, move, rows, action)
@@ -100,18 +108,20 @@ class OpeningMoves:
     def _follow(
         self, own: Decisions, move: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], action: npt.NDArray
     ) -> npt.NDArray[np.bool_]:
-        """Make the moves of the book; for which of the decisions [k], those in `rows` of the block, it has
-        one."""
+        """Write the moves of the book into `action`, and return which of the decisions [k] have one.
+
+        `rows` [k]: the rows of these decisions in the block.
+        """
         if self._openings.line is None:
             return np.zeros(len(own), dtype=np.bool_)
         spec = self._game.action_specs[int(own.seat[0])]
-        (told,) = self._prompter.answer([own])
-        flat = told.reshape(len(own), -1)
+        (moves,) = self._prompter.answer([own])
+        flat = moves.reshape(len(own), -1)
         found = np.logical_and.reduce(~np.isnan(flat) & ((flat >= 0) | (spec.kind == "continuous")), axis=1)
-        for row in np.flatnonzero(found & ~is_legal(spec, own.mask, told))[:1]:
+        for row in np.flatnonzero(found & ~is_legal(spec, own.mask, moves))[:1]:
             line = int(self._openings.line[self._match[own.slot[row]]])
             expect_legal(line + 1, int(move[row]) + 1, flat[row], spec, own.mask[row])
-        action[rows[found]] = told[found]
+        action[rows[found]] = moves[found]
         return found
 
 
@@ -121,8 +131,10 @@ def random_legal(
     seeds: npt.NDArray[np.int64],
     move: npt.NDArray[np.int64],
 ) -> npt.NDArray:
-    """Legal actions [n, *shape] by the masks [n, mask_width], all as likely as one another: one for each
-    seed [n] and number of the move [n], from those alone."""
+    """Return uniformly drawn legal actions [n, *shape] by the masks [n, mask_width].
+
+    Each depends only on its seed [n], the number of its move [n] and its mask.
+    """
     parts = len(spec.sizes) or len(spec.low)
     counter = _MOVE + (move * MOST_CHOICES)[:, None] + np.arange(parts)
     high = chance.bits(seeds[:, None], counter) >> np.uint64(32)  # [n, parts]
@@ -140,8 +152,10 @@ def random_legal(
 def expect_legal(
     line: int, move: int, numbers: npt.NDArray, spec: ActionSpec, mask: npt.NDArray[np.bool_]
 ) -> None:
-    """Raise Mistake unless the numbers of one action, the move number `move` of the book's line number
-    `line` (both from 1), are one that is legal by the mask [mask_width]."""
+    """Raise Mistake unless `numbers` are one action that is legal by the mask [mask_width].
+
+    The message names the `line` of the book and the `move` in it, both counted from 1.
+    """
     found = " ".join(f"{number:g}" for number in numbers)
     width = math.prod(spec.shape)
     whole = spec.kind == "continuous" or bool((numbers == np.floor(numbers)).all())
@@ -162,8 +176,10 @@ def expect_legal(
 def _played(
     game: BatchedGame, number: int, line: tuple[float, ...]
 ) -> Iterator[tuple[int, npt.NDArray, ActionSpec, npt.NDArray[np.bool_]]]:
-    """Play one line in slot 0: before each move its number, what the line has for it, and what may be done.
-    Raises Mistake when the match is over before the line is, or with it."""
+    """Play one line in slot 0, and yield before each move its number, its numbers in the line, spec and mask.
+
+    Raise Mistake if the match ends before the line does, or with its last move.
+    """
     left, move = np.array(line), 0
     game.reset(np.array([0]), np.array([0]))
     while len(left):
@@ -192,7 +208,7 @@ def _played(
 
 
 def _random_plies(game: BatchedGame, seed: int, most: int) -> int:
-    """Decisions of a match in slot 0 in which all are random; of one that has more, more than `most`."""
+    """Return the number of decisions of a random match in slot 0, or `most` + 1 if there are more."""
     move = 0
     game.reset(np.array([0]), np.array([seed]))
     while game.active[0] and move < most:
@@ -206,7 +222,7 @@ def _random_plies(game: BatchedGame, seed: int, most: int) -> int:
 
 
 def _recordings(book: tuple[tuple[float, ...], ...]) -> Recordings:
-    """The lines of the book as if they had been recorded."""
+    """Return the lines of the book in the form of recordings."""
     offset = np.cumsum([0, *map(len, book)])
     numbers = np.array([number for line in book for number in line], dtype=np.float32)
     return Recordings(np.arange(len(book)), offset, numbers)

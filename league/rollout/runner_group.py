@@ -1,8 +1,8 @@
-"""RunnerGroup: requests out, rollouts back, with a bounded number in flight.
+"""RunnerGroup: requests out, rollouts back, with a bounded number of requests in flight.
 
-With `runners: 0` the driver plays by itself, in order, repeatable to the bit. With more, each
-runner is a Ray actor; results come back to the driver, episodes stay where they were made and
-travel on as references.
+With `runners: 0` the driver process plays, one request after the other, repeatable to the bit. Otherwise
+each runner is a Ray actor: results return to the driver, and episodes stay in the object store and are
+passed on as references.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from league.models.bots.settings import BotSettings
-from league.rollout.env_runner import EnvRunner, PlayRequest, RolloutInfo, RolloutSettings
-from storage.cache.node_cache import CacheSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
 from storage.records import ResultBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One request, played. `episodes`, by learner, are the episodes themselves or references to them."""
+    """One request after its play. `episodes` holds each learner's episodes, or references to them."""
 
     request_id: int
     results: ResultBatch
@@ -31,39 +30,35 @@ class Rollout:
 
 
 class RunnerGroup(Protocol):
-    """What the loop asks of its runners."""
+    """Interface between the loop and its runners."""
 
     def room(self) -> int:
-        """Requests that may be submitted now."""
+        """Return the number of requests that may be submitted now."""
 
-    def in_flight(self) -> int: ...
+    def in_flight(self) -> int:
+        """Return the number of requests that are submitted and not finished."""
 
     def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
-        """Queue a request with the weights, or references to them, of its live players."""
+        """Queue a request with its live players' weights, or references to them."""
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
-        """Rollouts that are finished, at once if there are any."""
+        """Return finished rollouts; if there are none, wait up to `timeout_seconds` for one."""
 
     def lost(self) -> list[int]:
-        """Ids of requests that died with their runner since the last call; their matches never were."""
+        """Return the ids of requests lost with a dead runner since the last call.
 
-    def close(self) -> None: ...
+        Their matches count as never played.
+        """
+
+    def close(self) -> None:
+        """Stop the runners and drop pending requests."""
 
 
 class LocalRunnerGroup:
-    """The driver plays: one request at a time."""
+    """Runner in the driver process, which plays one request at a time."""
 
-    def __init__(
-        self,
-        env_id: str,
-        env_options: Mapping[str, Any],
-        settings: RolloutSettings,
-        threads: int = 1,
-        cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
-        bots: Mapping[str, BotSettings] | None = None,
-        trust: Sequence[str] = (),
-    ) -> None:
-        self._runner = EnvRunner(env_id, env_options, settings, threads, cache, bots, trust)
+    def __init__(self, setup: PlaySetup) -> None:
+        self._runner = EnvRunner(setup)
         self._queue: deque[tuple[int, PlayRequest, Mapping[str, Any]]] = deque()
 
     def room(self) -> int:
@@ -89,38 +84,27 @@ class LocalRunnerGroup:
 
 
 class RemoteRunner(EnvRunner):
-    """An EnvRunner as a Ray actor: weights arrive as arguments of their own, so that Ray resolves them."""
+    """EnvRunner as a Ray actor. Weights arrive as separate arguments, so that Ray resolves references."""
 
     def play_remotely(
         self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray]
     ) -> Any:
-        """The results and, if anybody learns, each learner's episodes as objects of their own."""
+        """Return results and info, followed by each learner's episodes as separate objects."""
         results, info, episodes = self.play(request, dict(zip(players, weights, strict=True)))
         own = [episodes[learner] for learner in request.learners]
         return ((results, info), *own) if own else (results, info)
 
 
 class RayRunnerGroup:
-    """Runners as Ray actors. A runner that dies is started again; what it played is lost as a whole."""
+    """Runners as Ray actors. A runner that dies is started again; its requests in flight are lost."""
 
-    def __init__(
-        self,
-        num_runners: int,
-        env_id: str,
-        env_options: Mapping[str, Any],
-        settings: RolloutSettings,
-        threads: int = 1,
-        cache: CacheSettings = CacheSettings(),  # noqa: B008  # frozen
-        bots: Mapping[str, BotSettings] | None = None,
-        trust: Sequence[str] = (),
-    ) -> None:
+    def __init__(self, num_runners: int, setup: PlaySetup) -> None:
         import ray
 
         self._ray: Any = ray
         remote: Any = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
-        playing = (env_id, dict(env_options), settings, threads, cache, bots, tuple(trust))
-        self._actors: list[Any] = [remote.remote(*playing) for _ in range(num_runners)]
-        self._limit = settings.requests_in_flight
+        self._actors: list[Any] = [remote.remote(setup) for _ in range(num_runners)]
+        self._limit = setup.rollout.requests_in_flight
         self._load = [0] * num_runners
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
         self._lost: list[int] = []
@@ -143,7 +127,7 @@ class RayRunnerGroup:
         if not self._pending:
             return []
         done, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout_seconds)
-        if done:  # one came: take whatever else is there
+        if done:  # take all others that are finished, too
             done, _ = self._ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
         rollouts = []
         for reference in done:

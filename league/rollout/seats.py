@@ -1,8 +1,7 @@
-"""Seats: who acts in each, and what its actor keeps between two decisions.
+"""Seats: the actor of each seat, and its memory between two decisions.
 
-Actors have no memory of their own. What one wants kept of a seat is a row of floats here, zero when
-a match begins; beside it the reward since the seat's last decision. Where no actor wants either,
-nothing is kept.
+Actors are stateless. Their memory of a seat is a row of floats here, zero when a match begins. Beside it
+is the reward since the seat's last decision. If no actor uses memory or rewards, neither is stored.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from league.models.policies.policy_group import PolicyGroup
 
 
 class Taken(NamedTuple):
-    """The n decisions of one competitor in a block."""
+    """Decisions of one competitor in a block, n of them."""
 
     slot: npt.NDArray[np.int64]  # [n]
     seat: npt.NDArray[np.int64]  # [n]
@@ -29,17 +28,17 @@ class Taken(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What was chosen in a block of n decisions."""
+    """Actions chosen in a block of n decisions."""
 
     action: npt.NDArray  # [n, *shape]
-    taken: list[tuple[int, Taken]]  # which of them each learner took, by its index
-    certain: npt.NDArray[np.bool_]  # [n], it could have been no other; False where nobody can tell
+    taken: list[tuple[int, Taken]]  # each learner's own decisions, by its index
+    certain: npt.NDArray[np.bool_]  # [n], there was no alternative; False if unknown
 
 
 class _Party(NamedTuple):
     """Actors that decide in one call: policies of one spec, or a single actor of any other kind.
 
-    They stand next to each other, in the places from `first` up to `end`.
+    Its members occupy adjacent places, from `first` up to (not including) `end`.
     """
 
     actor: Actor | PolicyGroup
@@ -49,7 +48,7 @@ class _Party(NamedTuple):
 
 
 class Seats:
-    """The seats of all slots of a game, taken by `actors`."""
+    """Seats of all slots of a game, filled by `actors`."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Seats:
         temperatures: Sequence[float],
         learners: Collection[int] = (),
     ) -> None:
-        """`temperatures`: at which each of `actors` decides; `learners`: whose decisions are given out."""
+        """`temperatures`: one for each actor; `learners`: indices of actors whose decisions are returned."""
         shape = (game.num_slots, game.num_seats)
         self._game = game
         self._actors = actors
@@ -66,14 +65,14 @@ class Seats:
         self._place = np.empty(len(actors), dtype=np.int16)  # 16 bits: sorts in linear time
         self._place[members] = np.arange(len(actors))
         self._learners = [(who, int(self._place[who])) for who in sorted(learners)]
-        self._sitting = np.zeros(shape, dtype=np.int16)  # the place of whoever sits there
+        self._sitting = np.zeros(shape, dtype=np.int16)  # place of the actor in each seat
         widest = max((actor.memory_size for actor in actors), default=0)
         self._memory = np.zeros((*shape, widest), dtype=np.float32)
         self._reward = np.zeros(shape, dtype=np.float32)  # since each seat's last decision
         self._wants_reward = any(actor.wants_reward for actor in actors)
 
     def begin(self, slot: npt.NDArray[np.int64], competitor: npt.NDArray[np.int32]) -> None:
-        """New matches in these slots [n]; in their seats sit the actors `competitor` [n, num_seats]."""
+        """Begin matches in these slots [n], with the actors `competitor` [n, num_seats] in their seats."""
         self._sitting[slot] = self._place[competitor]
         if self._memory.size:
             self._memory[slot] = 0.0
@@ -81,10 +80,10 @@ class Seats:
             self._reward[slot] = 0.0
 
     def decide(self, block: Decisions, rng: np.random.Generator) -> Choice:
-        """All decisions of one block, by one call to each party that has one in it."""
+        """Choose all actions of one block, with one call to each party that has decisions in it."""
         sitting = self._sitting[block.slot, block.seat]
         order = np.argsort(sitting, kind="stable")
-        # where the rows of each place begin, and those of the last end
+        # index of the first row of each place, and the end of the last
         border = np.searchsorted(sitting[order], np.arange(len(self._actors) + 1))
         slot, seat = block.slot[order], block.seat[order]
         observation, mask = block.observation[order], block.mask[order]
@@ -119,7 +118,7 @@ class Seats:
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
     ) -> Chosen:
-        """What a party chooses in these seats [n], which lie in the order of its members."""
+        """Let a party choose in these seats [n], which are in the order of its members."""
         actor, size = party.actor, party.actor.memory_size
         memory = reward = None
         if size or actor.wants_reward:
@@ -141,14 +140,14 @@ class Seats:
             self._reward += rewards
 
     def shown_to(self, who: int, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        """What actor `who` would be shown now if it had to decide in these seats, which it does not."""
+        """Return the inputs of actor `who` if it had to decide in these seats now; changes nothing."""
         actor = self._actors[who]
         memory = self._memory[slot, seat, : actor.memory_size]
         return actor.see(self._game.look(slot, seat), memory, self._reward[slot, seat])
 
 
 def _parties(actors: Sequence[Actor], temperatures: Sequence[float]) -> tuple[list[_Party], list[int]]:
-    """The parties, and of each place the index of the actor that stands there."""
+    """Return the parties, and for each place the index of its actor."""
     kinds: dict[Hashable, list[int]] = {}
     for who, actor in enumerate(actors):
         kind = (actor.spec, actor.device, temperatures[who]) if isinstance(actor, Policy) else who

@@ -1,8 +1,8 @@
-"""Snapshots: the frozen policies that a process plays, through every tier of its caches.
+"""Snapshots: the frozen policies that a process plays, loaded through several tiers of caches.
 
-device    their weights on the GPU, if that is where matches are played
-mapped    their weights where they lie in files: page cache, which a node has once
-disk      the files: those of the run, and copies of what was fetched (`storage.cache.node_cache`)
+device    weights on the GPU, if matches are played there
+mapped    weights mapped from files: page cache, which all processes of a node share
+disk      files of the run, and copies of fetched blobs (`storage.cache.node_cache`)
 remote    the object store that the run is copied to
 """
 
@@ -26,19 +26,22 @@ from storage.cache.policy_map import PolicyMap, TierInfo
 
 @dataclass(frozen=True, slots=True)
 class SnapshotSource:
-    """Where a snapshot's policy comes from. Sources are equal if the policies are: the same weights in
-    the same network, whichever file or name they go by, and however they are played."""
+    """Location of a snapshot's policy.
+
+    Sources are equal if their policies are: the same weights in the same network. Snapshot id, path, remote
+    and temperature make no difference.
+    """
 
     snapshot_id: str = field(compare=False)
     blob_hash: str
     path: str = field(compare=False)
     spec: PolicySpec
-    temperature: float = field(default=1.0, compare=False)  # as `Actor.decide` has it
-    remote: str | None = field(default=None, compare=False)  # URL of the run's remote
+    temperature: float = field(default=1.0, compare=False)  # see `Actor.decide`
+    remote: str | None = field(default=None, compare=False)  # URL of the run's remote, if it has one
 
 
 def load_tensors(source: SnapshotSource) -> dict[str, torch.Tensor]:
-    """The weights of one snapshot, hashed now. Raises CorruptBlob, RemoteFailed."""
+    """Return the weights of one snapshot after hashing its blob. Raise CorruptBlob, RemoteFailed."""
     with _lease(NodeCache(verify="always"), source) as blob:
         return blob.tensors()
 
@@ -46,7 +49,7 @@ def load_tensors(source: SnapshotSource) -> dict[str, torch.Tensor]:
 def _lease(node: NodeCache, source: SnapshotSource) -> BlobLease:
     fetch = None
     if source.remote is not None:
-        from storage.remote.remote import fetch_blob  # needs what a run without a remote does not
+        from storage.remote.remote import fetch_blob  # needs packages that a run without a remote does not
 
         fetch = functools.partial(fetch_blob, source.remote, source.blob_hash)
     return node.lease(source.blob_hash, Path(source.path), fetch)
@@ -58,7 +61,7 @@ class _Mapped(NamedTuple):
 
 
 class SnapshotPolicies:
-    """The policies of snapshots, loaded when first asked for. For one thread."""
+    """Policies of snapshots, loaded at first use. Not safe for several threads."""
 
     def __init__(
         self,
@@ -67,7 +70,7 @@ class SnapshotPolicies:
         node: NodeCache,
         device: str = "cpu",
     ) -> None:
-        """At most `capacity` policies, and `max_bytes` of their weights, are kept at hand unless leased."""
+        """Keep up to `capacity` policies with `max_bytes` of weights loaded, beside leased ones."""
         self._node = node
         self._mapped: PolicyMap[SnapshotSource, _Mapped] = PolicyMap(
             capacity,
@@ -81,11 +84,11 @@ class SnapshotPolicies:
             self._resident = ResidentPolicies(capacity, torch.device(device), self._lend)
 
     def lease(self, source: SnapshotSource) -> contextlib.AbstractContextManager[Policy]:
-        """The policy of `source`, at hand until the block is left. Raises CorruptBlob, WeightsMismatch."""
+        """Return a context with the policy of `source`. Raise CorruptBlob, WeightsMismatch."""
         return self._lend(source) if self._resident is None else self._resident.lease(source)
 
     def tiers(self) -> tuple[TierInfo, ...]:
-        """What each tier did for this process, the nearest first."""
+        """Return the counts of each tier of this process, the nearest first."""
         device = () if self._resident is None else (self._resident.info(),)
         return (*device, self._mapped.info(), *self._node.info())
 

@@ -34,7 +34,7 @@ class LeaderboardRow:
 
     @property
     def exposure(self) -> float:
-        """mu - 3 sigma: the skill it has with near certainty; what the leaderboard is ordered by."""
+        """Mu - 3 sigma: the skill it has with near certainty; what the leaderboard is ordered by."""
         return self.mu - 3.0 * self.sigma
 
 
@@ -167,7 +167,7 @@ class Standings:
         )
 
     def win_rate(self, home: int, away: Indices, prior_strength: float) -> Floats:
-        """p = (wins + draws/2 + k p_trueskill) / (games + k) of `home` against each of `away`: [n].
+        """P = (wins + draws/2 + k p_trueskill) / (games + k) of `home` against each of `away`: [n].
 
         k is `prior_strength`, counts are the faded ones. Without games, p is p_trueskill, also at k = 0.
         In a game of teams p_trueskill is of teams that either fills alone, the mean over who takes which.

@@ -1,1 +1,1 @@
-"""Offline evaluation: which of the stored competitors is best, and how sure that is."""
+"""Offline evaluation of stored competitors: tournaments and comparisons of two."""

@@ -1,8 +1,8 @@
-"""Two stored competitors against each other. Builds no learner, writes nothing.
+"""Comparison of two stored competitors on matches against each other. Writes nothing.
 
-The unit is the pair: one seed, played with both seatings, so that neither the luck of the deal nor the
-first move favours anybody. Pairs are played a batch at a time; a sequential test is asked after each.
-Batches grow: what is plain is told after a few pairs, and what is not takes no more looks than it needs.
+The unit is the pair: one seed, played with both seatings, so that neither the deal nor the first move
+favours one competitor. Pairs are played in batches, and a sequential test follows each batch. Batches
+grow, so that a large difference is found after a few pairs and a small one takes few tests.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from analysis.statistics.sprt import Answer, Sprt
 from league.competitors.modes import in_mode
 from league.competitors.names import bot_settings, resolve
 from league.envs import registry
-from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed, require_bot, require_fit
@@ -32,12 +33,12 @@ from storage.cache.node_cache import CacheSettings
 from storage.errors import Failure, Mistake, NotARun
 from storage.records import ResultBatch
 
-FIRST_BATCH, LAST_BATCH = 16, 256  # pairs; part of what a seed stands for: other numbers play other games
+FIRST_BATCH, LAST_BATCH = 16, 256  # pairs; other numbers would give other games for the same seed
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of `a` against `b`, sides swapped within each pair."""
+    """Result of `a` against `b`, with sides swapped within each pair."""
 
     a: str
     b: str
@@ -47,59 +48,60 @@ class Comparison:
 
     @property
     def outcome_of_a(self) -> npt.NDArray[np.int8]:
-        """Outcomes of a, one for each game that was played [games]."""
+        """Outcomes [games] of a, one for each game played."""
         own = [batch.outcome[np.arange(len(batch)), _seat_of(self.a, batch)] for batch in self.results]
         return np.concatenate(own) if own else np.zeros(0, dtype=np.int8)
 
     @property
     def played_pairs(self) -> int:
+        """Number of pairs played."""
         return sum(map(len, self.results)) // 2
 
     @property
     def repeated_pairs(self) -> int:
-        """Pairs in which nobody drew anything at random and that were an earlier one again, move by move."""
+        """Number of pairs without random choices that repeat an earlier pair move by move."""
         return sum(repeats for _, repeats in self.tally.repeated_pairs)
 
     @property
     def ruled_out_pairs(self) -> int:
-        """Pairs that count for nobody, because one of their matches crashed or was forfeited by both."""
+        """Number of pairs that do not count: a match of theirs crashed or was forfeited by both."""
         return self.tally.ruled_out_pairs
 
     @property
     def pair_scores(self) -> npt.NDArray[np.float64]:
-        """Mean points of a [n] in each pair that counts: a win is 1, a draw one half."""
+        """Mean points [n] of a in each pair that counts: a win is 1, a draw one half."""
         return pair_scores(self.tally.games, 0, 1)
 
     @property
     def wins_draws_losses(self) -> tuple[int, int, int]:
-        """Of a, in the games that count."""
+        """Numbers of wins, draws and losses of a in the games that count."""
         games = self.tally.games
         points = np.where(games.home == 0, games.points, 1.0 - games.points)
         return int((points == 1.0).sum()), int((points == 0.5).sum()), int((points == 0.0).sum())
 
     @property
     def pentanomial(self) -> npt.NDArray[np.int64]:
-        """How many pairs brought a 0, 1/2, 1, 3/2 and 2 points [5]."""
+        """Numbers [5] of pairs in which a got 0, 1/2, 1, 3/2 and 2 points."""
         return score_counts(self.pair_scores)
 
     @property
     def estimate(self) -> EloEstimate:
-        """Of a's advantage."""
+        """Estimate of a's advantage in Elo."""
         return elo_from_pairs(self.pair_scores)
 
     @property
     def normalized(self) -> EloEstimate:
-        """The same in normalized Elo."""
+        """Estimate of a's advantage in normalized Elo."""
         return normalized_elo(self.pentanomial).single()
 
     @property
     def llr(self) -> float | None:
-        """The test's log likelihood ratio, to be held against `sprt.bounds`; None without a test."""
+        """Log likelihood ratio of the test, to compare with `sprt.bounds`; `None` without a test."""
         return None if self.sprt is None else float(self.sprt.llr(self.pentanomial))
 
     @property
     def answer(self) -> Answer | None:
-        """What the test accepted; None: it could not tell, or there was none."""
+        """Hypothesis that the test accepted; `None` if it is undecided or there is no test."""
         return None if self.sprt is None or self.llr is None else self.sprt.decide(self.llr)
 
 
@@ -113,12 +115,12 @@ def compare(
     sprt: Sprt | None = None,
     opening_plies: int = 0,
 ) -> Comparison:
-    """Play up to `pairs` pairs of `a` against `b`, as the run's snapshots, players and bots name them, each
-    with the mode it plays in. With `sprt`, no more than it takes for an answer.
+    """Play up to `pairs` pairs of competitors `a` and `b` of `run`, each given by name and mode.
 
-    Both may be one competitor: the second then goes by another name. Raises UnknownCompetitor when a name
-    fits nothing, CorruptBlob when its weights are damaged, Mistake for a game without two sides and for an
-    opening that leaves nothing to play, NotARun for a tournament's run, Failure when not one pair counts.
+    With `sprt`, play only until the test decides. If `a` and `b` are the same competitor, the second gets
+    another name. Raise UnknownCompetitor if a name fits nothing, CorruptBlob if weights are damaged, Mistake
+    for a game without two sides and for an opening that leaves no moves, NotARun for the run of a tournament,
+    Failure if not one pair counts.
     """
     reader = open_reader(run)
     config = reader.config()
@@ -148,7 +150,7 @@ def compare(
     meeting = Pairs(names, team_of_seat, env=env["id"], match_type="compare", seed=seed)
     settings = RolloutSettings(slots=2 * min(pairs, LAST_BATCH), step_limit=limit)
     cache = CacheSettings(verify="always")
-    runner = EnvRunner(env["id"], env["options"], settings, cache=cache, bots=bots)
+    runner = EnvRunner(PlaySetup(env["id"], env["options"], settings, cache=cache, bots=bots))
     openings = Openings(opening_plies) if opening_plies else None
     if openings is not None:
         openings.check(game)
@@ -159,7 +161,7 @@ def compare(
 
     for first, size in batches(pairs):
         matches = meeting.matches(np.tile([0, 1], (size, 1)), first)
-        drawn = int(match_seeds(seed + 1, matches.match_id[:1])[0])  # the seed of sampled actions
+        drawn = int(match_seeds(seed + 1, matches.match_id[:1])[0])  # seed of sampled actions
         request = PlayRequest(matches, sources, learners=(), seed=drawn, openings=openings, fingerprint=True)
         results.append(runner.play(request, {})[0])
         if sprt is not None and so_far().answer is not None:
@@ -174,7 +176,7 @@ def compare(
 
 
 def batches(pairs: int) -> Iterator[tuple[int, int]]:
-    """The first pair and the number of pairs of each batch: twice as many each time, up to LAST_BATCH."""
+    """Yield the first pair and the size of each batch; sizes double up to LAST_BATCH."""
     first, size = 0, FIRST_BATCH
     while first < pairs:
         yield first, min(size, pairs - first)
@@ -182,7 +184,7 @@ def batches(pairs: int) -> Iterator[tuple[int, int]]:
 
 
 def _names(a: SnapshotSource | BotSource, b: SnapshotSource | BotSource) -> tuple[str, str]:
-    """Different ids, also where both are one competitor: who is compared with itself is its own opponent."""
+    """Return two different names, even if both are one competitor."""
     first, second = (
         source.name if isinstance(source, BotSource) else in_mode(source.snapshot_id, source.temperature)
         for source in (a, b)
@@ -191,6 +193,6 @@ def _names(a: SnapshotSource | BotSource, b: SnapshotSource | BotSource) -> tupl
 
 
 def _seat_of(competitor: str, batch: ResultBatch) -> npt.NDArray[np.int64]:
-    """The first seat of `competitor` in each match [M]."""
+    """Return [M] the first seat of `competitor` in each match."""
     index = batch.matches.competitors.index(competitor)
     return np.argmax(batch.matches.seat == index, axis=1)

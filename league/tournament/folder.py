@@ -1,11 +1,11 @@
-"""The run folder of a tournament: what it was begun with, and whether it may go on so."""
+"""Run folder of a tournament: its settings, and the check that a resumed tournament plays the same games."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from league.tournament.settings import TournamentSettings, load
+from league.tournament.settings import Resolved, TournamentSettings, load_resolved
 from league.training.resume import ResumeRefused
 from storage.archive import open_reader
 from storage.errors import NotARun
@@ -25,26 +25,30 @@ DECIDING = (
     "rollout.record",
     "rollout.device",
 )
-"""Settings that say which games are played, and what is recorded of them."""
+"""Settings that determine the games and their records."""
 RESOLVED = ("env", "teams", "rollout.step_limit", "ratings.anchor", "opening.book_hash", "bots")
-"""Settings that were found when they were not given."""
+"""Settings that were filled in if they were not given."""
 
 
-def settings_of(out: Path) -> TournamentSettings:
-    """What the tournament in `out` was begun with. Whose code is trusted, no folder says.
-    Raises NotARun."""
+def settings_of(out: Path) -> Resolved:
+    """Return the settings of the tournament in `out`, without its trusted networks. Raise NotARun.
+
+    Trust is never taken from a folder: only the user can give it.
+    """
     require_run(out)
     config = open_reader(out).config()
     if not isinstance(config, dict) or "competitors" not in config:
         raise NotARun(
             f"{out}: found the run of a league, expected that of a tournament; choose another --out"
         )
-    return load(out / CONFIG, changes={"trust": ()})
+    return load_resolved(out / CONFIG, {"trust": ()})
 
 
-def going_on(settings: TournamentSettings, begun: TournamentSettings, out: Path) -> TournamentSettings:
-    """`settings`, as far as they were left open as the tournament in `out` has them, which was `begun` so.
-    Raises ResumeRefused where they would lead to other games."""
+def going_on(settings: TournamentSettings, begun: Resolved, out: Path) -> Resolved:
+    """Return `settings`, with those that were not given taken from `begun`, of the tournament in `out`.
+
+    Raise ResumeRefused for settings that would lead to other games.
+    """
     now, before = _flat(settings), _flat(begun)
     for name in dict.fromkeys([*now, *before]):
         decides = any(f"{name}.".startswith(f"{deciding}.") for deciding in DECIDING)
@@ -53,16 +57,16 @@ def going_on(settings: TournamentSettings, begun: TournamentSettings, out: Path)
             continue
         if (decides or found) and now.get(name) != before.get(name):
             raise ResumeRefused(
-                f"{out}: {name} is {_told(now.get(name))}, the tournament was begun with "
-                f"{_told(before.get(name))}; give the old settings, or start a new one with another --out"
+                f"{out}: {name} is {_to_text(now.get(name))}, the tournament was begun with "
+                f"{_to_text(before.get(name))}; give the old settings, or start a new one with another --out"
             )
     rollout = settings.rollout.model_copy(update={"step_limit": begun.rollout.step_limit})
     kept = {name: getattr(begun, name) for name in ("env", "teams", "bots", "ratings", "opening")}
-    return settings.model_copy(update={**kept, "rollout": rollout})
+    return Resolved(**(dict(settings) | kept | {"rollout": rollout}))
 
 
 def _flat(settings: TournamentSettings) -> dict[str, Any]:
-    """All settings, those in groups by the names of both, as `schedule.pairs`."""
+    """Return all settings by their full names, such as `schedule.pairs`."""
     flat: dict[str, Any] = {}
 
     def add(prefix: str, fields: dict[str, Any]) -> None:
@@ -76,10 +80,12 @@ def _flat(settings: TournamentSettings) -> dict[str, Any]:
     return flat
 
 
-def _told(value: Any) -> str:
-    """On one line, without what goes without saying."""
+def _to_text(value: Any) -> str:
+    """Return a value on one line, without entries that are `None` or empty."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_told, value))}]"
+        return f"[{', '.join(map(_to_text, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name}: {_told(v)}' for name, v in value.items() if v not in (None, []))}}}"
+        return (
+            f"{{{', '.join(f'{name}: {_to_text(v)}' for name, v in value.items() if v not in (None, []))}}}"
+        )
     return "none" if value is None else str(value)

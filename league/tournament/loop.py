@@ -1,12 +1,12 @@
-"""THE TOURNAMENT: who meets whom, played, recorded, rated.
+"""THE TOURNAMENT: pairings are drawn, played, rated and recorded, round by round.
 
-    round     the schedule names the pairings of the next round, from all that came of those before
-    ask       runners get them in requests of whole pairs
-    take      what comes back is recorded in the order of asking, each request as one acknowledged batch
+    round     the schedule returns the pairings of the next round, given the results of all earlier rounds
+    ask       runners get the matches in requests of whole pairs
+    take      results are rated and recorded in the order of the requests, each as one acknowledged batch
 
-A round is a function of the settings and of what is recorded, and what comes of a request is a function
-of the request. So a tournament that was killed goes on with the very games it would have played, whoever
-plays them, and its ledger ends as that of one that never stopped.
+A round is a function of the settings and of the recorded results. The result of a request is a function
+of the request. So a tournament that was killed goes on with exactly the games that it would have played,
+with any number of runners, and its ledger ends like that of a tournament that never stopped.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from analysis.gates.field import SHOWN
 from analysis.statistics.games import games_of
-from league.rollout.env_runner import PlayRequest, Source
 from league.rollout.openings import Openings
+from league.rollout.requests import PlayRequest, Source
 from league.rollout.runner_group import RunnerGroup
 from league.rules.matchmaking.seating import match_seeds
 from league.rules.roster import Roster
@@ -35,22 +35,22 @@ from storage.archive import Archive
 from storage.errors import Failure
 from storage.records import Entrant, MatchBatch, ResultBatch
 
-MOST_LOSSES = 4  # of one request: it is no accident then
-WAIT_SECONDS = 0.1  # at most this long without a look at the screen and Ctrl-C
+MOST_LOSSES = 4  # losses of one request before the tournament fails
+WAIT_SECONDS = 0.1  # longest wait between two updates of the screen and checks for Ctrl-C
 
 
 class Interrupted(Failure):
-    """The tournament was stopped before its end, with everything saved that was acknowledged."""
+    """Stop of a tournament before its end; all acknowledged results are saved."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How far a tournament is."""
+    """Progress of a tournament."""
 
     pairs: int  # recorded
-    total_pairs: int  # at most
+    total_pairs: int  # upper bound
     games: int  # recorded
-    resumed_games: int  # of which by earlier sessions
+    resumed_games: int  # of these, recorded by earlier sessions
 
 
 Observer = Callable[[Standing], None]
@@ -58,15 +58,15 @@ Observer = Callable[[Standing], None]
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What it takes to play."""
+    """Runners, sources and openings that a tournament is played with."""
 
     runners: RunnerGroup
-    sources: Mapping[str, Source]  # of the entrants, by name
+    sources: Mapping[str, Source]  # sources of the entrants, by name
     openings: Openings | None
 
 
 class Tournament:
-    """One process's turn at a tournament."""
+    """Tournament in one process, new or resumed."""
 
     def __init__(
         self,
@@ -77,24 +77,26 @@ class Tournament:
         archive: Archive,
         table: Callable[[], Table],
     ) -> None:
-        """`archive` remembers the entrants, and what was played before; `table` is asked for once there is
-        something to play: what is over can be shown when nobody of it is left."""
+        """`archive` holds the entrants and earlier results; `table` is called when the first match is due.
+
+        So a tournament that is over can be shown even if its entrants no longer exist.
+        """
         self._settings, self._archive, self._table = settings, archive, table
         self._names = [entrant.competitor for entrant in entrants]
         self._pairs = pairs
         self._schedule = schedule
         self._standings = Standings(Roster(entrants), settings.ratings, teams=pairs.team_of_seat)
-        self._recorded = deque(archive.results())  # of earlier sessions, until their round comes
+        self._recorded = deque(archive.results())  # results of earlier sessions, until their round comes
         self._resumed_games = sum(map(len, self._recorded))
-        self._first = 0  # number of the next round's first pair
+        self._first = 0  # number of the first pair of the next round
         self._games = 0
 
     def run(self, interrupted: threading.Event, observe: Observer) -> str | None:
-        """Play to the end; what the schedule has found out. Raises Interrupted."""
+        """Play to the end and return the conclusion of the schedule, if it has one. Raise Interrupted."""
         history: list[Pairings] = []
         played: list[ResultBatch] = []
         while True:
-            # all at once, as in the verdict: what repeats a pair of an earlier round is no news
+            # all rounds together, as in the verdict, so that repeats of earlier pairs are left out
             games = games_of(played, self._names, self._settings.rules.rule())
             rng = np.random.default_rng([self._settings.seed, len(history)])
             pairings = self._schedule.next_round(history, games, rng)
@@ -108,11 +110,12 @@ class Tournament:
         return self._schedule.conclusion(games)
 
     def standing(self) -> Standing:
+        """Return the progress so far."""
         total = self._schedule.total_pairs()
         return Standing(self._games // self._pairs.games, total, self._games, self._resumed_games)
 
     def _play(self, pairings: Pairings, interrupted: threading.Event, observe: Observer) -> list[ResultBatch]:
-        """One round: what came of its pairs, request by request."""
+        """Play one round and return its results, request by request."""
         requests = self._requests(pairings)
         results: list[ResultBatch] = []
         while self._recorded and len(results) < len(requests):
@@ -122,8 +125,8 @@ class Tournament:
             return results
         runners = self._table().runners
         asked = len(results)
-        losses: Counter[int] = Counter()  # of runners, by the request that they died of
-        early: dict[int, ResultBatch] = {}  # came before those that were asked for earlier
+        losses: Counter[int] = Counter()  # number of runners that died on each request
+        early: dict[int, ResultBatch] = {}  # results that came before those of an earlier request
         while len(results) < len(requests):
             if interrupted.is_set():
                 self._archive.flush()
@@ -148,8 +151,7 @@ class Tournament:
         return results
 
     def _requests(self, pairings: Pairings) -> list[MatchBatch]:
-        """The matches of the round's pairs, numbered on from the last round's, as many to a request as were
-        asked for."""
+        """Return the matches of a round, split into requests, with numbers that continue those before."""
         size = max(1, self._settings.rollout.matches_per_request // self._pairs.games)
         first, self._first = self._first, self._first + len(pairings)
         return [
@@ -160,14 +162,16 @@ class Tournament:
     def _request(self, matches: MatchBatch) -> PlayRequest:
         table = self._table()
         openings = table.openings
-        if openings is not None and openings.book:  # its lines in turn, pair by pair
+        if openings is not None and openings.book:  # pairs take its lines in turn
             line = matches.match_id // self._pairs.games % len(openings.book)
             openings = dataclasses.replace(openings, line=line)
         return PlayRequest(
             matches,
             tuple(table.sources[name] for name in matches.competitors),
             learners=(),
-            seed=int(match_seeds(self._settings.seed + 1, matches.match_id[:1])[0]),  # of sampled actions
+            seed=int(
+                match_seeds(self._settings.seed + 1, matches.match_id[:1])[0]
+            ),  # seed of sampled actions
             openings=openings,
             fingerprint=True,
         )
@@ -188,7 +192,7 @@ class Tournament:
         return results
 
     def _remember(self, asked: MatchBatch) -> ResultBatch:
-        """What came of a request of an earlier session. Raises Failure when it was another one."""
+        """Return the recorded results of a request of an earlier session. Raise Failure if it differs."""
         results = self._recorded.popleft()
         same = (
             len(results) == len(asked)
@@ -207,5 +211,5 @@ class Tournament:
 
 
 def _seated(matches: MatchBatch) -> npt.NDArray:
-    """Who sits where [M, num_seats], by name."""
+    """Return [M, num_seats] the names of the competitors in all seats."""
     return np.array(matches.competitors, dtype=object)[matches.seat]

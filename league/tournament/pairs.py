@@ -1,7 +1,7 @@
-"""Pairs: one seed, played with every seating of those who meet. The unit of all statistics.
+"""Pairs: one seed, played with every seating of the competitors. The unit of all statistics.
 
-The deal, the opening and every other chance of a pair are the same in all of its games, so what
-remains of luck and of the first move falls on everybody alike.
+The deal, the opening and all other chance events of a pair are the same in all of its games. So luck
+and the advantage of the first move are shared equally among its competitors.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from storage.records import MatchBatch, Purpose
 
 
 class Pairs:
-    """How pairs of a tournament become matches."""
+    """Conversion of the pairs of a tournament to matches."""
 
     def __init__(
         self, competitors: Sequence[str], team_of_seat: Indices, *, env: str, match_type: str, seed: int
     ) -> None:
-        """`team_of_seat` [num_seats]; `match_type` is what the matches are recorded as."""
+        """`team_of_seat` [num_seats]; `match_type` is recorded with the matches."""
         self._competitors = np.array(competitors, dtype=object)
         self.team_of_seat = team_of_seat
         self.num_teams = int(team_of_seat.max()) + 1
@@ -35,12 +35,14 @@ class Pairs:
 
     @property
     def games(self) -> int:
-        """Matches of one pair."""
+        """Number of matches in one pair."""
         return len(self.seatings)
 
     def matches(self, pairings: Pairings, first: int) -> MatchBatch:
-        """The matches of the pairs number `first` and following, who meet in `pairings` [n, num_teams]:
-        those of one pair stand together, and share its seed."""
+        """Return the matches of `pairings` [n, num_teams], the pairs with numbers from `first` on.
+
+        Matches of one pair are adjacent and have the same seed.
+        """
         present, index = np.unique(pairings, return_inverse=True)
         n, games = len(pairings), self.games
         by_team = index.reshape(pairings.shape)[:, self.seatings].reshape(n * games, -1)
@@ -60,8 +62,10 @@ class Pairs:
 
 
 def seatings(num_teams: int) -> npt.NDArray[np.int64]:
-    """Who of those who meet is which team, once for each game of a pair [games, num_teams]: every order,
-    beginning with that of the pairing, or the rotations (`games_per_pair`)."""
+    """Return [games, num_teams] the position in the pairing of each team, for each game of a pair.
+
+    The games are all orders, beginning with that of the pairing, or all rotations (see `games_per_pair`).
+    """
     members = np.arange(num_teams)
     if games_per_pair(num_teams) == num_teams:
         return (members + members[:, None]) % num_teams

@@ -1,9 +1,8 @@
-"""A tournament from its settings: the field, the run folder, the runners, and the loop between them."""
+"""Play of a tournament from its settings: entrants, run folder, runners, and the loop."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,7 +15,9 @@ from league.interrupts import interrupts
 from league.models.networks.networks import trust_network
 from league.models.policies.resident import check_device
 from league.rollout.openings import Openings
+from league.rollout.requests import BotSource, PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
+from league.rollout.snapshots import SnapshotSource
 from league.runtime import available_cpus, check_resources, ray_session
 from league.tournament.entry.entrants import Entries, gather, sources_of
 from league.tournament.folder import going_on, settings_of
@@ -24,16 +25,15 @@ from league.tournament.loop import Observer, Table, Tournament
 from league.tournament.pairs import Pairs
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Schedule
-from league.tournament.settings import MANY_GAMES, GameSettings, TournamentSettings
+from league.tournament.settings import MANY_GAMES, GameSettings, Resolved, TournamentSettings
 from storage.archive import Archive, open_reader
-from storage.cache.node_cache import CacheSettings
 from storage.errors import Mistake
 from storage.layout import require_new
 from storage.progress import Progress
 from storage.records import Entrant
 
-MOST_PAIRS_EACH = 10**6  # of any two: years of play, and more would not go into memory
-MOST_PAIRS = 10**15  # of all together: numbers of matches stay far from the end of 64 bits
+MOST_PAIRS_EACH = 10**6  # of any two; more would take years of play and exceed memory
+MOST_PAIRS = 10**15  # in all; match numbers stay far below 2**63
 
 
 def play(
@@ -45,20 +45,20 @@ def play(
     tell: Callable[[str], None] = lambda sentence: None,
     progress: Progress | None = None,
 ) -> Path:
-    """Play a tournament into the run folder `out`, which is returned.
+    """Play a tournament into the run folder `out`, and return `out`.
 
-    `resume` goes on with what the folder holds, with its own settings where none are given; its field is
-    the one it began with. Without it the folder must not exist yet. `tell` is told who was left
-    out, and what the schedule has found out.
+    With `resume` go on with the tournament in the folder and its entrants; settings that are not given are
+    taken from it. Otherwise the folder must not exist. `tell` receives sentences on entrants that were left
+    out, and the conclusion of the schedule.
 
-    Raises Mistake for a field, a schedule, a gate or an opening that cannot be, before anything is played
-    or written; Interrupted at Ctrl-C, with everything saved that was acknowledged.
+    Raise Mistake for invalid entrants, schedules, gates or openings, before anything is played or written;
+    Interrupted at Ctrl-C, when all acknowledged results are saved.
     """
-    entries: Entries | None = None  # None: those who are remembered
+    entries: Entries | None = None  # None: entrants come from the run folder
     if resume:
         begun = settings_of(out)
         entrants = tuple(open_reader(out).entrants())
-        settings = begun if settings is None else going_on(_named(settings, entrants), begun, out)
+        resolved = begun if settings is None else going_on(_named(settings, entrants), begun, out)
     else:
         if settings is None:
             raise ValueError("settings: found none, expected some for a new tournament")
@@ -68,36 +68,68 @@ def play(
         for name, why in entries.left_out:
             tell(f"left out: {name}: {why}")
         entrants = entries.entrants
-        settings = _rated(_named(_resolved(settings, entries), entrants))
-    pairs, schedule = check(settings, entrants)
-    runners = _number_of_runners(settings, schedule.total_pairs() * pairs.games)
-    check_resources(settings.resources, runners)
+        resolved = _rated(_resolved(_named(settings, entrants), entries))
+    pairs, schedule = check(resolved, entrants)
+    runners = _number_of_runners(resolved, schedule.total_pairs() * pairs.games)
+    check_resources(resolved.resources, runners)
     with contextlib.ExitStack() as stack:
-
-        @functools.cache
-        def table() -> Table:
-            _trust(settings)
-            openings = _openings(settings)
-            group = stack.enter_context(_runners(settings, runners))
-            sources = sources_of(entrants, progress=progress) if entries is None else entries.sources
-            names = [entrant.competitor for entrant in entrants]
-            return Table(group, dict(zip(names, sources, strict=True)), openings)
-
+        starter = _Starter(stack, resolved, runners, entrants, entries, progress)
         if not resume:
-            table()  # whatever is wrong with it: nothing is written yet
-        archive = stack.enter_context(_open(settings, entrants, out, resume, progress))
+            starter.start()  # before anything is written, so that a mistake leaves no run folder
+        archive = stack.enter_context(_open(resolved, entrants, out, resume, progress))
         interrupted = stack.enter_context(interrupts())
-        tournament = Tournament(settings, entrants, pairs, schedule, archive, table)
+        tournament = Tournament(resolved, entrants, pairs, schedule, archive, starter.start)
         conclusion = tournament.run(interrupted, observe)
     if conclusion is not None:
         tell(conclusion)
     return out
 
 
-def check(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Schedule]:
-    """Refuse what cannot be played with these entrants; how pairs become matches, and who meets whom."""
+class _Starter:
+    """Runners, sources and openings of a tournament, started when the first match is due.
+
+    A tournament that is already over starts nothing, so it can be shown even if its entrants are gone.
+    """
+
+    def __init__(
+        self,
+        stack: contextlib.ExitStack,
+        settings: Resolved,
+        runners: int,
+        entrants: tuple[Entrant, ...],
+        entries: Entries | None,
+        progress: Progress | None,
+    ) -> None:
+        """`stack` closes the runners; `entries`: `None` if the entrants come from a run folder."""
+        self._stack, self._settings, self._runners = stack, settings, runners
+        self._entrants, self._entries, self._progress = entrants, entries, progress
+        self._table: Table | None = None
+
+    def start(self) -> Table:
+        """Return the table; the first call reads the openings, starts the runners and finds the policies.
+
+        Raise Mistake for an opening book that cannot be used, DamagedCompetitors for policies that are
+        missing or damaged.
+        """
+        if self._table is None:
+            _trust(self._settings)
+            openings = _openings(self._settings)
+            group = self._stack.enter_context(_start_runners(self._settings, self._runners))
+            self._table = Table(group, self._sources(), openings)
+        return self._table
+
+    def _sources(self) -> dict[str, SnapshotSource | BotSource]:
+        if self._entries is None:
+            sources = sources_of(self._entrants, progress=self._progress)
+        else:
+            sources = self._entries.sources
+        names = [entrant.competitor for entrant in self._entrants]
+        return dict(zip(names, sources, strict=True))
+
+
+def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Schedule]:
+    """Return the pairs and the schedule of these entrants. Raise Mistake for what cannot be played."""
     check_device(settings.rollout.device)
-    assert settings.env is not None, "resolved"
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
     for gate in settings.gates:
@@ -129,11 +161,10 @@ def check(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> tuple[
     return pairs, schedule
 
 
-def _openings(settings: TournamentSettings) -> Openings | None:
-    """Raises Mistake for a book that is none, and for openings that leave nothing to play."""
+def _openings(settings: Resolved) -> Openings | None:
+    """Return the checked openings. Raise Mistake for an invalid book or openings that leave no moves."""
     openings = settings.opening.openings()
     if openings is not None:
-        assert settings.env is not None, "resolved"
         limit = settings.rollout.step_limit
         openings.check(registry.make(settings.env.id, 1, step_limit=limit, **settings.env.options))
     return openings
@@ -156,8 +187,8 @@ def _gather(settings: TournamentSettings, progress: Progress | None) -> Entries:
     )
 
 
-def _resolved(settings: TournamentSettings, entries: Entries) -> TournamentSettings:
-    """The settings with what was found in the runs."""
+def _resolved(settings: TournamentSettings, entries: Entries) -> Resolved:
+    """Return the settings, filled in with values found in the runs."""
     found = {
         "env": GameSettings(id=entries.env_id, options=dict(entries.env_options)),
         "teams": entries.teams,
@@ -165,11 +196,11 @@ def _resolved(settings: TournamentSettings, entries: Entries) -> TournamentSetti
         "rollout": settings.rollout.model_copy(update={"step_limit": entries.step_limit}),
         "opening": settings.opening.with_hash(),
     }
-    return settings.model_copy(update=found)
+    return Resolved(**(dict(settings) | found))
 
 
 def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> TournamentSettings:
-    """The settings with the ids of whoever they name. Raises Mistake for who takes no part."""
+    """Return the settings with full ids in place of names. Raise Mistake for names that are no entrants."""
 
     def found(setting: str, name: str | None) -> str | None:
         try:
@@ -191,9 +222,11 @@ def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> Tourn
     )
 
 
-def _rated(settings: TournamentSettings) -> TournamentSettings:
-    """The settings of a new tournament with the anchor of TrueSkill, where none is given. What is recorded
-    goes by it, so it stays the same, whatever `anchor` may be when the tournament goes on."""
+def _rated(settings: Resolved) -> Resolved:
+    """Return the settings of a new tournament with an anchor for TrueSkill, by default `anchor`.
+
+    Recorded ratings depend on it, so it stays the same even if `anchor` is changed at a resume.
+    """
     anchor = settings.ratings.anchor or settings.anchor
     ratings = settings.ratings.model_copy(update={"anchor": anchor})
     return settings.model_copy(update={"ratings": ratings})
@@ -206,37 +239,34 @@ def _number_of_runners(settings: TournamentSettings, games: int) -> int:
 
 
 @contextlib.contextmanager
-def _runners(settings: TournamentSettings, number: int) -> Iterator[RunnerGroup]:
-    """Who plays: this process, or Ray actors."""
-    assert settings.env is not None, "resolved"
-    playing = (
+def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
+    """Start the runners and yield their group: this process alone, or `number` Ray actors."""
+    setup = PlaySetup(
         settings.env.id,
         settings.env.options,
         settings.rollout,
         settings.resources.threads,
-        CacheSettings(),
-        settings.bots,
-        settings.trust,
+        bots=settings.bots,
+        trust=settings.trust,
     )
     with contextlib.ExitStack() as stack:
         if number:
             stack.enter_context(ray_session(settings.resources, number))
-            group: RunnerGroup = RayRunnerGroup(number, *playing)
+            group: RunnerGroup = RayRunnerGroup(number, setup)
         else:
-            group = LocalRunnerGroup(*playing)
+            group = LocalRunnerGroup(setup)
         stack.callback(group.close)
         yield group
 
 
 def _open(
-    settings: TournamentSettings,
+    settings: Resolved,
     entrants: tuple[Entrant, ...],
     out: Path,
     resume: bool,
     progress: Progress | None,
 ) -> Archive:
-    """The archive in `out`, new or to go on with."""
-    assert settings.env is not None, "resolved"
+    """Return the archive in `out`, a new one or, with `resume`, the existing one."""
     row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
     if not resume:
         return Archive.create(out, settings.to_yaml(), row, progress, entrants=entrants)

@@ -1,9 +1,7 @@
-"""Settings of a tournament: who takes part, who meets whom, how it is played and judged."""
+"""Settings of a tournament: entrants, schedule, play and rules."""
 
 from __future__ import annotations
 
-import copy
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,18 +11,16 @@ from blake3 import blake3
 from pydantic import (
     AfterValidator,
     Field,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
-from league.config.file import ConfigError, apply, read
-from league.mistakes import explain
+from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
-from league.rollout.env_runner import MOST_AT_ONCE, RolloutSettings
 from league.rollout.openings import Openings
+from league.rollout.requests import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings
 from league.section import Section
@@ -32,132 +28,139 @@ from league.tournament.entry.entrants import EntrantSource
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
 
-MANY_GAMES = 20_000  # from here on it pays to start a process for each core
+MANY_GAMES = 20_000  # with more, starting one process per core saves time
 
 
 class GameSettings(Section):
-    """The game, where it is not to be that of the runs."""
+    """Game of the tournament, if it is not that of the runs."""
 
-    id: str = Field(description="A game of `league envs list`, or module:Class")
-    options: dict[str, Any] = Field(default_factory=dict, description="Passed to the game")
+    id: str = Field(description="Id of a game of `league envs list`, or module:Class")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the game")
 
 
 def _whole_path(text: str) -> str:
-    """So that a tournament that goes on from another folder finds it."""
+    """Return the absolute path, so that a tournament resumed in another folder finds the file."""
     return str(Path(text).expanduser().resolve())
 
 
 class OpeningSettings(Section):
-    """How the games of a pair begin: alike, and differently from those of other pairs."""
+    """Opening moves: the same in all games of a pair, different between pairs."""
 
-    plies: int = Field(default=0, ge=0, le=2**32, description="Random legal actions at the beginning")
+    plies: int = Field(
+        default=0, ge=0, le=2**32, description="Number of random legal actions at the beginning"
+    )
     book: Annotated[str, AfterValidator(_whole_path)] | None = Field(
         default=None,
-        description="A text file, an opening on each line: actions with blanks between; taken in turn",
+        description="Text file, one opening on each line: actions with blanks between; taken in turn",
     )
     book_hash: str | None = Field(
         default=None,
-        description="BLAKE3 that the book must have; none: that which it has when the tournament begins",
+        description="BLAKE3 hash that the book must have; none: its hash when the tournament begins",
     )
 
     def openings(self) -> Openings | None:
-        """As runners take them, the book read. Raises Mistake for a book that is none, or another one."""
+        """Return the openings for runners; read the book. Raise Mistake for an invalid or changed one."""
         if self.book is None:
             return Openings(self.plies) if self.plies else None
         return Openings(self.plies, tuple(_read_book(Path(self.book), self.book_hash)))
 
     def with_hash(self) -> Self:
-        """The same, with the hash of the book as it is now. Raises Mistake."""
+        """Return these settings with the present hash of the book. Raise Mistake if it cannot be read."""
         if self.book is None or self.book_hash is not None:
             return self
         return self.model_copy(update={"book_hash": _hash(_read_bytes(Path(self.book)))})
 
 
 class RuleSettings(Section):
-    """What counts for what, where a match did not come to its ordinary end."""
+    """Scoring of matches that did not end in the ordinary way."""
 
     forfeit: Literal["loss", "left_out"] = Field(
-        default="loss", description="Of an illegal action: it is lost, or its whole pair does not count"
+        default="loss", description="Match with an illegal action: lost, or the whole pair is left out"
     )
     step_limit: Literal["as_scored", "draw", "left_out"] = Field(
         default="as_scored",
-        description="Of a match that was cut: by the scores so far, a draw, or not at all",
+        description="Match that was truncated: by the scores so far, a draw, or the whole pair is left out",
     )
     crash: Literal["as_scored", "left_out"] = Field(
-        default="left_out", description="Of a match that the game could not go on with"
+        default="left_out",
+        description="Match in which the game failed: by the scores so far, or the whole pair is left out",
     )
 
     def rule(self) -> Rule:
-        """As the statistics take it."""
+        """Return the rules in the form that the statistics use."""
         return Rule(self.forfeit, self.step_limit, self.crash)
 
 
 class PlaySettings(RolloutSettings):
-    """How matches are played. A request is what is acknowledged, and saved, at once."""
+    """Settings of the play of matches. The results of a request are saved together."""
 
     slots: int = Field(
-        default=2048, ge=1, le=MOST_AT_ONCE, description="Matches that one runner plays at the same time"
+        default=2048,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Number of matches that one runner plays at the same time",
     )
     matches_per_request: int = Field(
-        default=2048, ge=1, le=MOST_AT_ONCE, description="Matches asked of a runner at once"
+        default=2048, ge=1, le=MOST_AT_ONCE, description="Number of matches in one request to a runner"
     )
 
 
 class TournamentRatings(RatingSettings):
-    """TrueSkill, beside the ratings that a tournament is judged by. Nobody here ever changes: every game
-    counts."""
+    """TrueSkill ratings, recorded beside those of the verdict. All games count, as entrants never change."""
 
     placement_games: int = Field(
-        default=2**40, ge=1, description="Games after which a rating is fixed: never, by default"
+        default=2**40, ge=1, description="Number of games after which a rating is fixed: never, by default"
     )
 
 
 class TournamentSettings(Section):
-    """Everything a tournament is made from. Its run folder's config.yaml holds all of it, resolved."""
+    """All settings of a tournament. The config.yaml of its run folder holds them, resolved."""
 
     name: str = Field(
         default="tournament",
         pattern=r"^[A-Za-z0-9._-]+$",
         description="Name of the tournament and its folder",
     )
-    seed: int = Field(default=0, ge=0, lt=2**63, description="Everything random is drawn from it")
-    competitors: tuple[EntrantSource, ...] = Field(min_length=1, description="Who takes part")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of all random draws")
+    competitors: tuple[EntrantSource, ...] = Field(
+        min_length=1, description="Entrants: of runs, exported folders, or bots"
+    )
     leave_out_damaged: bool = Field(
-        default=False, description="Go on without snapshots that are missing or damaged"
+        default=False, description="Play without snapshots that are missing or damaged"
     )
-    env: GameSettings | None = Field(default=None, description="The game; none: that of the runs")
+    env: GameSettings | None = Field(default=None, description="Game; none: that of the runs")
     teams: Annotated[tuple[int, ...], Field(min_length=1)] | None = Field(
-        default=None, description="Seats of each team; none: as the runs have it"
+        default=None, description="Number of seats of each team; none: those of the runs"
     )
-    bots: Bots = Field(
-        default_factory=dict, description="Bots that need settings, by the names that they go by"
-    )
+    bots: Bots = Field(default_factory=dict, description="Settings of bots, by the name of the bot")
     schedule: ScheduleSettings = ScheduleSettings()
     opening: OpeningSettings = OpeningSettings()
     rules: RuleSettings = RuleSettings()
     rollout: PlaySettings = PlaySettings()
     ratings: TournamentRatings = TournamentRatings()
-    anchor: str | None = Field(default=None, description="Whose rating is 0; none: the mean of all is")
+    anchor: str | None = Field(
+        default=None, description="Entrant whose rating is 0; none: the mean of all ratings is 0"
+    )
     trust: tuple[str, ...] = Field(
-        default=(), description="Networks of your own (module:Class) that snapshots may be built from"
+        default=(), description="Custom networks (module:Class) that snapshots may be built from"
     )
     gates: tuple[str, ...] = Field(
-        default=(), description='What must hold in the end, such as "elo > 20 against main-0@0"'
+        default=(), description='Conditions on the result, such as "elo > 20 against main-0@0"'
     )
     runners: int | None = Field(
         default=None,
         ge=0,
-        description="Ray actors that play; 0: the driver plays, without Ray; none: one for each core, in "
-        f"tournaments of over {MANY_GAMES} games. What comes out is the same",
+        description="Number of Ray actors that play; 0: the driver process plays, without Ray; none: one per "
+        f"core in tournaments of over {MANY_GAMES} games, else 0. Results do not depend on it",
     )
     resources: ResourceSettings = ResourceSettings()
-    log_seconds: float = Field(default=10.0, gt=0, description="Time between two plain lines of progress")
+    log_seconds: float = Field(default=10.0, gt=0, description="Seconds between two plain lines of progress")
 
     @field_validator("name")
     @classmethod
     def _name_is_of_a_folder(cls, name: str) -> str:
         if not name.strip("."):
-            raise ValueError(f"found '{name}', expected letters or digits in it: a folder is named so")
+            raise ValueError(f"found '{name}', expected letters or digits in the name of a folder")
         return name
 
     @field_validator("gates")
@@ -174,7 +177,14 @@ class TournamentSettings(Section):
         return self
 
     def to_yaml(self) -> str:
+        """Return the settings as the text of a YAML file."""
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+class Resolved(TournamentSettings):
+    """Settings of a tournament with everything filled in that the runs of its entrants decide."""
+
+    env: GameSettings = Field(description="Game")
 
 
 def load(
@@ -182,26 +192,19 @@ def load(
     overrides: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
 ) -> TournamentSettings:
-    """Settings from a YAML file or a mapping, `changes` on top of its groups, and `a.b=value` overrides on
-    top of those. Raises ConfigError."""
-    if isinstance(source, Mapping):
-        where, fields = "tournament", copy.deepcopy(dict(source))  # what is laid on top must not reach it
-    else:
-        where, fields = str(source), read(Path(source))
-        fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
-    for name, value in (changes or {}).items():
-        inner = fields.get(name)
-        if isinstance(inner, Mapping) and isinstance(value, Mapping):
-            value = {**inner, **value}
-        fields[name] = value
-    for override in overrides:
-        apply(fields, override)
-    try:
-        return TournamentSettings.model_validate(fields)
-    except ValidationError as error:
-        raise ConfigError(f"{where}: {explain(error, TournamentSettings)}") from None
-    except Mistake as error:
-        raise ConfigError(f"{where}: {error}") from None
+    """Return the settings of a YAML file or a mapping, with `changes` and then `a.b=value` overrides on top.
+
+    Raise ConfigError for anything that is wrong.
+    """
+    return parse(TournamentSettings, *fields_of(source, overrides, changes, name="tournament"))
+
+
+def load_resolved(path: Path, changes: Mapping[str, Any]) -> Resolved:
+    """Return the settings that a run folder's config.yaml holds, with `changes` on top.
+
+    Raise ConfigError for anything that is wrong.
+    """
+    return parse(Resolved, *fields_of(path, changes=changes, name="tournament"))
 
 
 def _read_book(path: Path, expected_hash: str | None) -> list[tuple[float, ...]]:

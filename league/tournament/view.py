@@ -1,4 +1,4 @@
-"""What a person sees of a tournament while it is played: a bar on a terminal, else a line per interval."""
+"""Display of a tournament's progress: a bar on a terminal, else one line per interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from league.tournament.loop import Standing
 
 
 class TournamentView:
-    """Shows how far a tournament is, on standard error."""
+    """Display of the progress of a tournament on `console`."""
 
     def __init__(self, console: Console, every_seconds: float) -> None:
         self._console, self._every = console, every_seconds
@@ -44,10 +44,10 @@ class TournamentView:
             self._line(self._last)
 
     def show(self, standing: Standing) -> None:
-        """To be called often; shows what has changed."""
+        """Show the progress if it has changed; call it often."""
         if standing == self._last and self._bar is None:
             return
-        if self._last is None:  # what earlier sessions played took this one no time
+        if self._last is None:  # games of earlier sessions do not count for the rate
             self._began = time.monotonic()
         self._last = standing
         if self._bar is not None:
@@ -57,11 +57,11 @@ class TournamentView:
             self._line(standing)
 
     def tell(self, sentence: str) -> None:
-        """Shows it, and goes on."""
+        """Print a sentence."""
         self._console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
     def _rate(self, standing: Standing) -> float:
-        """Games per second of this session."""
+        """Return the games per second of this session."""
         return (standing.games - standing.resumed_games) / max(time.monotonic() - self._began, 1e-9)
 
     def _line(self, standing: Standing) -> None:

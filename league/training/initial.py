@@ -17,7 +17,7 @@ from league.competitors.names import UnknownCompetitor, resolve
 from league.config.sections import InitFrom
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
-from league.rollout.env_runner import BotSource
+from league.rollout.requests import BotSource
 from league.rollout.snapshots import load_tensors
 from storage.archive import open_reader
 from storage.errors import Mistake, WeightsMismatch

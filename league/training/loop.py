@@ -31,6 +31,7 @@ from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import num_cpus, plan_shards
 from league.learning.recruits import Recruit, Recruits
+from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
 from league.training.remote import uploading
@@ -122,22 +123,24 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         threads,
     )
     cache = settings.storage.cache()
-    playing = (settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots)
+    playing = PlaySetup(
+        settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots
+    )
     with contextlib.ExitStack() as stack:
         runners: RunnerGroup
         learners: LearnerGroup
         evaluators: RunnerGroup | None = None
         if settings.runners == 0:
-            runners = LocalRunnerGroup(*playing)
+            runners = LocalRunnerGroup(playing)
             learners = LocalLearnerGroup(shards, recruits)
         else:
             num_runners = settings.runners + settings.evaluation.runners
             num_actors = num_runners + num_cpus(shards, settings.learner.aggregators)
             stack.enter_context(ray_session(settings.resources, num_actors))
             learners = RayLearnerGroup(shards, recruits, num_runners=num_runners)
-            runners = RayRunnerGroup(settings.runners, *playing)
+            runners = RayRunnerGroup(settings.runners, playing)
             if settings.evaluation.runners:
-                evaluators = RayRunnerGroup(settings.evaluation.runners, *playing)
+                evaluators = RayRunnerGroup(settings.evaluation.runners, playing)
                 stack.callback(evaluators.close)
         stack.callback(runners.close)
         stack.callback(learners.close)

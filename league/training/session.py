@@ -14,7 +14,7 @@ import numpy as np
 from league.config.settings import Settings
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
-from league.rollout.env_runner import PlayRequest
+from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import RunnerGroup
 from league.rules.building.builder import Clock, LeagueBuilder, find_builder
 from league.training.deeds import Deeds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from league.config.settings import Settings
 from league.models.bots.seated import seated_bot
 from league.models.spec import PolicySpec
-from league.rollout.env_runner import BotSource, LiveSource, Source
+from league.rollout.requests import BotSource, LiveSource, Source
 from league.rollout.snapshots import SnapshotSource
 from storage.archive import Archive
 from storage.records import IMPORTED, Bot, Competitor, LivePlayer, Role, Snapshot

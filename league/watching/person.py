@@ -1,4 +1,4 @@
-"""A person at the terminal, as one who sits in a seat: is shown the match, says what to do."""
+"""Person at the terminal as an actor: the match is shown, and each action is typed in."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, is_legal
 from league.models.actor import Actor, Chosen
 
-WIDTH = 100  # of the list of legal actions
+WIDTH = 100  # characters per line of the list of legal actions
 
 Show = Callable[[str], None]
-Ask = Callable[[str], str]  # as `input`: raises EOFError when there is nobody to answer
+Ask = Callable[[str], str]  # like `input`: raises EOFError at the end of the input
 
 
 class Person(Actor):
-    """Sits in one seat of the match in slot 0 of `game`, sees what that seat may see, and is asked until the
-    answer is a legal action: its number or its name, or as many numbers as it has."""
+    """Actor in one seat of the match in slot 0 of `game`, controlled by a person.
+
+    The person sees only what that seat may see. The question is repeated until the answer is a legal action:
+    its number, its name, or all its numbers if it has several.
+    """
 
     def __init__(self, game: BatchedGame, seat: int, show: Show, ask: Ask) -> None:
         self._game = game
@@ -37,7 +40,7 @@ class Person(Actor):
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        """Ask for the one action that is due. Raises EOFError when nobody answers."""
+        """Ask for the one action that is due. Raise EOFError at the end of the input."""
         self._show(self._game.render(0, self._seat))
         self._show(textwrap.fill(self._offer(mask[0]), WIDTH))
         action = None
@@ -49,7 +52,7 @@ class Person(Actor):
         return Chosen(action, np.zeros(1, dtype=np.float32), observation, action)
 
     def _offer(self, mask: npt.NDArray[np.bool_]) -> str:
-        """What may be chosen."""
+        """Return the list of legal actions as text."""
         match self._spec.kind:
             case "discrete":
                 names = {a: self._name(a) for a in np.flatnonzero(mask).tolist()}
@@ -67,7 +70,7 @@ class Person(Actor):
         return f"{self._spec.shape[0]} numbers from the list, with spaces between"
 
     def _read(self, text: str, mask: npt.NDArray[np.bool_]) -> npt.NDArray | None:
-        """The action [1, *shape] that `text` says, if it is a legal one; masks [1, mask_width]."""
+        """Return the action [1, *shape] in `text`, or `None` if it is not legal by `mask` [1, mask_width]."""
         if self._spec.kind == "discrete":
             legal = np.flatnonzero(mask[0]).tolist()
             named = [a for a in legal if self._name(a).casefold() == text.casefold()]

@@ -1,7 +1,7 @@
-"""Play: competitors at one table, move by move as text; a person may sit down with them.
+"""Play: matches shown move by move as text, between competitors or with a person in some seats.
 
-Whoever watches sees everything. Who sits at the table sees what that seat may see, and what the others
-did only after the match.
+Without a person everything is shown. A person sees only what their seat may see, and the moves of the
+others after the match.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
 from league.models.policies.policy import Policy
-from league.rollout.env_runner import BotSource
 from league.rollout.prompter import Prompter
+from league.rollout.requests import BotSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from league.watching.person import Ask, Person, Show
@@ -42,11 +42,11 @@ def play(
     show: Show = print,
     ask: Ask = input,
 ) -> None:
-    """Play the game of `run`, one of `names` in each seat: as `tournament.names` knows them, or `human`,
-    who is asked. `delay`: seconds after each move. `verbose`: how likely policies found what they did.
+    """Play the game of `run` with one of `names` in each seat: see `league.competitors.names`, or `human`.
 
-    Raises UnknownCompetitor, CorruptBlob; Mistake for a game that cannot be shown as text, or has another
-    number of seats; EOFError when a person leaves.
+    `delay`: seconds after each move; `verbose`: show the policies' probabilities and values.
+    Raise UnknownCompetitor, CorruptBlob, Mistake for a game that cannot be shown as text or has another
+    number of seats, EOFError if a person ends the input.
     """
     reader = open_reader(run)
     config, env = reader.config(), reader.env()
@@ -89,8 +89,10 @@ def play(
 
 
 def show_recorded(run: str | Path, match_id: int, *, delay: float = 0.0, show: Show = print) -> None:
-    """Show a recorded match of `run` move by move. Raises Mistake when it was not recorded, or its game
-    cannot be shown as text."""
+    """Show a recorded match of `run` move by move.
+
+    Raise Mistake if the match was not recorded, or if its game cannot be shown as text.
+    """
     found = next(recorded(run, f"match_id = {match_id}"), None)
     if found is None:
         raise Mistake(
@@ -124,6 +126,6 @@ def _require_text(game: BatchedGame, env_id: str) -> None:
 def _require_seat(name: str, seat: int, fits: bool) -> None:
     if not fits:
         raise Mistake(
-            f"play: '{name}' cannot take seat {seat}, where other things are seen or done than it knows; "
+            f"play: '{name}' cannot take seat {seat}, whose observations or actions differ from its own; "
             "give it another seat"
         )

@@ -1,7 +1,7 @@
-"""Replay: recorded matches played again from their seeds and actions, and held against the ledger.
+"""Replay: recorded matches are played again from their seeds and actions, and compared with the ledger.
 
-The game is the one that the run was configured with when the match was played. A match is the same
-if outcome, score, rank, length and the reason of its end are, scores to the bit.
+The game is the one that the run was configured with when the match was played. Two matches are identical
+if outcome, score (to the bit), rank, length and the reason of their end are equal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import yaml
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.rollout.prompter import Prompter
-from league.rollout.traces.outcomes import placed
+from league.rollout.traces.results import placed
 from league.rollout.traces.transcript import spans
 from storage import query
 from storage.errors import Mistake
@@ -32,7 +32,7 @@ _TABLES = ("runs", "matches", "seats", "recordings")
 
 
 class Difference(NamedTuple):
-    """In what a match was another when it was played again."""
+    """Fact in which a replayed match differs from its record."""
 
     match_id: int
     what: str
@@ -42,43 +42,42 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """What came of playing matches again."""
+    """Counts of a replay."""
 
     matches: int
     identical: int
-    crashed: int  # when they were recorded and not again: the same as far as they went
+    crashed: int  # in the record and not in the replay; identical up to the crash
     differing: int
-    first: tuple[Difference, ...]  # all of the first match that differs
+    first: tuple[Difference, ...]  # all differences of the first match that differs
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Matches that were recorded together, and how the run was configured then."""
+    """Matches that were recorded together, and the config of the run at that time."""
 
     config: Mapping[str, Any]
-    results: ResultBatch  # all that were played together
-    recordings: Recordings  # of those wanted
+    results: ResultBatch  # of all matches that were played together
+    recordings: Recordings  # of the selected matches
 
     def make_game(self, most: int) -> BatchedGame:
-        """The game that they were played in, for up to `most` at once. Raises UnknownEnv, BadOption."""
+        """Return the game of the matches, for up to `most` at once. Raise UnknownEnv, BadOption."""
         env, rollout = self.config["env"], self.config["rollout"]
         slots = min(most, rollout["slots"])
         return registry.make(env["id"], slots, step_limit=rollout["step_limit"], **env["options"])
 
 
 def team_of_seat(config: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
-    """The team of each seat [num_seats] of a league or tournament with that config; None: everyone for
-    itself."""
+    """Return the team of each seat [num_seats] by a config, or `None` if every seat plays for itself."""
     sizes = (config.get("matchmaking") or config).get("teams")
     return None if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
 
 
 def replay(run: str | Path, where: str | None = None, limit: int | None = None) -> Replayed:
-    """Play recorded matches of `run` again, also while it trains: all, or the first `limit` of those for
-    which `where`, a condition in SQL on the columns of `matches`, holds.
+    """Play recorded matches of `run` again and count the differences; the run may be in training.
 
-    Raises NotARun, CorruptLedger, BadQuery; Mistake when no such match was recorded, UnknownEnv or
-    BadOption when the run's game cannot be made here.
+    `where`: an SQL condition on the columns of `matches`, or `None` for all; `limit`: the greatest number.
+    Raise NotARun, CorruptLedger, BadQuery, Mistake if no such match was recorded, UnknownEnv or BadOption
+    if the run's game cannot be made here.
     """
     matches = crashed = differing = 0
     first: tuple[Difference, ...] = ()
@@ -105,7 +104,7 @@ def replay(run: str | Path, where: str | None = None, limit: int | None = None) 
 
 
 def recorded(run: str | Path, where: str | None = None, limit: int | None = None) -> Iterator[Recorded]:
-    """The recorded matches of `run`, as `replay` chooses them, in the order of recording."""
+    """Yield the recorded matches of `run` in the order of recording; for `where` and `limit` see `replay`."""
     run = Path(run)
     require_run(run)
     wanted = None if where is None else _seqs(run, where)
@@ -127,35 +126,37 @@ def recorded(run: str | Path, where: str | None = None, limit: int | None = None
         chosen = chosen[: int(min(left, len(chosen)))]
         if len(chosen):
             left -= len(chosen)
-            yield Recorded(config, results, _of(results.recordings, chosen))
+            yield Recorded(config, results, _select(results.recordings, chosen))
 
 
-def _of(recordings: Recordings, chosen: npt.NDArray[np.int64]) -> Recordings:
+def _select(recordings: Recordings, chosen: npt.NDArray[np.int64]) -> Recordings:
     start, size = recordings.offset[chosen], np.diff(recordings.offset)[chosen]
     offset = np.concatenate([[0], np.cumsum(size)])
     return Recordings(recordings.row[chosen], offset, recordings.action[spans(start, size)])
 
 
 def _seqs(run: Path, where: str) -> npt.NDArray[np.int64]:
-    """Of the recorded matches for which the condition holds. Raises BadQuery."""
+    """Return the sequence numbers of recorded matches that fulfil the condition. Raise BadQuery."""
     rows = query(run, f"SELECT seq FROM matches WHERE seq IN (SELECT seq FROM recordings) AND ({where}\n)")
     return rows["seq"].to_numpy()
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """How k recorded matches went when they were played again."""
+    """Results of k recorded matches in their replay."""
 
     score: npt.NDArray[np.float32]  # [k, S]
     outcome: npt.NDArray[np.int8]  # [k, S]
     rank: npt.NDArray[np.int8]  # [k, S]
     env_steps: npt.NDArray[np.int32]  # [k]
     reason: npt.NDArray[np.int8]  # [k]
-    ran_out: npt.NDArray[np.bool_]  # [k]: they went on behind their last recorded action
+    ran_out: npt.NDArray[np.bool_]  # [k], the match went on after its last recorded action
 
     def differences(self, i: int, results: ResultBatch, row: int) -> list[Difference]:
-        """Between match i and what was recorded in `row`. A match that crashed then and went on now is the
-        same as far as it went."""
+        """Return the differences between match i and its record in `row`.
+
+        A match that crashed in the record and goes on in the replay has none if it is as long.
+        """
         match_id = int(results.matches.match_id[row])
         if results.reason[row] == EndReason.CRASH != self.reason[i]:
             if self.env_steps[i] >= results.env_steps[row]:
@@ -166,19 +167,19 @@ class Again:
         for what in ("outcome", "score", "rank", "env_steps", "reason"):
             before, now = (np.atleast_1d(getattr(side, what)[at]) for side, at in ((results, row), (self, i)))
             if before.tobytes() != now.astype(before.dtype).tobytes():
-                found.append(Difference(match_id, what, _told(what, before), _told(what, now)))
+                found.append(Difference(match_id, what, _to_text(what, before), _to_text(what, now)))
         return found
 
 
-def _told(what: str, values: npt.NDArray) -> Any:
-    """Values of one match as a person reads them."""
+def _to_text(what: str, values: npt.NDArray) -> Any:
+    """Return values of one match in readable form."""
     kinds: dict[str, type[Outcome | EndReason]] = {"outcome": Outcome, "reason": EndReason}
-    told = [kinds[what](v).name.lower() if what in kinds else v.item() for v in values]
-    return told[0] if len(told) == 1 else tuple(told)
+    shown = [kinds[what](v).name.lower() if what in kinds else v.item() for v in values]
+    return shown[0] if len(shown) == 1 else tuple(shown)
 
 
 def play_again(game: BatchedGame, found: Recorded) -> Again:
-    """Play the k matches of `found`, as many at once as the game has slots."""
+    """Play the k matches of `found` again, as many at once as the game has slots."""
     recordings, seeds = found.recordings, found.results.matches.seed[found.recordings.row]
     k, seats = len(recordings), game.num_seats
     total = np.zeros((k, seats), dtype=np.float32)

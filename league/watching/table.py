@@ -1,4 +1,4 @@
-"""A table: one match of a game at a time, played by whoever answers its decisions, and shown as text."""
+"""Table: one match of a game at a time, played by a function that answers decisions, and shown as text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.models.actor import Actor, Chosen
 from league.models.policies.policy import Policy
-from league.rollout.traces.outcomes import placed
+from league.rollout.traces.results import placed
 from league.watching.person import Show
 from storage.records import EndReason, Outcome
 
 MOST_NAMED = 5  # actions whose probabilities are shown
 
 # (decisions that are due, rewards [1, num_seats] of the step before) -> an array of actions for each
-# block; None: nobody knows how the match went on
+# block; None: the rest of the match is unknown
 Answer = Callable[[list[Decisions], npt.NDArray[np.float32]], list[npt.NDArray] | None]
 
 _ENDS = {
@@ -30,12 +30,12 @@ _ENDS = {
 
 
 class Watched(Actor):
-    """A policy, and what it thought of the decision before it took it."""
+    """Policy that also keeps its probabilities and its value of the latest decision."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self.memory_size, self.wants_reward = policy.memory_size, policy.wants_reward
-        self.thought = np.zeros(0, dtype=np.float32)  # as Policy.evaluate gives it, of one decision
+        self.thought = np.zeros(0, dtype=np.float32)  # result of Policy.evaluate for one decision
         self.value = 0.0
 
     def decide(
@@ -47,14 +47,14 @@ class Watched(Actor):
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        """What the policy decides."""
+        """Evaluate the decision, then let the policy decide."""
         thoughts, values = self._policy.evaluate(observation, mask, memory, reward)
         self.thought, self.value = thoughts[0], float(values[0])
         return self._policy.decide(observation, mask, rng, temperature, memory, reward)
 
 
 class Table:
-    """Plays matches in slot 0 of a game and shows them."""
+    """Display of matches in slot 0 of a game, which it also plays."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Table:
         actors: Sequence[Actor] = (),
         guarded: bool = False,
     ) -> None:
-        """`guarded`: a person plays, who is not to see what the others do."""
+        """`guarded`: hide moves until the match is over, because a person plays."""
         self._game = game
         self._names = [f"seat {seat} {name}" for seat, name in enumerate(names)]
         self._team_of_seat = team_of_seat
@@ -97,8 +97,8 @@ class Table:
             if self._guarded:
                 hidden += moves
             else:
-                self._tell(moves)
-        if transition.reason[0] != EndReason.CRASH:  # of which nothing is left to be seen
+                self._show_moves(moves)
+        if transition.reason[0] != EndReason.CRASH:  # a crashed match cannot be shown any more
             self._show(game.render(0))
         if hidden:
             self._show("what was played:\n" + "\n".join(hidden))
@@ -108,19 +108,19 @@ class Table:
             total[Outcome(kind)] += 1
             self._show(f"{name}: {Outcome(kind).name.lower()}, score {points:g}")
 
-    def _tell(self, moves: list[str]) -> None:
+    def _show_moves(self, moves: list[str]) -> None:
         if moves:
             self._show("\n".join(moves) + "\n")
             time.sleep(self._delay)
 
     def show_totals(self) -> None:
-        """How often each seat won, drew, lost and forfeited."""
+        """Show how often each seat has won, drawn, lost and forfeited."""
         for name, total in zip(self._names, self._totals, strict=True):
             counts = ", ".join(f"{kind.name.lower()} {total[kind]}" for kind in Outcome if total[kind])
             self._show(f"{name}: {counts}")
 
     def _moves(self, blocks: list[Decisions], actions: list[npt.NDArray]) -> list[str]:
-        """A line for each decision, by seat; the match is as it was before them."""
+        """Return a line for each decision, in order of seats; call it before the game makes its step."""
         moves = {}
         for block, taken in zip(blocks, actions, strict=True):
             legal = is_legal(self._game.action_specs[int(block.seat[0])], block.mask, taken)
@@ -131,13 +131,13 @@ class Table:
         return [moves[seat] for seat in sorted(moves)]
 
     def _thought(self, seat: int) -> str:
-        """What the policy in `seat` thought of its decision, if that is known."""
+        """Return the probabilities and the value of the policy in `seat` as text, or ''."""
         actor = self._actors[seat] if self._actors else None
         if not isinstance(actor, Watched):
             return ""
-        return f"   [{self._told(seat, actor.thought)}; value {actor.value:+.2f}]"
+        return f"   [{self._probabilities(seat, actor.thought)}; value {actor.value:+.2f}]"
 
-    def _told(self, seat: int, thought: npt.NDArray[np.float32]) -> str:
+    def _probabilities(self, seat: int, thought: npt.NDArray[np.float32]) -> str:
         spec = self._game.action_specs[seat]
         if spec.kind == "discrete":
             likeliest = np.argsort(-thought, kind="stable")[:MOST_NAMED]

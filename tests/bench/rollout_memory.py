@@ -20,7 +20,8 @@ import psutil
 from league.envs import registry
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.rollout.env_runner import EnvRunner, LiveSource, PlayRequest, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import LiveSource, PlayRequest, PlaySetup, RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from storage.cache.node_cache import CacheSettings
 from storage.records import MatchBatch, Purpose
@@ -73,7 +74,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         pool = make_pool(Path(folder) / "objects", spec, arguments.snapshots)
         runner = EnvRunner(
-            GAME, {}, RolloutSettings(policy_map_capacity=64), cache=CacheSettings(f"{folder}/cache")
+            PlaySetup(
+                GAME, {}, RolloutSettings(policy_map_capacity=64), cache=CacheSettings(f"{folder}/cache")
+            )
         )
         played = 0
         print("matches   resident MiB   snapshots at hand   loaded so far")

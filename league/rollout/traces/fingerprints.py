@@ -1,16 +1,15 @@
-"""Fingerprints: which matches were the same, told by one number for each.
+"""Fingerprints: one number for each match, equal for identical matches.
 
-Where no player's choice is drawn at random, a pair of the same players and the same deal is the same
-games again, and says nothing new. A match's number is a hash of everything that every seat that
-decided saw and did, and of how it ended; it is 0 as soon as one choice could have been another.
+If no player draws its actions at random, a second pair of the same players with the same deal repeats
+the same games and adds no information. The number of a match is a hash of all observations and actions
+in it and of its result. It is 0 if any action could have been a different one.
 
-In a game that draws by itself, a deal above all, no match has a number: deals are as likely as they
-are, so one that comes twice counts twice. Few matches with equal moves and different seeds tell
-whether a game does.
+In a game that makes random draws of its own, such as a deal, all numbers are 0: an outcome that chance
+produces twice counts twice. A few matches with equal moves and different seeds show whether a game draws.
 
-Words of 64 bits are mixed one by one and summed with odd factors; a decision's sum is mixed with
-its time and seat, and the sums of all decisions are added: so the order of the decisions counts,
-that of the rows in which they come does not. The mixing is that of splitmix64, as in `envs.chance`.
+Words of 64 bits are mixed one by one and summed with odd factors. The sum of a decision is mixed with
+its time and seat, and the sums of all decisions are added. So the order of the decisions matters, and
+the order of rows within a block does not. The mixing is splitmix64, as in `envs.chance`.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from league.rollout.openings import random_legal
 
 _SPREAD = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFTS = (np.uint64(32), np.uint64(29))
-_SEATS = 2**16  # more than a game has
-_END = 2**62  # the time of how a match ended
-_TRIALS = 16  # matches in which a game that draws is expected to draw twice differently
+_SEATS = 2**16  # more seats than any game has
+_END = 2**62  # in place of a time: the end of a match
+_TRIALS = 16  # matches; enough for a game that draws to show two different draws
 
-_found: WeakKeyDictionary[BatchedGame, bool] = WeakKeyDictionary()  # what `draws` found out
+_found: WeakKeyDictionary[BatchedGame, bool] = WeakKeyDictionary()  # results of `draws`
 
 
 class Fingerprints:
-    """Of a batch of M matches of `game`, while they are played."""
+    """Fingerprints of a batch of M matches of `game`, updated while they are played."""
 
     def __init__(self, game: BatchedGame, num_matches: int) -> None:
         self._game = game
@@ -49,8 +48,10 @@ class Fingerprints:
         certain: npt.NDArray[np.bool_],
         match_of: npt.NDArray[np.int64],
     ) -> None:
-        """Take in a block, before it is stepped: the actions [n, *shape], and which of them could have been
-        no other [n]. `match_of` [num_slots]: the number of the match that is played there."""
+        """Add the actions [n, *shape] of a block, before the game makes its step.
+
+        `certain` [n]: which actions had no alternative; `match_of` [num_slots]: the match in each slot.
+        """
         match = match_of[block.slot]
         self._drawn[match[~certain]] = True
         rows = np.flatnonzero(~self._drawn[match])
@@ -61,26 +62,28 @@ class Fingerprints:
         np.add.at(self._sum, match[rows], chance.bits(sums.view(np.int64), when))
 
     def ended(self, match: npt.NDArray[np.int64], *how: npt.NDArray) -> None:
-        """These matches [k] are over; `how` they ended, [k, ...] each."""
+        """Add the results of the matches [k] that are over: any number of arrays `how` [k, ...]."""
         rows = np.flatnonzero(~self._drawn[match])
         if len(rows):
             sums = sum_of_words(*(column[rows] for column in how))
             self._sum[match[rows]] += chance.bits(sums.view(np.int64), _END)
 
     def digests(self) -> npt.NDArray[np.int64]:
-        """[M]: 0 where a choice was drawn, and of a game that draws. For when all matches are over."""
+        """Return the numbers [M] once all matches are over; 0 if a player or the game made a random draw."""
         if self._drawn.all() or draws(self._game):
             return np.zeros(len(self._sum), dtype=np.int64)
         return np.where(self._drawn, 0, self.mixed())
 
     def mixed(self) -> npt.NDArray[np.int64]:
-        """[M]: a number of each match, other than 0."""
+        """Return a number other than 0 for each match [M]."""
         return np.maximum(chance.bits(self._sum.view(np.int64), _END), np.uint64(1)).view(np.int64)
 
 
 def draws(game: BatchedGame) -> bool:
-    """Whether its matches differ though all moves are alike, when they differ in their seeds. Tried out once
-    for each `game`, in which no match may be under way."""
+    """Return whether matches of `game` with equal moves and different seeds differ.
+
+    The first call for a `game` plays trial matches in it, so no match may be under way.
+    """
     if game not in _found:
         slots = np.arange(min(game.num_slots, _TRIALS))
         trials = [_tried(game, slots, first + slots) for first in range(0, _TRIALS, len(slots))]
@@ -91,7 +94,7 @@ def draws(game: BatchedGame) -> bool:
 def _tried(
     game: BatchedGame, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """[n] a number for each of n matches, one in each slot, in which all make the same random moves."""
+    """Return [n] a number for each of n matches, one in each slot, all with the same random moves."""
     prints = Fingerprints(game, len(slots))
     score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)
     game.reset(slots, seeds)
@@ -110,7 +113,7 @@ def _tried(
 
 
 def sum_of_words(*columns: npt.NDArray) -> npt.NDArray[np.uint64]:
-    """Of n rows, all that they hold in `columns` [n, ...], as one number each: [n]."""
+    """Return [n] one number for each row, computed from all its values in `columns` [n, ...]."""
     n = len(columns[0])
     rows = [np.ascontiguousarray(column).reshape(n, -1).view(np.uint8) for column in columns]
     width = sum(row.shape[1] for row in rows)
@@ -125,5 +128,5 @@ def sum_of_words(*columns: npt.NDArray) -> npt.NDArray[np.uint64]:
 
 @functools.lru_cache(maxsize=64)
 def _factors(words: int) -> npt.NDArray[np.uint64]:
-    """[words], the same every time: shared, so not to be written to."""
+    """Return [words] odd factors, always the same; the array is shared, so do not write to it."""
     return chance.bits(np.arange(words), 0) | np.uint64(1)

@@ -1,7 +1,7 @@
-"""Recorder: gathers the decisions of learning seats while matches are played, as columns.
+"""Recorder: collects the decisions of learning seats as columns while matches are played.
 
-Each step appends one block of rows to every column; at the end one sort by (match, seat) turns
-the rows, which lie in order of time, into whole episodes.
+Each step appends one block of rows to every column. At the end one stable sort by (match, seat) turns
+the rows, which are in order of time, into whole episodes.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Look = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray]
 
 
 class Recorder:
-    """Records for one player, whose weights had one version during all of it.
+    """Decisions of one player, all with weights of one version.
 
-    Recorded is what its network saw and what was drawn from it, not what the game showed and took.
+    The record holds the inputs of the network and the samples from it, before and after which connectors may
+    convert between network and game.
     """
 
     def __init__(self, game: BatchedGame, player: str, version: int, spec: PolicySpec) -> None:
@@ -40,7 +41,7 @@ class Recorder:
         self._cut: list[tuple[npt.NDArray, npt.NDArray]] = []  # key, observation at truncation
 
     def decided(self, taken: Taken, match_of: npt.NDArray[np.int64], learns: npt.NDArray[np.bool_]) -> None:
-        """Append those of the player's decisions in a block that it learns from."""
+        """Append the player's decisions in a block that come from learning seats."""
         rows = np.flatnonzero(learns[taken.slot, taken.seat])
         slot, seat, chosen = taken.slot[rows], taken.seat[rows], taken.chosen
         self._last_row[slot, seat] = self._rows + np.arange(len(rows))
@@ -48,13 +49,13 @@ class Recorder:
         while self._rows > len(self._reward):
             self._reward = np.concatenate([self._reward, np.zeros_like(self._reward)])
         key = match_of[slot] * self._game.num_seats + seat
-        # copies: a part of a block must not keep the whole of it
+        # copies, so that a few rows do not keep a whole block in memory
         self._blocks.append(
             (key, chosen.seen[rows], taken.mask[rows], chosen.raw[rows], chosen.log_prob[rows])
         )
 
     def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
-        """Add each seat's reward to its latest decision, also if another seat moved since."""
+        """Add each seat's reward to its latest decision, even if another seat has moved since."""
         slot, seat = np.nonzero(rewards)
         row = self._last_row[slot, seat]
         seen = row != NO_ROW
@@ -66,9 +67,9 @@ class Recorder:
         match_of: npt.NDArray[np.int64],
         look: Look,
     ) -> None:
-        """Close the matches that ended; remember what seats that were cut short see then.
+        """Close the matches that ended, and keep the last observations of seats that were truncated.
 
-        `look(slots, seats)`: what the player's network would be shown there.
+        `look(slots, seats)` returns the inputs of the player's network there.
         """
         for seat in range(self._game.num_seats) if transition.truncated.any() else ():
             slot = transition.ended[transition.truncated]
@@ -80,7 +81,7 @@ class Recorder:
         self._last_row[transition.ended] = NO_ROW
 
     def episodes(self, matches: MatchBatch) -> Episodes:
-        """Everything recorded, episode by episode, in the order of the matches."""
+        """Return all recorded episodes, in the order of the matches."""
         seats = self._game.num_seats
         seen, actions = self._spec.seen, self._spec.action
         nothing = (

@@ -1,4 +1,12 @@
-"""Results of a batch of matches, while they come in."""
+"""Matches of one request: the order in which they begin, and the results of those that ended.
+
+A policy call with a handful of decisions takes nearly as long as one with dozens, so the cost of a step
+is the number of policies that have a decision in it. Two rules of the order keep that number low:
+
+- Matches of the same competitors begin together, so the matches under way seat few of all competitors.
+- Where seats take turns, matches begin on such a beat that the competitor with the most matches has its
+  turn in all of them at once. Its opponents' decisions then come together too, twice as many to a call.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +16,38 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import Transition
-from league.rollout.traces.outcomes import placed
-from storage.records import EndReason, MatchBatch, Recordings, ResultBatch
+from storage.records import EndReason, MatchBatch, Outcome, Recordings, ResultBatch
+
+
+class OrderOfPlay:
+    """Matches of one request that have not begun. Each match is returned once."""
+
+    def __init__(self, matches: MatchBatch) -> None:
+        seats = matches.num_seats
+        home = np.bincount(matches.seat.ravel()).argmax() if len(matches) else 0
+        beat = -(matches.seat == home).argmax(axis=1) % seats  # seat s moves s steps after the start
+        along = np.lexsort(np.sort(matches.seat, axis=1).T)
+        self._waiting = [along[beat[along] == b] for b in range(seats)]
+        self._step = 0
+
+    def begin(self, room: int, idle: bool) -> npt.NDArray[np.int64]:
+        """Return the indices of the matches, at most `room`, that begin at this step. Call it at every step.
+
+        `idle`: no match is under way, so any beat will do.
+        """
+        beats = len(self._waiting)
+        if self._step < beats:  # at first, the same share of the room for each beat
+            room = -(-room // (beats - self._step))
+        if idle and not len(self._waiting[self._step % beats]):
+            self._step = max(range(beats), key=lambda beat: len(self._waiting[beat]))
+        beat = self._step % beats
+        self._step += 1
+        fresh, self._waiting[beat] = np.split(self._waiting[beat], [room])
+        return fresh
 
 
 class Results:
-    """Of M matches; what has not come in by the end crashed."""
+    """Results of M matches, collected while they end; a match without a result has crashed."""
 
     def __init__(self, matches: MatchBatch) -> None:
         m, s = matches.seat.shape
@@ -26,7 +60,7 @@ class Results:
         self._ended_at = np.zeros(m, dtype=np.float64)
 
     def began(self, rows: npt.NDArray[np.int64]) -> None:
-        """These matches [k] begin now."""
+        """Record the start of these matches [k]."""
         self._started_at[rows] = time.time()
 
     def ended(
@@ -36,7 +70,7 @@ class Results:
         env_steps: npt.NDArray[np.int32],
         transition: Transition,
     ) -> None:
-        """These matches [k] are over with the scores [k, S], by the step that `transition` tells of."""
+        """Record the end of these matches [k] with the scores [k, S], in the step `transition`."""
         self._score[rows] = score
         self._env_steps[rows] = env_steps
         self._reason[rows] = transition.reason
@@ -46,7 +80,7 @@ class Results:
     def batch(
         self, recordings: Recordings | None, digest: npt.NDArray[np.int64] | None = None
     ) -> ResultBatch:
-        """Everything, in the order of the matches."""
+        """Return all results in the order of the matches."""
         teams = self._matches.team_of_seat
         team = None if teams is None else np.array(teams)
         outcome, rank = placed(self._score, self._forfeited, team)
@@ -62,3 +96,26 @@ class Results:
             recordings=recordings,
             digest=digest,
         )
+
+
+def placed(
+    score: npt.NDArray[np.floating],
+    forfeited: npt.NDArray[np.bool_],
+    team_of_seat: npt.NDArray[np.int64] | None = None,
+) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """Return the outcome (values of Outcome) and the rank (0 is best) of every seat, [M, S] each.
+
+    The best score wins, or draws if several seats have it. A seat that forfeited loses with any score.
+    Seats of one team (`team_of_seat` [S]) share a rank, which is by the mean of their scores.
+    """
+    team = np.arange(score.shape[1]) if team_of_seat is None else team_of_seat
+    together = team[:, None] == team
+    if team_of_seat is not None:
+        # float64 adds scores exactly: equal teams are equal, in whatever order their seats have them
+        score = score.astype(np.float64) @ together.astype(np.float64) / together.sum(axis=0)
+    rank = (score[:, None, :] > score[:, :, None]).sum(axis=2).astype(np.int8)
+    first = rank == 0
+    beside = first.sum(axis=1, keepdims=True) - first @ together.astype(np.int64)  # of other teams
+    tied = beside > 0
+    outcome = np.where(first, np.where(tied, Outcome.DRAW, Outcome.WIN), Outcome.LOSS)
+    return np.where(forfeited, Outcome.FORFEIT, outcome).astype(np.int8), rank

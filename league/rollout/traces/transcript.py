@@ -1,8 +1,8 @@
-"""Transcript: every action of the matches that are recorded, while they are played, as columns.
+"""Transcript: every action of the recorded matches, stored as columns while they are played.
 
-With the match's seed the actions are the whole match: `league.watching.replay` plays it again from them. They
-are kept as float32, in which choices are exact (there are at most 2**20 of them) and real numbers are
-what they were.
+The seed and the actions determine a match completely: `league.watching.replay` plays it again from them.
+Actions are stored as float32, which is exact for choices (at most 2**20) and for real numbers, which are
+float32 already.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ from league.envs import chance
 from league.envs.base import BatchedGame, Decisions
 from storage.records import Recordings
 
-_CHOICE = 2**40 + 1  # a draw from the seed that no game comes to: who is recorded tells nothing of the deal
+_CHOICE = 2**40 + 1  # a draw from the seed that no game uses, so the selection is independent of the deal
 
 
 def chosen(seeds: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
-    """Which matches are recorded, about a `share` in [0, 1] of them: [M]. By their seeds [M] alone, so that
-    the same are chosen when the run is repeated.
+    """Return which matches [M] are recorded, about a `share` in [0, 1] of them.
+
+    The choice depends only on the seeds [M], so a repeated run records the same matches.
     """
     return chance.bits(seeds, _CHOICE) / 2.0**64 < share if share < 1.0 else np.ones(len(seeds), np.bool_)
 
 
 class Transcript:
-    """Records a batch of matches of `game`: those that `chosen` [M] names, at no cost if it names none."""
+    """Actions of the matches of a batch that `chosen` [M] selects; costs nothing if it selects none."""
 
     def __init__(self, game: BatchedGame, chosen: npt.NDArray[np.bool_]) -> None:
         self._game = game
@@ -37,8 +38,10 @@ class Transcript:
         self._actions: list[npt.NDArray[np.float32]] = []
 
     def decided(self, block: Decisions, action: npt.NDArray, match_of: npt.NDArray[np.int64]) -> None:
-        """Append the actions [n, *shape] of a block, before they are stepped, as they were given: also
-        illegal ones. `match_of` [num_slots]: the row of the match that is played there."""
+        """Append the actions [n, *shape] of a block, before the game makes its step, illegal ones included.
+
+        `match_of` [num_slots]: the row of the match in each slot.
+        """
         if not self._any:
             return
         row = match_of[block.slot]
@@ -51,8 +54,10 @@ class Transcript:
         self._actions.append(taken.ravel())
 
     def recordings(self) -> Recordings | None:
-        """Everything recorded, match by match: none of one that broke before its first action. None when no
-        match was to be recorded."""
+        """Return all recorded actions, match by match, or `None` if no match was to be recorded.
+
+        A match that crashed before its first action has no actions.
+        """
         if not self._any:
             return None
         nothing = (np.zeros(0, dtype=np.int64),) * 4
@@ -71,6 +76,6 @@ class Transcript:
 
 
 def spans(start: npt.NDArray[np.int64], width: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The indices start, ..., start + width - 1 of each of n spans, one behind the other: [sum of widths]."""
+    """Return the indices start, ..., start + width - 1 of all n spans, concatenated: [sum of widths]."""
     before = np.cumsum(width) - width
     return np.repeat(start - before, width) + np.arange(width.sum())

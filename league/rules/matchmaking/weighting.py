@@ -22,7 +22,7 @@ def hard(p: Floats, exponent: float = 2.0) -> Floats:
 
 
 def variance(p: Floats) -> Floats:
-    """p (1 - p): those near its own strength."""
+    """P (1 - p): those near its own strength."""
     return p * (1.0 - p)
 
 

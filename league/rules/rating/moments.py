@@ -27,7 +27,7 @@ def moments_win(x: float) -> tuple[float, float]:
 
 
 def moments_draw(gap: float, margin: float) -> tuple[float, float]:
-    """v and w of a draw; v has the sign that moves the two together."""
+    """V and w of a draw; v has the sign that moves the two together."""
     if margin < _NO_MARGIN:
         return -gap, 1.0
     distance = abs(gap)

@@ -130,7 +130,7 @@ class RatingBook:
     # ------------------------------------------------------------------ what is expected
 
     def draw_margin(self, seats: int = 2) -> float:
-        """epsilon of the paper, for two sides of `seats` players in all: sqrt(seats) beta
+        """Epsilon of the paper, for two sides of `seats` players in all: sqrt(seats) beta
         Phi^-1((draw_probability + 1) / 2)."""
         return math.sqrt(seats) * self.settings.beta * self._margin
 

@@ -1,7 +1,7 @@
-"""Agreement: the one game that a tournament plays, and whether whoever takes part can play it.
+"""Agreement: the one game of a tournament, and the check that all entrants can play it.
 
-It is the game of the runs and exported folders, if that is the same in all of them, down to options, step
-limit and teams; or what the tournament's own settings say instead.
+It is the game of the runs and exported folders, which must be the same in all of them, with options, step
+limit and teams. Settings of the tournament take precedence.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from storage.errors import Mistake
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """What is played."""
+    """Game that all entrants play."""
 
     env_id: str
     env_options: dict[str, Any]
     step_limit: int | None
-    teams: tuple[int, ...] | None  # seats of each; None: everyone for itself
-    game: BatchedGame  # with one slot, for whoever must know its seats and spaces
+    teams: tuple[int, ...] | None  # number of seats of each; None: every seat plays for itself
+    game: BatchedGame  # with one slot, to read its seats and spaces
 
     @property
     def num_teams(self) -> int:
+        """Number of teams; seats without teams count as teams of one."""
         return self.game.num_seats if self.teams is None else len(self.teams)
 
 
@@ -40,8 +41,10 @@ def agree(
     teams: tuple[int, ...] | None,
     step_limit: int | None,
 ) -> Agreed:
-    """The game of all `origins`; of `env` (`id`, `options`), `teams` and `step_limit`, what is given comes
-    first. Raises Mistake where it is not one game, or none for a tournament; UnknownEnv, BadOption."""
+    """Return the game of all `origins`; `env` (`id`, `options`), `teams` and `step_limit` take precedence.
+
+    Raise Mistake if origins differ or the game does not suit a tournament; UnknownEnv, BadOption.
+    """
     runs = [origin for origin in origins if isinstance(origin, RunOrigin)]
     if env is None:
         env = alike("env", [(origin.address, origin.env) for origin in origins])
@@ -58,17 +61,17 @@ def agree(
 
 
 def require_fit(name: str, source: SnapshotSource, game: BatchedGame) -> None:
-    """Raise Mistake for a snapshot that cannot take every seat of `game`, as seats are swapped."""
+    """Raise Mistake for a snapshot that cannot take every seat of `game`: competitors swap seats."""
     for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
         if spaces != (source.spec.observation, source.spec.action):
             raise Mistake(
-                f"'{name}' cannot take seat {seat} of '{game.id}', where other things are seen or done than "
-                "it knows; is it of another game?"
+                f"'{name}' cannot take seat {seat} of '{game.id}', whose observations or actions differ "
+                "from its own; is it of another game?"
             )
 
 
 def require_bot(name: str, agreed: Agreed, settings: Mapping[str, BotSettings]) -> None:
-    """Raise UnknownBot for one that there is not, Mistake for one that cannot take every seat."""
+    """Raise UnknownBot if there is no such bot, Mistake for a bot that cannot take every seat."""
     seats = seated_bot(name, agreed.env_id, agreed.game, settings).seats
     if len(seats) < agreed.game.num_seats:
         raise Mistake(
@@ -78,21 +81,23 @@ def require_bot(name: str, agreed: Agreed, settings: Mapping[str, BotSettings]) 
 
 
 def alike(setting: str, found: Sequence[tuple[str, Any]]) -> Any:
-    """What all of (address, value) say; None where there are none. Raises Mistake, naming the first that
-    differs."""
+    """Return the common value of all (address, value), or `None` without any.
+
+    Raise Mistake, naming the first that differs.
+    """
     if not found:
         return None
     first, value = found[0]
     for address, other in found[1:]:
         if other != value:
             raise Mistake(
-                f"{address}: {setting} is {_told(other)}, expected {_told(value)} as in {first}; leave one "
-                f"of them out, or set {setting}"
+                f"{address}: {setting} is {_to_text(other)}, expected {_to_text(value)} as in {first}; leave "
+                f"one of them out, or set {setting}"
             )
     return value
 
 
-def _told(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if isinstance(value, Mapping):
         options = f" {value['options']}" if value["options"] else ""
         return f"'{value['id']}'{options}"
@@ -111,6 +116,6 @@ def _check(env_id: str, game: BatchedGame, teams: tuple[int, ...] | None) -> Non
         raise Mistake(f"env '{env_id}' has one {kind}, expected a game in which competitors meet")
     if not game.shared_spaces:
         raise Mistake(
-            f"env '{env_id}': its seats differ in what is seen or done there, expected a game in which every "
+            f"env '{env_id}': its seats differ in observations or actions, expected a game in which every "
             "competitor can take every seat, as seats are swapped"
         )

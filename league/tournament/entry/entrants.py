@@ -1,10 +1,10 @@
-"""Entrants: who takes part in a tournament, from any runs, exported folders and bots, each in its modes.
+"""Entrants: the competitors of a tournament, from runs, exported folders and bots, in chosen modes.
 
-    named     by a condition in SQL, by ids and players, by folder; whoever is named twice enters once
-    agreed    one game, in which all of them can take every seat
-    sound     their weights there, whole, and fitting their networks
+    named     by an SQL condition, by ids and players, or by folder; duplicates enter once
+    agreed    on one game, in which all of them can take every seat
+    sound     their weights are present, undamaged, and fit their networks
 
-Nobody is hashed before everything that costs less has been looked at, and nothing is played before that.
+Blobs are hashed after all cheaper checks, and matches begin after all checks.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ from league.competitors.modes import temperature_of
 from league.competitors.names import named_bot
 from league.models.bots.scripted import bots_for
 from league.models.bots.settings import BotSettings
-from league.rollout.env_runner import BotSource
+from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource
 from league.section import Section
 from league.tournament.entry.agreement import Agreed, agree, alike, require_bot, require_fit
-from league.tournament.entry.ids import with_ids
 from league.tournament.entry.origins import (
     ExportOrigin,
     Origin,
@@ -31,6 +30,7 @@ from league.tournament.entry.origins import (
     address_of,
     bot_entrant,
     open_origin,
+    with_ids,
 )
 from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors, find_damaged
 from storage.errors import Mistake, NotARun
@@ -41,7 +41,7 @@ from storage.upkeep.exports import NotAnExport
 
 _LEAVE_OUT = "restore them from a copy, or leave them out (leave_out_damaged)"
 _Address = Annotated[str, Field(min_length=1), AfterValidator(address_of)]
-"""Kept whole, so that a tournament that goes on from another folder finds it."""
+"""Absolute address, so that a tournament resumed in another folder finds it."""
 
 
 def _checked(modes: tuple[str, ...]) -> tuple[str, ...]:
@@ -51,27 +51,29 @@ def _checked(modes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class EntrantSource(Section):
-    """Some of those who take part: of a run, in a folder, or bots."""
+    """Some entrants: snapshots of a run, the snapshot in a folder, or bots."""
 
-    run: _Address | None = Field(default=None, description="A run folder, or the address of its remote")
+    run: _Address | None = Field(default=None, description="Run folder, or the address of its remote")
     select: str | None = Field(
         default=None,
-        description="Which of the run's snapshots: a condition in SQL on the columns of `snapshots` and mu, "
-        "sigma, skill, games, win_rate of the leaderboard; neither this nor `names`: all",
+        description="SQL condition for snapshots of the run, on the columns of `snapshots` and mu, sigma, "
+        "skill, games, win_rate of the leaderboard; without it and `names`: all snapshots",
     )
     names: tuple[str, ...] = Field(
         default=(),
-        description="Who of the run: ids or unique prefixes, players (their newest snapshot), bots; "
-        "`:greedy` or `:t=0.5` behind it: in that mode alone",
+        description="Competitors of the run: ids or unique prefixes, players (their newest snapshot), bots; "
+        "with `:greedy` or `:t=0.5` at the end in that mode alone",
     )
-    folder: _Address | None = Field(default=None, description="Made by: league snapshots RUN export ID DIR")
+    folder: _Address | None = Field(
+        default=None, description="Folder made by: league snapshots RUN export ID DIR"
+    )
     bots: tuple[str, ...] = Field(
-        default=(), description="Bots of the game, of the table `bots`, module:Class"
+        default=(), description="Bots: of the game, of the table `bots`, or module:Class"
     )
     modes: Annotated[tuple[str, ...], AfterValidator(_checked)] = Field(
         default=("sample",),
         min_length=1,
-        description="How snapshots play, in each of these: sample, greedy, t=0.5 (a temperature)",
+        description="Modes of the snapshots, each in all of these: sample, greedy, t=0.5 (a temperature)",
     )
 
     @model_validator(mode="after")
@@ -81,26 +83,26 @@ class EntrantSource(Section):
             raise ValueError(f"found {' and '.join(given) or 'nothing'}, expected one of: run, folder, bots")
         for name in ("select", "names"):
             if getattr(self, name) and self.run is None:
-                raise ValueError(f"{name}: found some beside {given[0]}, expected a run that it is asked of")
+                raise ValueError(f"{name}: found beside {given[0]}, expected beside a run")
         if self.select is not None and self.names:
-            raise ValueError("found select and names, expected one of the two; make two entries of it")
+            raise ValueError("found select and names, expected one of the two; make two entries")
         if self.bots and self.modes != ("sample",):
-            raise ValueError("modes: found some for bots, which play as they always do; leave modes out")
+            raise ValueError("modes: found beside bots, which have no modes; leave modes out")
         return self
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Who takes part, in what, and where they come from."""
+    """Entrants, with their game and their sources."""
 
     env_id: str
     env_options: dict[str, Any]
     step_limit: int | None
-    teams: tuple[int, ...] | None  # seats of each; None: everyone for itself
-    bots: dict[str, BotSettings]  # of those who take part, by name, and whatever else was given
-    entrants: tuple[Entrant, ...]  # in the order in which they were named
+    teams: tuple[int, ...] | None  # number of seats of each; None: every seat plays for itself
+    bots: dict[str, BotSettings]  # settings by name: of the entrants, and all that were given
+    entrants: tuple[Entrant, ...]  # in the order of the settings
     sources: tuple[SnapshotSource | BotSource, ...]  # in the same order
-    left_out: tuple[tuple[str, str], ...]  # who, and why
+    left_out: tuple[tuple[str, str], ...]  # names and reasons
 
 
 def gather(
@@ -113,18 +115,18 @@ def gather(
     leave_out_damaged: bool = False,
     progress: Progress | None = None,
 ) -> Entries:
-    """Everybody whom `sources` name, ready to play.
+    """Return all entrants that `sources` name, ready to play.
 
-    `env` (`id`, `options`), `teams`, `step_limit` and `bots`: what is given comes before what the runs say.
-    Who is missing or damaged is refused, all at once, or listed in `left_out`.
+    `env` (`id`, `options`), `teams`, `step_limit` and `bots` take precedence over the runs. With
+    `leave_out_damaged`, entrants that are missing or damaged are listed in `left_out`.
 
-    Raises Mistake for names, conditions, games and seats that do not fit, and for fewer competitors than
-    the game has teams; DamagedCompetitors; CorruptLedger, RemoteFailed.
+    Raise Mistake for names, conditions, games and seats that do not fit, and for fewer competitors than
+    the game has teams; DamagedCompetitors with all that are missing or damaged; CorruptLedger, RemoteFailed.
     """
     if not sources:
         raise Mistake("competitors: found none, expected runs, exported folders or bots")
     origins, unreadable = _open(sources, progress)
-    if unreadable and not origins and not leave_out_damaged:  # nobody can tell which game it is
+    if unreadable and not origins and not leave_out_damaged:  # the game is unknown
         raise DamagedCompetitors(unreadable, _LEAVE_OUT)
     agreed = agree(list(origins.values()), env, teams, step_limit)
     entrants = with_ids(_choose(sources, origins, agreed, bots))
@@ -153,8 +155,10 @@ def gather(
 def sources_of(
     entrants: Sequence[Entrant], *, progress: Progress | None = None
 ) -> tuple[SnapshotSource | BotSource, ...]:
-    """Where entrants that a tournament remembers come from, in the same order, each looked for where it was
-    found and verified again. Raises DamagedCompetitors for those who are not there as they were."""
+    """Return the sources of recorded entrants, in the same order, after verifying their weights again.
+
+    Raise DamagedCompetitors with all that are missing or changed.
+    """
     origins: dict[str, Origin] = {}
     damaged: dict[str, str] = {}
     for address in dict.fromkeys(entrant.run for entrant in entrants if entrant.run is not None):
@@ -172,7 +176,7 @@ def sources_of(
 def _open(
     sources: Sequence[EntrantSource], progress: Progress | None
 ) -> tuple[dict[str, Origin], dict[str, str]]:
-    """Each place that is named, by the address it is named by; and why some exported folders tell nothing."""
+    """Return the origins by address, and the reasons why some exported folders cannot be read."""
     origins: dict[str, Origin] = {}
     unreadable: dict[str, str] = {}
     for source in sources:
@@ -192,7 +196,7 @@ def _choose(
     agreed: Agreed,
     bots: Mapping[str, BotSettings],
 ) -> list[Entrant]:
-    """Who is named, once each, as they go by where they come from."""
+    """Return the named entrants, once each, under their names at their origin."""
     known = {*bots_for(agreed.env_id), *bots, *(bot for run in _runs(origins) for bot in run.bots)}
     chosen: list[Entrant] = []
     for source in sources:
@@ -202,7 +206,7 @@ def _choose(
                 chosen += run.chosen(source.select, source.names, temperatures)
             case ExportOrigin() as export:
                 chosen += export.chosen(temperatures)
-        # what is no known bot is a user's own, or refused when it is made
+        # an unknown name is an import path, or causes an error when the bot is built
         chosen += [bot_entrant(named_bot(text, known) or text) for text in source.bots]
     return list({(entrant.run, entrant.competitor): entrant for entrant in chosen}.values())
 
@@ -213,13 +217,13 @@ def _bot_settings(
     agreed: Agreed,
     bots: Mapping[str, BotSettings],
 ) -> dict[str, BotSettings]:
-    """`bots`, and what the runs say of others who take part; all who do can take every seat."""
+    """Return `bots` and the runs' settings of other bots, after checking that bots can take every seat."""
     settings = dict(bots)
     playing = [entrant.competitor for entrant in entrants if entrant.run is None]
     for bot in playing:
-        told = [(run.address, run.bots[bot]) for run in _runs(origins) if bot in run.bots]
-        if bot not in settings and told:
-            settings[bot] = alike(f"bots.{bot}", told)
+        found = [(run.address, run.bots[bot]) for run in _runs(origins) if bot in run.bots]
+        if bot not in settings and found:
+            settings[bot] = alike(f"bots.{bot}", found)
     for bot in playing:
         require_bot(bot, agreed, settings)
     return settings
@@ -232,8 +236,10 @@ def _runs(origins: Mapping[str, Origin]) -> list[RunOrigin]:
 def _read(
     entrants: Sequence[Entrant], origins: Mapping[str, Origin]
 ) -> tuple[dict[str, SnapshotSource], dict[str, str]]:
-    """Where those of `entrants` lie who are snapshots, by name, and why that cannot be told of others.
-    `origins` by their addresses."""
+    """Return the sources of snapshots among `entrants`, by name, and the reasons why others have none.
+
+    `origins` are by address.
+    """
     found: dict[str, SnapshotSource] = {}
     damaged: dict[str, str] = {}
     for entrant in entrants:
@@ -256,11 +262,11 @@ def _in_order(
 
 
 def _require_enough(entrants: Sequence[Entrant], agreed: Agreed, left_out: int) -> None:
-    """Raise Mistake where not even one match can be seated."""
+    """Raise Mistake if there are too few entrants for one match."""
     if len(entrants) < agreed.num_teams:
-        some = ", ".join(entrant.competitor for entrant in entrants) or "nobody"
+        some = ", ".join(entrant.competitor for entrant in entrants) or "none"
         more = f" ({left_out} were left out as damaged)" if left_out else ""
         raise Mistake(
-            f"competitors: found {some}{more}, expected at least {agreed.num_teams}: those who meet in "
-            f"'{agreed.env_id}' are all different; name more"
+            f"competitors: found {some}{more}, expected at least {agreed.num_teams}: a match of "
+            f"'{agreed.env_id}' has that many different competitors; name more"
         )

@@ -1,14 +1,16 @@
-"""Origins: where the snapshots of a tournament come from, be it a run or an exported folder.
+"""Origins: the runs and exported folders that the snapshots of a tournament come from.
 
-Each goes by its address: the path of a folder from the root on, or the URL of an object store. A
-tournament that goes on finds its entrants again by it.
+An origin has an address: the absolute path of a folder, or the URL of an object store. A resumed
+tournament finds its entrants again by it.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,29 +34,33 @@ from storage.snapshots import blobs
 from storage.snapshots.manifests import CorruptManifest
 from storage.upkeep.exports import MANIFEST, MAX_TEXT, WEIGHTS, NotAnExport, is_plain, read_manifest, shown
 
+_ODD = re.compile(r"[^\w./@+-]")
+
 
 class Origin(ABC):
-    """A place with snapshots."""
+    """Run or folder with snapshots."""
 
     address: str
-    env: Mapping[str, Any]  # `id` and `options` of the game that they were trained in
+    env: Mapping[str, Any]  # `id` and `options` of their game
 
     @abstractmethod
     def source(self, entrant: Entrant) -> SnapshotSource:
-        """Where the policy of one of its entrants lies. Raises CorruptBlob, CorruptManifest,
-        WeightsMismatch for one that is damaged, missing, or no longer what it was."""
+        """Return the source of the policy of one of its entrants.
+
+        Raise CorruptBlob, CorruptManifest, WeightsMismatch for a policy that is damaged, missing or changed.
+        """
 
     def _changed(self, entrant: Entrant) -> CorruptBlob:
         return CorruptBlob(
-            f"{self.address}: '{entrant.snapshot_id}' is no longer there as it was; restore it from a copy"
+            f"{self.address}: '{entrant.snapshot_id}' is missing or changed; restore it from a copy"
         )
 
 
 class RunOrigin(Origin):
-    """A run, also while it trains."""
+    """Run as an origin; it may be in training."""
 
     def __init__(self, address: str, progress: Progress | None = None) -> None:
-        """Raises Mistake for what is no run with snapshots; CorruptLedger, RemoteFailed."""
+        """Raise NotARun for the run of a tournament; CorruptLedger, RemoteFailed."""
         folder = run_folder(address, progress)
         self._reader = open_reader(folder)
         self.address = origin(folder) or address
@@ -74,10 +80,10 @@ class RunOrigin(Origin):
     def chosen(
         self, select: str | None, names: Sequence[str], temperatures: Sequence[float]
     ) -> list[Entrant]:
-        """The snapshots for which the condition `select` holds, or whoever goes by `names`; without both all
-        snapshots. In each of the modes, unless a name says which.
+        """Return the snapshots that fulfil the condition `select`, or the competitors with these `names`.
 
-        Raises BadSelection, UnknownCompetitor.
+        Without both return all snapshots. Each is returned in all modes (`temperatures`), unless its name has
+        one. Raise BadSelection, UnknownCompetitor.
         """
         try:
             if names:
@@ -88,6 +94,7 @@ class RunOrigin(Origin):
         return [_entrant(snapshot, self.address, t) for snapshot in snapshots for t in temperatures]
 
     def source(self, entrant: Entrant) -> SnapshotSource:
+        """Return the source of the policy of an entrant; see `Origin.source`."""
         found = self._reader.find(entrant.snapshot_id or "")
         if not isinstance(found, Snapshot) or found.blob_hash != entrant.blob_hash:
             raise self._changed(entrant)
@@ -128,7 +135,7 @@ class _Env(BaseModel):
 
 
 class _Manifest(BaseModel):
-    """What a tournament takes of an exported snapshot's manifest: a stranger's, until it is checked."""
+    """Part of an exported snapshot's manifest that a tournament uses; untrusted until it is checked."""
 
     snapshot_id: str
     blob_hash: str
@@ -142,10 +149,10 @@ class _Manifest(BaseModel):
 
 
 class ExportOrigin(Origin):
-    """A folder with one exported snapshot. Nothing in it is executed."""
+    """Folder with one exported snapshot. No code from it is executed."""
 
     def __init__(self, address: str) -> None:
-        """Raises NotAnExport when there is none, CorruptManifest when nobody can tell who it is."""
+        """Raise NotAnExport if there is none, CorruptManifest if its manifest is damaged."""
         self.address = address
         path = Path(address) / MANIFEST
         try:
@@ -155,18 +162,21 @@ class ExportOrigin(Origin):
                 raise
             raise CorruptManifest(str(error)) from None
         except ValidationError as error:
-            raise CorruptManifest(f"{path}: {explain(error, _Manifest)}; was it exported by us?") from None
+            raise CorruptManifest(
+                f"{path}: {explain(error, _Manifest)}; was it exported by league snapshots?"
+            ) from None
         self.env = self._manifest.env.model_dump()
 
     def chosen(self, temperatures: Sequence[float]) -> list[Entrant]:
-        """Its snapshot in each of the modes."""
+        """Return its snapshot in each of the modes (`temperatures`)."""
         return [_entrant(self._manifest, self.address, t) for t in temperatures]
 
     def source(self, entrant: Entrant) -> SnapshotSource:
+        """Return the source of the policy of an entrant; see `Origin.source`."""
         if self._manifest.blob_hash != entrant.blob_hash:
             raise self._changed(entrant)
         path = Path(self.address) / WEIGHTS
-        blobs.table(path)  # refuses what is no plain file, on which reading might wait
+        blobs.table(path)  # refuses anything but a plain file, where reading might block
         spec = PolicySpec.from_json(self._manifest.spec)
         return SnapshotSource(
             self._manifest.snapshot_id, self._manifest.blob_hash, str(path), spec, entrant.temperature
@@ -174,21 +184,21 @@ class ExportOrigin(Origin):
 
 
 def address_of(text: str) -> str:
-    """The address of a run or an exported folder, as a user named it."""
+    """Return the address of a run or an exported folder, given a user's path or URL."""
     return text.rstrip("/") if is_url(text) else str(Path(text).expanduser().resolve())
 
 
 def open_origin(address: str, progress: Progress | None = None) -> Origin:
-    """What lies at an address of an entrant. Raises as the two kinds do."""
+    """Return the origin at an address. Raise NotARun if nothing is there, else as the two kinds do."""
     if is_url(address) or (Path(address) / FORMAT).exists():
         return RunOrigin(address, progress)
     if not Path(address).exists():
-        raise NotARun(f"{address}: nothing is there any more, expected the run or exported folder that was")
+        raise NotARun(f"{address}: nothing is there, expected the run or exported folder of an entrant")
     return ExportOrigin(address)
 
 
 def _entrant(its: Snapshot | _Manifest, address: str, temperature: float) -> Entrant:
-    """A snapshot that lies at an address."""
+    """Return the entrant of a snapshot at an address."""
     return Entrant(
         competitor=in_mode(its.snapshot_id, temperature),
         kind="snapshot",
@@ -205,5 +215,37 @@ def _entrant(its: Snapshot | _Manifest, address: str, temperature: float) -> Ent
 
 
 def bot_entrant(name: str) -> Entrant:
-    """A bot: it comes from nowhere, and plays as it always does."""
+    """Return the entrant of a bot, which has neither an origin nor a mode."""
     return Entrant(name, "bot", None, None, None, None, None, None, None, None)
+
+
+def with_ids(entrants: Sequence[Entrant]) -> tuple[Entrant, ...]:
+    """Return the entrants with distinct ids, which do not depend on their order.
+
+    Unless ids are distinct, all snapshots get their origin's name in front: `connect_four/main-0@120000`.
+    """
+    if len({entrant.competitor for entrant in entrants}) == len(entrants):
+        return tuple(entrants)
+    labels = _labels({entrant.run for entrant in entrants if entrant.run is not None})
+    return tuple(
+        entrant
+        if entrant.run is None
+        else replace(entrant, competitor=f"{labels[entrant.run]}/{entrant.competitor}")
+        for entrant in entrants
+    )
+
+
+def _labels(addresses: Collection[str]) -> dict[str, str]:
+    """Return the last parts of each address, as few as make all labels different.
+
+    Characters that are special in gates, lists of seeds or shells become "-", unless only they differ.
+    """
+    most = max((address.count("/") + 1 for address in addresses), default=0)
+    for odd in (_ODD, None):
+        for count in range(1, most + 1):
+            labels = {address: "/".join(address.split("/")[-count:]) for address in addresses}
+            if odd is not None:
+                labels = {address: odd.sub("-", label) for address, label in labels.items()}
+            if len(set(labels.values())) == len(labels):
+                return labels
+    raise AssertionError("addresses differ")

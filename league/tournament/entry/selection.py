@@ -1,7 +1,7 @@
-"""Selection: the snapshots of a run for which a condition in SQL holds.
+"""Selection: the snapshots of a run that fulfil an SQL condition.
 
-Asked are the columns of `snapshots`, and what the leaderboard says of each. The condition is a user's: it
-is answered within the bounds of `storage.query`, and stays within its parentheses.
+The condition may use the columns of `snapshots` and some of the leaderboard. It is a user's text, so it
+is evaluated within the bounds of `storage.query` and must stay within its parentheses.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ OWN = (
     "reason",
 )
 RATED = ("mu", "sigma", "skill", "games", "win_rate")
-MAY_BE_ASKED = f"columns that may be asked: {', '.join((*OWN, *RATED))}"
+MAY_BE_ASKED = f"columns: {', '.join((*OWN, *RATED))}"
 _BEFORE = f"""SELECT snapshot_id FROM (
     SELECT {", ".join(f"snapshots.{column}" for column in OWN)}, {", ".join(RATED)}
     FROM snapshots LEFT JOIN leaderboard ON leaderboard.competitor = snapshots.snapshot_id
 ) AS snapshots WHERE (
 """
-_BEHIND = "\n)"  # on a line of its own: a comment may come before
-_SHOWN = 24  # characters of the condition, from the place that is wrong
+_BEHIND = "\n)"  # on its own line, as the condition may end with a comment
+_SHOWN = 24  # characters of the condition that a message shows, from the wrong place on
 
 
 class BadSelection(Mistake):
-    """A condition that cannot be asked, or that holds for no snapshot."""
+    """Condition that is invalid, or that no snapshot fulfils."""
 
 
 def selected(run: Path, condition: str) -> set[str]:
-    """The ids of the snapshots of `run` for which `condition` holds.
+    """Return the ids of the snapshots of `run` that fulfil `condition`.
 
-    Raises BadSelection with the place of what is wrong in it; NotARun, CorruptLedger.
+    Raise BadSelection with the place of a mistake in it; NotARun, CorruptLedger.
     """
     _check_closed(condition)
     _check_bound(condition)
@@ -57,7 +57,7 @@ def selected(run: Path, condition: str) -> set[str]:
 
 
 def _check_closed(condition: str) -> None:
-    """Raise BadSelection for what would end before the condition does or reach beyond it, and for nothing."""
+    """Raise BadSelection for an empty condition, and for one that would escape from its parentheses."""
     data = condition.encode()  # the tokenizer counts bytes
     comment = duckdb.token_type.comment
     tokens = [(data[at : at + 1], at) for at, kind in duckdb.tokenize(condition) if kind is not comment]
@@ -76,8 +76,10 @@ def _check_closed(condition: str) -> None:
 
 
 def _check_bound(condition: str) -> None:
-    """Raise BadSelection for what DuckDB does not understand, asked of a run in which nothing is: only
-    from the text of a whole question does it tell the place."""
+    """Raise BadSelection if DuckDB rejects the condition on empty tables, with the place of the mistake.
+
+    DuckDB reports a place only for the text of a whole query.
+    """
     with duckdb.connect(":memory:", config=migrations.CONFIG) as connection:
         migrations.create(connection)
         for setting in (
@@ -90,21 +92,21 @@ def _check_bound(condition: str) -> None:
         try:
             connection.execute(f"{before}{condition}{_BEHIND}")
         except duckdb.Error as error:
-            told = _explained(str(error), condition.encode(), len(before.encode()))
-            raise BadSelection(f"select: {told}") from None
+            explained = _explained(str(error), condition.encode(), len(before.encode()))
+            raise BadSelection(f"select: {explained}") from None
 
 
 def _explained(error: str, condition: bytes, before: int) -> str:
-    """DuckDB's error, as JSON, in a message; the condition began behind so many bytes."""
-    told: dict[str, str] = json.loads(error.partition(": ")[2])
-    message = _one_line(told["exception_message"].partition("\nCandidate bindings")[0].rstrip("!"))
-    place = f" {_place(condition, int(told['position']) - before)}" if "position" in told else ""
-    remedy = f"; {MAY_BE_ASKED}" if told.get("error_subtype") == "COLUMN_NOT_FOUND" else ""
+    """Return a message for DuckDB's error in JSON; `before` bytes precede the condition."""
+    fields: dict[str, str] = json.loads(error.partition(": ")[2])
+    message = _one_line(fields["exception_message"].partition("\nCandidate bindings")[0].rstrip("!"))
+    place = f" {_place(condition, int(fields['position']) - before)}" if "position" in fields else ""
+    remedy = f"; {MAY_BE_ASKED}" if fields.get("error_subtype") == "COLUMN_NOT_FOUND" else ""
     return f"{message}{place}{remedy}"
 
 
 def _place(data: bytes, at: int) -> str:
-    """Where byte `at` of a condition is, as a message tells it."""
+    """Return the place of byte `at` of a condition in readable form."""
     rest = data[at:].decode().strip()
     if not rest:
         return "at its end"

@@ -1,4 +1,4 @@
-"""Soundness: whether the weights of those who take part are there, whole, and fit their networks."""
+"""Soundness: the check that the weights of entrants are present, undamaged, and fit their networks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from storage.remote.remote import RemoteMissing
 from storage.snapshots.manifests import CorruptManifest
 
 DAMAGE = (CorruptBlob, CorruptManifest, RemoteMissing, UnknownSnapshot, WeightsMismatch)
-"""What says that one snapshot is missing or damaged, and nothing of any other."""
+"""Errors which mean that a single snapshot is missing or damaged."""
 _SHOWN = 5
 
 
@@ -22,7 +22,7 @@ class DamagedCompetitors(StorageError, Mistake):
     """Competitors whose policies are missing or damaged."""
 
     def __init__(self, damaged: Mapping[str, str], remedy: str) -> None:
-        """`damaged`: why, by name."""
+        """`damaged`: reasons by name of the competitor."""
         shown = list(damaged.items())[:_SHOWN]
         some = ", ".join(
             f"{name} ({why.partition('; ')[0]})" for name, why in shown
@@ -32,16 +32,15 @@ class DamagedCompetitors(StorageError, Mistake):
 
 
 def find_damaged(sources: Mapping[str, SnapshotSource], progress: Progress | None = None) -> dict[str, str]:
-    """Whose weights, of all `sources` by name, are missing, are not what they were, or do not fit their
-    networks, and why. Each file is hashed once, also if it was on this node before; those of a remote are
-    fetched.
+    """Return reasons, by name, why weights of `sources` are missing, changed, or do not fit their networks.
 
-    Raises RemoteFailed, WeightsMismatch for a network of somebody's own that no `trust_network` has named.
+    Each file is hashed once, even if this node has verified it before; files of a remote are fetched.
+    Raise RemoteFailed, WeightsMismatch for a custom network that `trust_network` has not admitted.
     """
     for spec in {source.spec for source in sources.values()}:
         _require_trust(spec)
     damaged: dict[str, str] = {}
-    looked_at: dict[tuple[str, SnapshotSource], str] = {}  # why, or nothing
+    looked_at: dict[tuple[str, SnapshotSource], str] = {}  # the reason, or an empty text
     for done, (name, source) in enumerate(sources.items(), start=1):
         key = source.path, source
         if key not in looked_at:
@@ -54,8 +53,10 @@ def find_damaged(sources: Mapping[str, SnapshotSource], progress: Progress | Non
 
 
 def _require_trust(spec: PolicySpec) -> None:
-    """Raise WeightsMismatch for a network that is code nobody here has named, BadNetwork for code that is
-    not there: nothing is damaged then, and nobody to be left out."""
+    """Raise WeightsMismatch for a custom network that is not trusted, BadNetwork for one that is missing.
+
+    In both cases no snapshot is damaged, so none may be left out.
+    """
     if ":" in spec.architecture:
         build_network(spec)
 

@@ -1,4 +1,4 @@
-"""Who meets whom. Pure: rounds from settings, what was played before, and `rng`."""
+"""Schedules: rounds as pure functions of settings, results of earlier rounds, and `rng`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from storage.suggestions import nearest
 
 
 def make_schedule(settings: ScheduleSettings, competitors: Sequence[str], num_teams: int) -> Schedule:
-    """The schedule of a tournament of `competitors`, `num_teams` of whom meet in a match.
+    """Return the schedule of a tournament of `competitors`, `num_teams` of which meet in a match.
 
-    Raises Mistake for a field that is too small, a seed that nobody is, and a k that leaves nobody out.
+    Raise Mistake for too few competitors, a seed that is no competitor, and a k that excludes none of them.
     """
     _check(settings, competitors, num_teams)
     field = len(competitors)
@@ -36,10 +36,10 @@ def make_schedule(settings: ScheduleSettings, competitors: Sequence[str], num_te
 
 def _check(settings: ScheduleSettings, competitors: Sequence[str], num_teams: int) -> None:
     if len(competitors) < num_teams:
-        found = {0: "nobody", 1: f"'{competitors[0]}' alone" if competitors else ""}
+        found = {0: "none", 1: f"'{competitors[0]}' alone" if competitors else ""}
         raise Mistake(
             f"competitors: found {found.get(len(competitors), f'{len(competitors)} entrants')}, expected at "
-            f"least {num_teams}, who meet in a match; name more runs, snapshots or bots"
+            f"least {num_teams}, as that many meet in a match; name more runs, snapshots or bots"
         )
     for seed in settings.seeds:
         if seed not in competitors:
@@ -51,5 +51,5 @@ def _check(settings: ScheduleSettings, competitors: Sequence[str], num_teams: in
     if settings.kind == "top_k" and settings.k >= len(competitors):
         raise Mistake(
             f"schedule.k: found {settings.k} of {len(competitors)} entrants, expected at most "
-            f"{len(competitors) - 1}, so that somebody is left out"
+            f"{len(competitors) - 1}, so that at least one is left out"
         )

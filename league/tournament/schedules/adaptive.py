@@ -1,4 +1,4 @@
-"""Those meet whose order is least known."""
+"""Adaptive schedule: competitors meet if their order is uncertain."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from league.tournament.schedules.settings import ScheduleSettings
 
 
 class Adaptive(Rated):
-    """Pairs whose games are expected to put most of the field's order right, until the budget is used up."""
+    """Pairs whose games are expected to correct the ranking most, until the budget is used up."""
 
     def __init__(self, field: int, num_teams: int, settings: ScheduleSettings) -> None:
         half = math.ceil(settings.pairs * pairs_until_all_met(field, num_teams) / 2)
         super().__init__(field, num_teams, settings, settings.budget or max(field, half))
 
     def stakes(self, ratings: Ratings) -> npt.NDArray[np.float64]:
+        """Return [N, N] the stakes of a wrong order of any two."""
         return misorder_stakes(ratings)

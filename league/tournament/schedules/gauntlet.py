@@ -1,4 +1,4 @@
-"""Some meet everybody."""
+"""Gauntlet: some competitors, the seeds, meet all others."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from storage.arrays import Indices
 
 
 class Gauntlet(Schedule):
-    """Each seed meets everybody, seeds too, in `pairs` pairs; the others do not meet one another.
+    """Each seed meets all competitors, other seeds included, in `pairs` pairs. Others do not meet.
 
-    Where more than two meet in a match, the others at a seed's table are drawn anew each time, and where
-    the last table is not full, somebody sits there a second time.
+    If more than two meet in a match, the others at a seed's table are drawn again for each cycle. If the last
+    table is not full, some competitors take part in it a second time.
     """
 
     goes_by_results = False
@@ -24,9 +24,9 @@ class Gauntlet(Schedule):
     def __init__(self, field: int, num_teams: int, pairs: int, seeds: Sequence[int]) -> None:
         self._field, self._num_teams, self._pairs = field, num_teams, pairs
         self._seeds = np.array(seeds, dtype=np.int64)
-        opponents = field - 1 - np.arange(len(seeds))  # two seeds meet at the table of the earlier
+        opponents = field - 1 - np.arange(len(seeds))  # two seeds meet at a table of the earlier one
         self._per_cycle = sum(math.ceil(count / (num_teams - 1)) for count in opponents.tolist())
-        self._cycles = max(1, MOST_PAIRS // self._per_cycle)  # of one round
+        self._cycles = max(1, MOST_PAIRS // self._per_cycle)  # cycles in one round
 
     def next_round(
         self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
@@ -40,7 +40,7 @@ class Gauntlet(Schedule):
         return self._pairs * self._per_cycle
 
     def _cycle(self, rng: np.random.Generator) -> Pairings:
-        """Each seed against everybody, once."""
+        """Return the tables of each seed against all competitors, once."""
         tables = []
         for number, seed in enumerate(self._seeds):
             opponents = np.setdiff1d(np.arange(self._field), self._seeds[: number + 1])
@@ -49,7 +49,7 @@ class Gauntlet(Schedule):
         return np.concatenate(tables)
 
     def _tables(self, seed: np.int64, opponents: Indices, rng: np.random.Generator) -> Pairings:
-        """[n, T] the seed and others, each of `opponents` at one table at least."""
+        """Return [n, T] tables of the seed and others, with each of `opponents` at one table at least."""
         size = self._num_teams - 1
         order = rng.permutation(opponents) if size > 1 else opponents
         missing = -len(order) % size

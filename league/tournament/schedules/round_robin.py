@@ -1,4 +1,4 @@
-"""Everybody meets everybody."""
+"""Round robin: all competitors meet."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from league.tournament.schedules.pairing.designs import cyclic_design, developed
 
 
 class RoundRobin(Schedule):
-    """Any two meet in `pairs` pairs; where more than two meet in a match, in a few more here and there.
+    """Any two competitors meet in `pairs` pairs; if more than two meet in a match, some two meet more often.
 
-    A round is as much as may be asked for at once: nothing is learnt between rounds.
+    Rounds do not depend on results, so each is as large as MOST_PAIRS allows.
     """
 
     goes_by_results = False

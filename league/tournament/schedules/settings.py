@@ -1,4 +1,4 @@
-"""Settings of a schedule: who meets whom, and how often."""
+"""Settings of a schedule: the pairings and their number."""
 
 from __future__ import annotations
 
@@ -23,56 +23,56 @@ _TAKEN_BY = {
 
 
 class ScheduleSettings(Section):
-    """Who meets whom. A pair is one seed, played with all seatings: two games, where two meet."""
+    """Schedule of pairs. A pair is one seed, played with all seatings: two games if two competitors meet."""
 
     kind: Literal["round_robin", "gauntlet", "swiss", "adaptive", "top_k"] = Field(
         default="round_robin",
-        description="round_robin: all meet all; gauntlet: the seeds meet all; swiss: in each round those "
-        "meet who score alike; adaptive: those meet whose games tell most of the order of all; top_k: those "
-        "whose games tell most of who the k best are, until that is known",
+        description="round_robin: all meet all; gauntlet: the seeds meet all; swiss: in each round "
+        "competitors with similar scores meet; adaptive: pairs with the most information on the ranking; "
+        "top_k: pairs with the most information on the k best, until these are known",
     )
     pairs: int = Field(
         default=2,
         ge=1,
-        description="Pairs of any two who meet; in a swiss tournament, of one round; adaptive and top_k "
-        "have a budget that goes by it",
+        description="Number of pairs of any two that meet; swiss: in one round; adaptive, top_k: only the "
+        "default budget depends on it",
     )
     seeds: tuple[str, ...] = Field(
-        default=(), description="gauntlet: who meets everybody; the others do not meet one another"
+        default=(), description="gauntlet: competitors that meet all others; these do not meet one another"
     )
     rounds: int | None = Field(
         default=None,
         ge=1,
-        description="swiss: its rounds; none: twice as many as a knock-out would take",
+        description="swiss: number of rounds; none: twice as many as a knock-out would take",
     )
     budget: int | None = Field(
         default=None,
         ge=1,
-        description="adaptive, top_k: most pairs of all together; none: those of a round robin, of adaptive "
-        "half of them",
+        description="adaptive, top_k: greatest number of pairs in all; none: that of a round robin, for "
+        "adaptive half of it",
     )
     uniform: float = Field(
         default=LEAST_UNIFORM,
         ge=LEAST_UNIFORM,
         le=1.0,
-        description="adaptive, top_k: share of the pairs that are drawn among all alike, whatever the "
-        "ratings say, as these cannot see who beats whom in a circle",
+        description="adaptive, top_k: share of the pairs that are drawn uniformly, regardless of ratings, "
+        "which cannot represent cycles",
     )
     pairs_per_round: int | None = Field(
         default=None,
         ge=1,
-        description="adaptive, top_k: pairs between two looks at the ratings; none: enough for each to meet "
-        "two others, or a thirtieth of the budget if that is more",
+        description="adaptive, top_k: number of pairs between two updates of the ratings; none: enough for "
+        "each to meet two others, or a thirtieth of the budget if that is more",
     )
-    k: int = Field(default=1, ge=1, description="top_k: how many are looked for")
+    k: int = Field(default=1, ge=1, description="top_k: number of best competitors to find")
     confidence: float = Field(
-        default=0.95, gt=0.5, lt=1.0, description="top_k: how sure one has to be of who they are"
+        default=0.95, gt=0.5, lt=1.0, description="top_k: confidence at which the search ends"
     )
     margin: float = Field(
         default=0.0,
         ge=0.0,
         allow_inf_nan=False,
-        description="top_k: Elo by which one who is left out may be better than one who is not",
+        description="top_k: Elo by which one of the others may be better than one of the k best",
     )
 
     @field_validator("seeds")
@@ -90,5 +90,5 @@ class ScheduleSettings(Section):
             if given and self.kind not in kinds:
                 raise ValueError(f"{name}: is for {' and '.join(kinds)} alone, found kind '{self.kind}'")
         if self.kind == "gauntlet" and not self.seeds:
-            raise ValueError("seeds: found none, expected whom a gauntlet is for")
+            raise ValueError("seeds: found none, expected the seeds of the gauntlet")
         return self

@@ -1,4 +1,4 @@
-"""Those meet who score alike."""
+"""Swiss: competitors with similar scores meet."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from league.tournament.schedules.pairing.designs import meetings
 from league.tournament.schedules.pairing.matching import largest_matching
 from storage.arrays import Indices
 
-_WINDOW = 4  # tables ahead in which somebody is looked for whom one has not met yet
+_WINDOW = 4  # tables ahead within which a new opponent is searched
 
 
 class Swiss(Schedule):
-    """In each round those who have scored alike meet, as few as can be for a second time.
+    """In each round competitors with similar scores meet, with as few repeated meetings as possible.
 
-    A score is points per game, summed over the rounds. Equal scores are ordered by those of whom they met
-    (Buchholz), then at random. From the top, each meets the nearest below whom it has not met. Who is too
-    many pauses: the last who did so least often, for half a point.
+    A score is the sum over rounds of the points per game. Equal scores are ordered by the scores of their
+    opponents (Buchholz), then at random. From the top, each meets the nearest one below that it has not met.
+    If the field does not divide into tables, the last of those with the fewest pauses pause for half a point.
     """
 
     def __init__(self, field: int, num_teams: int, pairs: int, rounds: int | None) -> None:
-        """`rounds` none: twice those that find the best of a field by knock-out, as long as there is
-        somebody new to meet."""
+        """`rounds`: `None` for twice those of a knock-out, limited to the rounds with new opponents."""
         self._field, self._num_teams, self._pairs = field, num_teams, pairs
         enough = 2 * math.ceil(math.log2(field))
         self._rounds = rounds or max(1, min(enough, math.ceil((field - 1) / (num_teams - 1))))
@@ -41,7 +40,7 @@ class Swiss(Schedule):
         met = meetings(history, self._field) // self._pairs
         played = _rounds_played(history, self._field)
         too_many = self._field % size
-        # The last of the order among those who played most, as nobody pauses twice before all have once.
+        # The last among those with the most rounds: none pauses twice before all have paused once.
         pausing = order[np.lexsort((np.arange(self._field), played[order]))][self._field - too_many :]
         seated = order[~np.isin(order, pausing)]
         met = met[np.ix_(seated, seated)]
@@ -52,7 +51,7 @@ class Swiss(Schedule):
         return self._rounds * (self._field // self._num_teams) * self._pairs
 
     def _order(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Indices:
-        """[N] entrants, the best so far first."""
+        """Return [N] the entrants, the best so far first."""
         number = np.bincount(games.home, minlength=self._field) + np.bincount(
             games.away, minlength=self._field
         )
@@ -67,7 +66,7 @@ class Swiss(Schedule):
 
 
 def _rounds_played(history: Sequence[Pairings], field: int) -> Indices:
-    """[N] rounds in which each took part."""
+    """Return [N] the number of rounds in which each took part."""
     played = np.zeros(field, dtype=np.int64)
     for pairings in history:
         played[np.unique(pairings)] += 1
@@ -75,7 +74,7 @@ def _rounds_played(history: Sequence[Pairings], field: int) -> Indices:
 
 
 def _couples(met: Indices) -> Pairings:
-    """[n/2, 2] all n couple, given how often they met [n, n], in their order."""
+    """Return [n/2, 2] couples of all n, in their order, given the number of their meetings [n, n]."""
     n = len(met)
     apart = ~np.eye(n, dtype=np.bool_)
     partner = largest_matching((met == met[apart].min()) & apart)
@@ -86,7 +85,7 @@ def _couples(met: Indices) -> Pairings:
 
 
 def _tables(met: Indices, size: int) -> Pairings:
-    """[n/size, size] tables from the top, of those near in the order who met least often."""
+    """Return [n/size, size] tables from the top, of near neighbours with the fewest meetings."""
     waiting = list(range(len(met)))
     tables = []
     while waiting:

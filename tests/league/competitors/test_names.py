@@ -5,7 +5,8 @@ import pytest
 
 import league
 from league.competitors.names import UnknownCompetitor, load_actor, resolve
-from league.rollout.env_runner import BotSource, SnapshotSource
+from league.rollout.requests import BotSource
+from league.rollout.snapshots import SnapshotSource
 from storage.archive import open_reader
 from storage.errors import CorruptBlob
 

@@ -10,7 +10,8 @@ from league.envs import chance, registry
 from league.envs.base import BatchedGame
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.rollout.env_runner import BotSource, LiveSource, PlayRequest, SnapshotSource
+from league.rollout.requests import BotSource, LiveSource, PlayRequest
+from league.rollout.snapshots import SnapshotSource
 from storage.records import MatchBatch, Purpose
 from storage.snapshots.blobs import publish
 

@@ -15,7 +15,8 @@ from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySettings, PolicySpec
-from league.rollout.env_runner import EnvRunner, LiveSource, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import LiveSource, PlaySetup, RolloutSettings
 from storage.records import EndReason, Outcome
 from storage.snapshots.blobs import map_tensors
 
@@ -27,7 +28,7 @@ STACKED = PolicySettings(
 
 
 def runner(env, slots=16, *, options=None, **settings):
-    return EnvRunner(env, options or {}, RolloutSettings(slots=slots, **settings))
+    return EnvRunner(PlaySetup(env, options or {}, RolloutSettings(slots=slots, **settings)))
 
 
 def play(runner, request, weights):
@@ -138,8 +139,8 @@ def test_matches_are_the_same_when_snapshots_play_on_a_device(make_request):
     """The device is the CPU here, by another name: the tier between is what differs."""
     request, weights = make_request("connect_four", 50, snapshots=3)
     settings = RolloutSettings(slots=16, policy_map_capacity=2)
-    results, info, episodes = play(EnvRunner("connect_four", {}, settings), request, weights)
-    on_device = EnvRunner("connect_four", {}, settings.model_copy(update={"device": "cpu:0"}))
+    results, info, episodes = play(EnvRunner(PlaySetup("connect_four", {}, settings)), request, weights)
+    on_device = EnvRunner(PlaySetup("connect_four", {}, settings.model_copy(update={"device": "cpu:0"})))
     theirs, their_info, their_episodes = play(on_device, request, weights)
     np.testing.assert_array_equal(results.score, theirs.score)
     np.testing.assert_array_equal(episodes.action, their_episodes.action)

@@ -7,7 +7,8 @@ import tracemalloc
 
 import numpy as np
 
-from league.rollout.env_runner import EnvRunner, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import PlaySetup, RolloutSettings
 
 
 def parts(request, num_parts):
@@ -25,7 +26,7 @@ def parts(request, num_parts):
 
 def test_a_runner_holds_no_more_after_thirty_requests_than_after_ten(make_request):
     request, weights = make_request("tic_tac_toe", 400, snapshots=20)
-    runner = EnvRunner("tic_tac_toe", {}, RolloutSettings(slots=200, policy_map_capacity=6))
+    runner = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=200, policy_map_capacity=6)))
     requests = list(parts(request, 5))
 
     def held_after(rounds):
@@ -55,7 +56,7 @@ def vars_of(episodes):
 def test_episodes_are_handed_over_without_a_copy_of_their_arrays(make_request):
     """What Ray puts into its store by itself is a few hundred bytes; the arrays it takes as they lie."""
     request, weights = make_request("tic_tac_toe", 60)
-    _, _, episodes = EnvRunner("tic_tac_toe", {}, RolloutSettings(slots=30)).play(request, weights)
+    _, _, episodes = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=30))).play(request, weights)
     buffers = []
     head = pickle.dumps(episodes["main-0"], protocol=5, buffer_callback=buffers.append)
     assert len(head) < 1000

@@ -11,8 +11,9 @@ from gymnasium.spaces import Box, Discrete
 from league.envs import registry
 from league.envs.base import BatchedGame, is_legal
 from league.envs.spaces import ActionSpec
-from league.rollout.env_runner import EnvRunner, RolloutSettings
+from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import OpeningMoves, Openings, random_legal
+from league.rollout.requests import PlaySetup, RolloutSettings
 from league.watching.replay import Recorded, play_again
 from storage.errors import Mistake
 from storage.records import EndReason
@@ -57,7 +58,7 @@ def play_pairs(make_request):
             learning=np.zeros((2 * num_pairs, 2), np.bool_),
         )
         request = dataclasses.replace(request, matches=matches, learners=(), openings=openings, seed=seed)
-        runner = EnvRunner(env, options or {}, RolloutSettings(slots=slots, record=1.0))
+        runner = EnvRunner(PlaySetup(env, options or {}, RolloutSettings(slots=slots, record=1.0)))
         return runner.play(request, weights)[0]
 
     return play
@@ -127,7 +128,7 @@ def test_players_are_asked_in_the_opening_too_so_that_they_remember_it(make_requ
     matches = request.matches
     matches = dataclasses.replace(matches, seat=np.ones_like(matches.seat), learning=matches.seat < 0)
     request = dataclasses.replace(request, matches=matches, learners=(), openings=Openings(6))
-    results, _, _ = EnvRunner("connect_four", {}, RolloutSettings()).play(request, weights)
+    results, _, _ = EnvRunner(PlaySetup("connect_four", {}, RolloutSettings())).play(request, weights)
     assert Watching.asked == results.env_steps.sum() > 120
 
 
@@ -270,11 +271,11 @@ def test_a_move_that_is_not_legal_after_this_deal_is_a_mistake_when_it_comes_up(
 
 
 def test_a_book_without_lines_for_the_matches_is_refused(play_pairs):
-    with pytest.raises(ValueError, match="expected the line in the book of each of 4 matches"):
+    with pytest.raises(ValueError, match="expected the index of a line of the book for each of 4 matches"):
         play_pairs("connect_four", 2, Openings(0, ((0.0,),)))
 
 
 def test_nobody_learns_from_openings(make_request):
     request, _ = make_request("tic_tac_toe", 2)
-    with pytest.raises(ValueError, match="'main-0',\\) learn from openings"):
+    with pytest.raises(ValueError, match="found openings with learners"):
         dataclasses.replace(request, openings=Openings(2))

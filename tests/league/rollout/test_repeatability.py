@@ -7,8 +7,10 @@ import pytest
 
 from league.envs.slots import SlotGame
 from league.models.spec import PolicySettings
-from league.rollout.env_runner import EnvRunner, RolloutSettings, SnapshotSource
+from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
+from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.snapshots import SnapshotSource
 
 GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)
 STACKED = PolicySettings(
@@ -59,8 +61,8 @@ def test_a_request_gives_the_same_on_a_used_runner_as_on_a_fresh_one(
     playing = RolloutSettings(slots=32, record=1.0, policy_map_capacity=2)
     asked, weights = make_request(env, 70, snapshots=[settings] * 4, options=options, seed=3)
     asked = between_snapshots(asked, plies=2)
-    fresh, _, _ = EnvRunner(env, options, playing).play(asked, weights)
-    used = EnvRunner(env, options, playing)
+    fresh, _, _ = EnvRunner(PlaySetup(env, options, playing)).play(asked, weights)
+    used = EnvRunner(PlaySetup(env, options, playing))
     for seed, number in enumerate((90, 5, 33)):
         other, live = make_request(env, number, snapshots=[settings] * 3, options=options, seed=40 + seed)
         other = between_snapshots(other, plies=seed, temperature=0.5) if seed else other
@@ -73,8 +75,8 @@ def test_bots_keep_nothing_from_one_request_to_the_next(make_request):
     playing = RolloutSettings(slots=32, record=1.0)
     asked, weights = make_request("connect_four", 60, bots=("random", "one_ply"))
     asked = between_snapshots(asked)
-    fresh, _, _ = EnvRunner("connect_four", {}, playing).play(asked, weights)
-    used = EnvRunner("connect_four", {}, playing)
+    fresh, _, _ = EnvRunner(PlaySetup("connect_four", {}, playing)).play(asked, weights)
+    used = EnvRunner(PlaySetup("connect_four", {}, playing))
     for seed in (1, 2):
         other, live = make_request("connect_four", 30, bots=("one_ply", "random"), seed=seed)
         used.play(between_snapshots(other), live)
@@ -86,10 +88,10 @@ def test_matches_that_are_objects_keep_nothing_either(make_request):
     playing = RolloutSettings(slots=4, record=1.0)
     asked, weights = make_request(env, 12, options=options)
     asked = between_snapshots(asked, plies=3)
-    fresh_runner = EnvRunner(env, options, playing)
+    fresh_runner = EnvRunner(PlaySetup(env, options, playing))
     assert isinstance(fresh_runner._game, SlotGame)
     fresh, _, _ = fresh_runner.play(asked, weights)
-    used = EnvRunner(env, options, playing)
+    used = EnvRunner(PlaySetup(env, options, playing))
     other, live = make_request(env, 7, options=options, seed=8)
     used.play(between_snapshots(other), live)
     expect_same(fresh, used.play(asked, weights)[0])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from league.episode import Episodes
-from league.rollout.env_runner import EnvRunner, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import PlaySetup, RolloutSettings
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup
 from league.runtime import ResourceSettings, ray_session
 
@@ -29,7 +30,7 @@ def group(ray):
     made = []
 
     def make(num_runners=1, env="tic_tac_toe", settings=SETTINGS):
-        made.append(RayRunnerGroup(num_runners, env, {}, settings))
+        made.append(RayRunnerGroup(num_runners, PlaySetup(env, {}, settings)))
         return made[-1]
 
     yield make
@@ -62,7 +63,7 @@ def same_episodes(a: Episodes, b: Episodes):
 
 
 def test_a_local_group_plays_one_request_at_a_time_in_order(make_request):
-    group = LocalRunnerGroup("tic_tac_toe", {}, SETTINGS)
+    group = LocalRunnerGroup(PlaySetup("tic_tac_toe", {}, SETTINGS))
     request, weights = make_request("tic_tac_toe", 8)
     assert (group.room(), group.in_flight(), group.ready(0.0)) == (1, 0, [])
     group.submit(5, request, weights)
@@ -74,7 +75,7 @@ def test_a_local_group_plays_one_request_at_a_time_in_order(make_request):
 
 
 def test_a_closed_local_group_has_forgotten_its_requests(make_request):
-    group = LocalRunnerGroup("tic_tac_toe", {}, SETTINGS)
+    group = LocalRunnerGroup(PlaySetup("tic_tac_toe", {}, SETTINGS))
     group.submit(1, *make_request("tic_tac_toe", 8))
     group.close()
     assert group.ready(0.0) == []
@@ -89,7 +90,7 @@ def test_a_remote_runner_plays_bit_for_bit_what_a_local_one_plays(ray, group, ma
     for i, (request, weights) in requests.items():
         remote.submit(i, request, {name: ray.put(arrays) for name, arrays in weights.items()})
     for i, rollout in collect(remote, 4).items():
-        results, info, episodes = EnvRunner("tic_tac_toe", {}, SETTINGS).play(*requests[i])
+        results, info, episodes = EnvRunner(PlaySetup("tic_tac_toe", {}, SETTINGS)).play(*requests[i])
         same_results(rollout.results, results)
         same_episodes(ray.get(rollout.episodes["main-0"]), episodes["main-0"])
         assert (rollout.info.env_steps, rollout.info.trained_steps) == (info.env_steps, info.trained_steps)
@@ -156,7 +157,7 @@ def test_a_killed_runner_loses_its_requests_whole_and_plays_again(ray, group, ma
         assert set(remote.lost()) <= {3}
     (rollout,) = rollouts
     assert rollout.request_id == 3
-    same_results(rollout.results, EnvRunner("tic_tac_toe", {}, SETTINGS).play(*again)[0])
+    same_results(rollout.results, EnvRunner(PlaySetup("tic_tac_toe", {}, SETTINGS)).play(*again)[0])
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def tier(policies, name):
 
 @pytest.fixture
 def remote(monkeypatch):
-    """A stand-in for `storage.remote`: a store of the blobs of 8 snapshots, and what was fetched."""
+    """A stand-in for `storage.remote.remote`: a store of the blobs of 8 snapshots, and what was fetched."""
     blobs = {hash_of(data): data for data in (encode(initial_weights(SPEC, seed)) for seed in range(8))}
     fetched = []
 
@@ -69,9 +69,9 @@ def remote(monkeypatch):
         fetched.append(url)
         write(blobs[blob_hash])
 
-    module = types.ModuleType("storage.remote")
+    module = types.ModuleType("storage.remote.remote")
     module.fetch_blob = fetch_blob
-    monkeypatch.setitem(sys.modules, "storage.remote", module)
+    monkeypatch.setitem(sys.modules, "storage.remote.remote", module)
     names = list(blobs)
     return fetched, lambda seed: SnapshotSource(
         f"main-0@{seed}", names[seed], "/not/here", SPEC, False, "mem://x"

@@ -274,7 +274,7 @@ def test_a_source_that_is_gone_is_said_to_be_gone(make_run, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         play(settings(run, schedule={"kind": "round_robin", "pairs": 20}), out, observe=stop_after(1, []))
     run.rename(tmp_path / "moved")
-    with pytest.raises(Mistake, match=r"2 missing or damaged: main-0@0 \(.*/run: nothing is there any more"):
+    with pytest.raises(Mistake, match=r"2 missing or damaged: main-0@0 \(.*/run: nothing is there"):
         play(None, out, resume=True)
 
 

@@ -12,7 +12,8 @@ import yaml
 from gymnasium.spaces import Box, MultiDiscrete
 
 from league.envs.base import BatchedGame
-from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
 from league.watching.play import play, show_recorded
 from storage.archive import Archive
 from storage.errors import Mistake
@@ -130,7 +131,7 @@ def make_run(tmp_path):
                 seat=seat,
                 learning=seat < 0,
             )
-            runner = EnvRunner(env, {}, RolloutSettings(slots=1, record=1.0))
+            runner = EnvRunner(PlaySetup(env, {}, RolloutSettings(slots=1, record=1.0)))
             request = PlayRequest(matches, tuple(BotSource(bot) for bot in bots), (), seed=5)
             results, _, _ = runner.play(request, {})
             archive.append_results(results, [])

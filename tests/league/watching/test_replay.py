@@ -12,7 +12,8 @@ from gymnasium.spaces import Box, Discrete
 
 import league
 from league.envs.base import BatchedGame
-from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
 from league.watching.replay import Replayed, replay
 from storage import query
 from storage.archive import Archive
@@ -96,7 +97,7 @@ def config_of(env, options=None, step_limit=None, teams=None):
 def play(config, num_matches, bot="random", share=1.0, seed=0):
     """Results of the bot against itself, recorded as they are in every run."""
     env, matchmaking, rollout = (yaml.safe_load(config)[part] for part in ("env", "matchmaking", "rollout"))
-    runner = EnvRunner(env["id"], env["options"], RolloutSettings(record=share, **rollout))
+    runner = EnvRunner(PlaySetup(env["id"], env["options"], RolloutSettings(record=share, **rollout)))
     seats = np.zeros((num_matches, runner._game.num_seats), np.int32)
     sizes = matchmaking["teams"]
     matches = MatchBatch(

@@ -1,4 +1,4 @@
-"""Who sits with whom, so that everybody meets everybody alike: rows of T different entrants of N."""
+"""Designs in which all meet equally often: rows of T different entrants of N."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from storage.arrays import Indices
 
 
 def cyclic_design(field: int, num_teams: int, times: int) -> Pairings:
-    """[b, T] base rows, which `developed` makes a design in which any two meet at least `times` times.
+    """Return [b, T] base rows, which `developed` makes a design in which any two meet at least `times` times.
 
-    Shifted around the circle of the field, two meet as often as their distance is found in the base
-    rows: a difference family (Colbourn, Dinitz: Handbook of Combinatorial Designs, 2nd edition, section
-    II.18). Of two teams each distance is one row, and any two meet exactly `times` times. Of more there
-    need not be such a family: a row then takes distances that were least met before, and what is met more
-    than once makes up for it in later rows. So the first rows, however many, are balanced too.
+    When rows are shifted around the circle of the field, two meet as often as their distance occurs in the
+    base rows: a difference family (Colbourn, Dinitz: Handbook of Combinatorial Designs, 2nd edition, section
+    II.18). With two teams each distance is one row, and any two meet exactly `times` times. With more teams
+    there may be no such family. Then each row takes the distances with the fewest meetings so far, and later
+    rows even out what occurred too often. So any number of first rows is nearly balanced, too.
     """
-    met = np.zeros(field)  # by distance around the circle
+    met = np.zeros(field)  # number of meetings by distance around the circle
     rows: list[Pairings] = []
     while (met[1:] < times).any():
-        if rows and (met[1:] == met[1]).all():  # from here on it would repeat itself
+        if rows and (met[1:] == met[1]).all():  # from here on rows would repeat
             return np.tile(np.concatenate(rows), (-(-times // int(met[1])), 1))
         row = _least_met(met, num_teams)
         distances = (row[:, None] - row)[~np.eye(num_teams, dtype=np.bool_)] % field
@@ -34,7 +34,7 @@ def cyclic_design(field: int, num_teams: int, times: int) -> Pairings:
 
 
 def developed(base: Pairings, field: int) -> Pairings:
-    """[n, T] the base rows, each shifted by all that makes another row of it."""
+    """Return [n, T] the base rows with all their shifts that are different rows."""
     parts = []
     for row in base:
         shifted = (row + np.arange(field)[:, None]) % field
@@ -44,8 +44,10 @@ def developed(base: Pairings, field: int) -> Pairings:
 
 
 def matchings(pairs: int, field: int, num_teams: int, rng: np.random.Generator) -> Pairings:
-    """[pairs, T] drawn at random, any two alike, all entrants about as often: who is drawn waits until
-    all were."""
+    """Return [pairs, T] random rows, in which any two are equally likely and all appear about equally often.
+
+    An entrant is drawn again only when all others have been drawn.
+    """
     drawn: list[Pairings] = []
     missing = pairs
     while missing > 0:
@@ -56,7 +58,7 @@ def matchings(pairs: int, field: int, num_teams: int, rng: np.random.Generator) 
 
 
 def ring(field: int, num_teams: int, rng: np.random.Generator) -> Pairings:
-    """[n, T] around a circle in random order: all are connected, with as few rows as let each be in two."""
+    """Return [n, T] rows around a circle in random order: all are connected by the fewest such rows."""
     order = rng.permutation(field)
     step = num_teams - 1
     starts = np.arange(0, field, step) if field > num_teams else np.zeros(1, dtype=np.int64)
@@ -64,7 +66,7 @@ def ring(field: int, num_teams: int, rng: np.random.Generator) -> Pairings:
 
 
 def meetings(history: Sequence[Pairings], field: int) -> Indices:
-    """[N, N] how many pairs any two were in together; with themselves 0."""
+    """Return [N, N] the number of pairs in which any two met; 0 on the diagonal."""
     met = np.zeros(field * field, dtype=np.int64)
     for pairings in history:
         for i, j in itertools.permutations(range(pairings.shape[1]), 2):
@@ -73,9 +75,9 @@ def meetings(history: Sequence[Pairings], field: int) -> Indices:
 
 
 def _least_met(met: npt.NDArray[np.float64], num_teams: int) -> Pairings:
-    """[T] from 0 on, one more at a time: whoever is at the distances least met from those who are in."""
+    """Return [T] a row from 0 on; each next member has the least met distances from the earlier ones."""
     field = len(met)
-    row, extra = [0], np.zeros(field)  # what this row itself adds to `met`
+    row, extra = [0], np.zeros(field)  # meetings that this row adds
     distance = np.arange(field)
     for _ in range(num_teams - 1):
         members = np.array(row)

@@ -1,4 +1,4 @@
-"""As many couples as there can be: the largest matching of a graph."""
+"""Largest matching of a graph: as many couples as possible."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy.typing as npt
 
 
 def largest_matching(allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """[n] the partner of each, or -1: a largest set of couples that `allowed` [n, n] lets be, symmetric.
+    """Return [n] the partner of each, or -1, in a largest matching that `allowed` [n, n] (symmetric) permits.
 
-    First each, from the front, takes the nearest behind it that is free. Whoever is then left over changes
-    partners along the shortest chain that frees one more (Edmonds: Paths, trees, and flowers, Canadian
-    Journal of Mathematics 1965): those in front, who chose first, mostly keep theirs.
+    First each, from the front, takes the nearest free one behind it. Then each one that is left over changes
+    partners along the shortest alternating chain that adds a couple (Edmonds: Paths, trees, and flowers,
+    Canadian Journal of Mathematics 1965). So couples at the front mostly stay.
     """
     n = len(allowed)
     partner = np.full(n, -1, dtype=np.int64)
@@ -31,18 +31,20 @@ def largest_matching(allowed: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
 
 
 class _Search:
-    """For an alternating chain from one who is left over to another: a breadth-first tree whose odd
-    cycles, Edmonds' blossoms, are shrunk to their base."""
+    """Search for an alternating chain between two that are left over.
+
+    The search is a breadth-first tree, whose odd cycles (Edmonds' blossoms) are shrunk to their base.
+    """
 
     def __init__(self, allowed: npt.NDArray[np.bool_], partner: npt.NDArray[np.int64], root: int) -> None:
         self._allowed, self._partner, self._root = allowed, partner, root
-        self._base = np.arange(len(partner))  # of the blossom that each is in
+        self._base = np.arange(len(partner))  # base of the blossom that contains each
         self._parent = np.full(len(partner), -1, dtype=np.int64)
         self._outer = np.zeros(len(partner), dtype=np.bool_)  # an even number of steps from the root
         self._queue = deque([root])
 
     def run(self) -> None:
-        """Couple one more, if there can be one more with the root."""
+        """Add a couple, if a chain from the root allows one more."""
         self._outer[self._root] = True
         while self._queue:
             here = self._queue.popleft()
@@ -62,7 +64,7 @@ class _Search:
                     self._queue.append(mate)
 
     def _shrink(self, one: int, other: int) -> None:
-        """An odd cycle closes between two outer ones: all of it becomes outer."""
+        """Shrink the odd cycle that closes between two outer nodes: all of its nodes become outer."""
         base = self._common_base(one, other)
         inside = np.zeros(len(self._base), dtype=np.bool_)
         for end, across in ((one, other), (other, one)):
@@ -91,7 +93,7 @@ class _Search:
         return here
 
     def _swap(self, end: int) -> None:
-        """Along the chain back to the root, couple those that were not."""
+        """Swap couples and non-couples along the chain back to the root."""
         while end >= 0:
             before = int(self._parent[end])
             following = int(self._partner[before])

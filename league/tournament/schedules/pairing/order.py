@@ -1,20 +1,19 @@
-"""What a pair's games are expected to tell of the order of a field: the mathematics of `adaptive` and
-`top_k`.
+"""Expected worth of a pair's games for the ranking of a field: the mathematics of `adaptive` and `top_k`.
 
 Ratings are known as a normal distribution with a covariance C. The games of a and b, with Fisher
 information w on their difference, take w c c' / (1 + w v) from C, where c = C (e_a - e_b) and v is the
-variance of that difference. What that is worth depends on what is asked. Here it is who is ahead of whom,
-so `stakes` L say what a little variance of each difference costs: how fast the chance rises that its two
-are misordered. To first order a pair's games are then worth
+variance of that difference. Their worth depends on the question. Here the question is the order, so the
+`stakes` L are the cost of a little variance of each difference: the rate at which the chance rises that its
+two are misordered. To first order a pair's games are then worth
 
     w c' M c / (1 + w v) = w k / (1 + w v),    k the `variance` of the difference in K = C M C,
 
 with M the Laplacian matrix of L: one product of matrices rates all pairs at once. That is L-optimality of
 the design of experiments (Atkinson, Donev, Tobias: Optimum Experimental Designs, with SAS, 2007, section
-10.5), with weights that are renewed each round. Plain gain of information on the ratings, log(1 + w v), was
-tried and is not it: it also settles how far apart those are whose order is long known. For the same order
-it took 10 to 25 % more pairs of 32 entrants over 2,000 Elo, and within 100 Elo it was up to 7 % of tau
-behind a round robin, which this is not (tests/bench/schedules.py).
+10.5), with weights that are updated each round. The plain gain of information on the ratings, log(1 + w v),
+is worse: it also measures the distance of entrants whose order is known already. For the same order it took
+10 to 25 % more pairs of 32 entrants over 2,000 Elo. Within 100 Elo its tau was up to 7 % below that of a
+round robin, unlike that of this method (tests/bench/schedules.py).
 """
 
 from __future__ import annotations
@@ -31,23 +30,22 @@ from storage.arrays import Floats, Indices
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
-_STEPS = 32  # in which the pairings of a round are chosen
-_NEARLY = 0.5  # of the most worth, which a pairing of the same step must have
-_SEEN = 32  # of these, for each that is to be chosen
+_STEPS = 32  # number of steps in which the pairings of a round are chosen
+_NEARLY = 0.5  # share of the greatest worth that a pairing of the same step must have
+_SEEN = 32  # number of such pairings that are examined for each one to be chosen
 
 
 def distances(ratings: Ratings) -> tuple[Floats, Floats]:
-    """[N, N] Elo of the row less that of the column, and the variance of that; 1 on the diagonal."""
+    """Return [N, N] the Elo of the row less that of the column, and its variance (1 on the diagonal)."""
     variance = _variance(ratings.covariance)
     np.fill_diagonal(variance, 1.0)
     return ratings.elo[:, None] - ratings.elo, np.maximum(variance, 1e-9)
 
 
 def misorder_stakes(ratings: Ratings) -> Floats:
-    """[N, N] how fast the expected chance that two are misordered rises with the variance of their
-    difference, now s^2 around m.
+    """Return [N, N] the rate at which the chance that two are misordered rises with variance.
 
-    The true difference is drawn from that distribution, and estimated anew with the variance t^2:
+    The difference has the variance s^2 around m. The truth is drawn from it, then estimated with variance t^2:
     E Phi(-|d| / t), d ~ N(m, s^2). Its derivative by t^2 is at t = s, with x = |m| / 2 s,
     exp(-x^2) (exp(-x^2) / sqrt(pi) + x erf(x)) / (4 sqrt(pi) s^2).
     """
@@ -60,10 +58,12 @@ def misorder_stakes(ratings: Ratings) -> Floats:
 
 
 def boundary_stakes(ratings: Ratings, best: npt.NDArray[np.bool_], margin: float) -> Floats:
-    """[N, N] how fast the chance that one of the `best` [N] is overtaken by another rises with the variance
-    of their difference, now s^2 around m: the derivative of Phi(-z), z = (m + margin) / s,
-    z phi(z) / 2 s^2. Differences are taken as they are estimated, as OCBA does (Chen et al.: Simulation
-    budget allocation for further enhancing the efficiency of ordinal optimization, 2000)."""
+    """Return [N, N] the rate at which the chance that one of the `best` [N] is overtaken rises with variance.
+
+    The difference of two has the variance s^2 around m. The rate is the derivative of Phi(-z),
+    z = (m + margin) / s, which is z phi(z) / 2 s^2. Differences are taken as estimated, as in OCBA (Chen et
+    al.: Simulation budget allocation for further enhancing the efficiency of ordinal optimization, 2000).
+    """
     difference, variance = distances(ratings)
     z = (np.abs(difference) + margin) / np.sqrt(variance)
     stakes = z * np.exp(-0.5 * z**2) / (2.0 * math.sqrt(2.0 * math.pi) * variance)
@@ -71,8 +71,10 @@ def boundary_stakes(ratings: Ratings, best: npt.NDArray[np.bool_], margin: float
 
 
 def information(ratings: Ratings, games: int) -> Floats:
-    """[N, N] Fisher information, in Elo^-2, of so many games of two on their difference, in Davidson's model
-    with draws: the variance of the score."""
+    """Return [N, N] the Fisher information, in Elo^-2, of `games` games of two on their difference.
+
+    In Davidson's model with draws it is the variance of the score.
+    """
     half = np.exp((ratings.elo[:, None] - ratings.elo) / (2.0 * ELO))
     total = half + 1.0 / half + ratings.draw
     mean = (half + 0.5 * ratings.draw) / total
@@ -82,11 +84,11 @@ def information(ratings: Ratings, games: int) -> Floats:
 def most_worth(
     covariance: Floats, stakes: Floats, information: Floats, number: int, num_teams: int
 ) -> Pairings:
-    """[number, num_teams] pairings chosen in some _STEPS steps, each as if the games of those before had been
-    played; `covariance`, `stakes` and the `information` of a pair's games are [N, N].
+    """Return [number, num_teams] pairings of the greatest worth; the other arrays are [N, N].
 
-    A step takes the pairings of most worth in which nobody is twice. Where few are worth nearly as much
-    as the best, it takes these more than once.
+    They are chosen in about _STEPS steps, each as if the games of earlier steps had been played. A step takes
+    the best pairings in which each entrant appears once. If few are worth nearly as much as the best, it
+    takes these several times. `information` is that of a pair's games.
     """
     c = covariance
     k = c @ (np.diag(stakes.sum(axis=1)) - stakes) @ c
@@ -107,8 +109,7 @@ def most_worth(
 
 
 def _apart(worth: Floats, two: tuple[Indices, Indices], number: int, num_teams: int) -> Pairings:
-    """[n, num_teams] at most `number` rows that share nobody: any `two` who are worth most, or nearly, and
-    whoever is worth most with those."""
+    """Return [n, num_teams] at most `number` disjoint rows: of any `two` near the best, and others."""
     first, second = two
     value = worth[first, second]
     near = np.flatnonzero(value >= _NEARLY * value.max())
@@ -133,8 +134,11 @@ def _apart(worth: Floats, two: tuple[Indices, Indices], number: int, num_teams: 
 
 
 def _played(c: Floats, k: Floats, information: Floats, rows: Pairings) -> tuple[Floats, Floats]:
-    """C and K after games of all two in each row: C less A G A', A = C U for the differences U of those two
-    and G = (W^-1 + U' A)^-1 (Woodbury's identity), and K = C M C with that C."""
+    """Return C and K after games of any two in each row.
+
+    C becomes C - A G A', with A = C U for the differences U of the two and G = (W^-1 + U' A)^-1 (Woodbury's
+    identity). K becomes C M C with that C.
+    """
     pairs = [rows[:, pair] for pair in itertools.combinations(range(rows.shape[1]), 2)]
     one, other = np.concatenate(pairs).T
     a, b = c[:, one] - c[:, other], k[:, one] - k[:, other]
@@ -144,6 +148,6 @@ def _played(c: Floats, k: Floats, information: Floats, rows: Pairings) -> tuple[
 
 
 def _variance(covariance: Floats) -> Floats:
-    """[N, N] of the difference of any two."""
+    """Return [N, N] the variance of the difference of any two."""
     own = covariance.diagonal()
     return own[:, None] + own - 2.0 * covariance

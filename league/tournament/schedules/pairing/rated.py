@@ -1,4 +1,4 @@
-"""Rounds that go by the ratings so far."""
+"""Base class of schedules whose rounds depend on the ratings so far."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ from league.tournament.schedules.settings import ScheduleSettings
 
 
 class Rated(Schedule):
-    """First a ring, in which each meets two others. Then, round by round, `uniform` of the pairs drawn alike
-    among all, and the others chosen by what their games are expected to be worth."""
+    """First a ring, in which each meets two others, then rounds of drawn and chosen pairs.
+
+    In each round the share `uniform` of the pairs is drawn uniformly. The others are those of most worth.
+    """
 
     def __init__(self, field: int, num_teams: int, settings: ScheduleSettings, budget: int) -> None:
-        """`budget` in pairs, at most."""
+        """`budget`: greatest number of pairs in all."""
         self._field, self._num_teams, self._budget = field, num_teams, budget
         self._uniform = settings.uniform
         self._per_round = settings.pairs_per_round or max(
@@ -31,7 +33,7 @@ class Rated(Schedule):
 
     @abstractmethod
     def stakes(self, ratings: Ratings) -> npt.NDArray[np.float64] | None:
-        """[N, N] what a little variance of each two's difference costs, see `order`; None: that is all."""
+        """Return [N, N] the cost of variance of each difference (see `order`), or `None` to end."""
 
     def next_round(
         self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
@@ -57,8 +59,10 @@ class Rated(Schedule):
         return self._budget
 
     def _counted(self, history: Sequence[Pairings], games: Games) -> npt.NDArray[np.float64]:
-        """[N, N] share of the pairs of any two that is expected to count, from those so far: the same game
-        again, or one without a valid end, teaches nothing."""
+        """Return [N, N] the share of the pairs of any two that is expected to count, given those so far.
+
+        Repeated games and games without a valid end do not count.
+        """
         played = meetings(history, self._field)
         met = np.bincount(games.home * self._field + games.away, minlength=self._field**2)
         met = met.reshape(self._field, self._field)

@@ -9,8 +9,9 @@ import pytest
 from league.envs import registry
 from league.envs.base import Decisions
 from league.envs.games.rock_paper_scissors import RockPaperScissors
-from league.rollout.env_runner import EnvRunner, LiveSource, RolloutSettings
+from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
+from league.rollout.requests import LiveSource, PlaySetup, RolloutSettings
 from league.rollout.traces.fingerprints import Fingerprints, draws, sum_of_words
 
 
@@ -43,7 +44,7 @@ def play_certain(make_request):
             openings=Openings(plies),
             fingerprint=True,
         )
-        runner = EnvRunner(env, options, RolloutSettings(slots=slots, record=1.0))
+        runner = EnvRunner(PlaySetup(env, options, RolloutSettings(slots=slots, record=1.0)))
         return runner.play(request, weights)[0]
 
     return play
@@ -112,7 +113,7 @@ def test_no_match_of_a_game_that_deals_is_another_one_again(play_certain, env):
 
 def test_nothing_is_told_unless_it_is_asked_for(make_request):
     request, weights = make_request("tic_tac_toe", 4)
-    results, _, _ = EnvRunner("tic_tac_toe", {}, RolloutSettings()).play(request, weights)
+    results, _, _ = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings())).play(request, weights)
     assert results.digest is None
 
 

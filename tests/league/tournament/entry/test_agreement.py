@@ -107,7 +107,9 @@ def test_a_game_in_which_nobody_meets_is_refused(variants):
 
 
 def test_a_game_whose_seats_differ_is_refused_once_for_all(variants):
-    with pytest.raises(Mistake, match="'games_to_agree_on:Uneven': its seats differ in what is seen or done"):
+    with pytest.raises(
+        Mistake, match="'games_to_agree_on:Uneven': its seats differ in observations or actions"
+    ):
         agree([], variants["Uneven"], None, None)
 
 

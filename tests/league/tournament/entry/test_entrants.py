@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from league.competitors.names import UnknownCompetitor
 from league.models.bots.settings import FunctionSettings
-from league.rollout.env_runner import BotSource, EnvRunner, PlayRequest, RolloutSettings
+from league.rollout.env_runner import EnvRunner
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
 from league.tournament.entry.entrants import EntrantSource, gather, sources_of
 from league.tournament.entry.selection import BadSelection
 from league.tournament.entry.soundness import DamagedCompetitors
@@ -19,7 +20,7 @@ from storage.errors import Mistake, NotARun
 from storage.records import MAIN, EndReason, LivePlayer
 from storage.upkeep.exports import export_snapshot
 
-FIRST = FunctionSettings(kind="function", function="tests.league.tournament.test_entrants:first_legal")
+FIRST = FunctionSettings(kind="function", function="tests.league.tournament.entry.test_entrants:first_legal")
 
 
 def first_legal(observation, mask, rng):
@@ -150,7 +151,7 @@ def test_whoever_is_gathered_can_be_played(make_run, tmp_path, exported):
     matches = Pairs(ids(entries), np.arange(2), env="tic_tac_toe", match_type="test", seed=0).matches(
         pairings, 0
     )
-    runner = EnvRunner("tic_tac_toe", {}, RolloutSettings(slots=64), bots=entries.bots)
+    runner = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=64), bots=entries.bots))
     source_of = dict(zip(ids(entries), entries.sources, strict=True))
     sources = tuple(source_of[competitor] for competitor in matches.competitors)
     results, info, _ = runner.play(PlayRequest(matches, sources, learners=(), seed=0), {})
@@ -258,10 +259,10 @@ def test_the_run_of_a_tournament_has_no_snapshots_to_enter(make_run, tmp_path):
     [
         ({}, "found nothing, expected one of: run, folder, bots"),
         ({"run": "a", "bots": ["random"]}, "found run and bots, expected one of"),
-        ({"folder": "a", "select": "true"}, "select: found some beside folder, expected a run"),
-        ({"bots": ["random"], "names": ["main-0"]}, "names: found some beside bots"),
+        ({"folder": "a", "select": "true"}, "select: found beside folder, expected beside a run"),
+        ({"bots": ["random"], "names": ["main-0"]}, "names: found beside bots"),
         ({"run": "a", "select": "true", "names": ["main-0"]}, "found select and names"),
-        ({"bots": ["random"], "modes": ["greedy"]}, "modes: found some for bots"),
+        ({"bots": ["random"], "modes": ["greedy"]}, "modes: found beside bots"),
         ({"run": "a", "modes": ["best"]}, "mode 'best', expected one of"),
         ({"run": "a", "modes": []}, "at least 1 item"),
         ({"run": ""}, "at least 1 character"),
@@ -393,7 +394,5 @@ def test_another_snapshot_of_the_same_id_is_not_taken_for_the_entrant(make_run, 
     shutil.rmtree(folder)
     make_run(tmp_path / "run", hidden=(4,))
     exported(tmp_path / "run", "main-0@1")
-    with pytest.raises(
-        DamagedCompetitors, match=r"'main-0@0' is no longer there as it was.*'main-0@1' is no longer"
-    ):
+    with pytest.raises(DamagedCompetitors, match=r"'main-0@0' is missing or changed.*'main-0@1' is missing"):
         sources_of(entries.entrants)

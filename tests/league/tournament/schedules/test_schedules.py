@@ -55,7 +55,7 @@ def test_nobody_meets_itself_and_everybody_takes_part(make, kind, num_teams):
 @pytest.mark.parametrize(
     ("names", "num_teams", "message"),
     [
-        ([], 2, "competitors: found nobody, expected at least 2"),
+        ([], 2, "competitors: found none, expected at least 2"),
         (["main-0@5"], 2, "competitors: found 'main-0@5' alone, expected at least 2"),
         (["a", "b", "c"], 4, "competitors: found 3 entrants, expected at least 4"),
     ],
@@ -85,7 +85,7 @@ def test_all_of_a_field_cannot_be_its_best():
         ({"pairs": 0}, "greater than or equal to 1"),
         ({"kind": "adaptive", "uniform": 0.2}, "greater than or equal to 0.3"),
         ({"kind": "top_k", "confidence": 0.5}, "greater than 0.5"),
-        ({"kind": "gauntlet"}, "seeds: found none, expected whom a gauntlet is for"),
+        ({"kind": "gauntlet"}, "seeds: found none, expected the seeds of the gauntlet"),
         ({"kind": "gauntlet", "seeds": ("a", "b", "a")}, "found 'a' twice, expected each seed once"),
         ({"seeds": ("a",)}, "seeds: is for gauntlet alone, found kind 'round_robin'"),
         ({"kind": "swiss", "budget": 9}, "budget: is for adaptive and top_k alone, found kind 'swiss'"),
