@@ -29,7 +29,7 @@ OWN = (
     "reason",
 )
 RATED = ("mu", "sigma", "skill", "games", "win_rate")
-MAY_BE_ASKED = f"columns: {', '.join((*OWN, *RATED))}"
+MAY_BE_ASKED = f"columns that may be used: {', '.join((*OWN, *RATED))}"
 _BEFORE = f"""SELECT snapshot_id FROM (
     SELECT {", ".join(f"snapshots.{column}" for column in OWN)}, {", ".join(RATED)}
     FROM snapshots LEFT JOIN leaderboard ON leaderboard.competitor = snapshots.snapshot_id

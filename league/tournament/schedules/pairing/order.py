@@ -45,7 +45,7 @@ def distances(ratings: Ratings) -> tuple[Floats, Floats]:
 def misorder_stakes(ratings: Ratings) -> Floats:
     """Return [N, N] the rate at which the chance that two are misordered rises with variance.
 
-    The difference has the variance s^2 around m. The truth is drawn from it, then estimated with variance t^2:
+    The difference has the variance s^2 around m. The truth is drawn from it and estimated with variance t^2:
     E Phi(-|d| / t), d ~ N(m, s^2). Its derivative by t^2 is at t = s, with x = |m| / 2 s,
     exp(-x^2) (exp(-x^2) / sqrt(pi) + x erf(x)) / (4 sqrt(pi) s^2).
     """

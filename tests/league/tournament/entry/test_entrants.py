@@ -230,7 +230,7 @@ def test_where_nobody_fits_it_is_told_how_many_there_are_and_what_may_be_asked(r
 def test_a_field_of_nobody_or_one_is_no_tournament(run):
     with pytest.raises(Mistake, match="competitors: found none, expected runs"):
         gather([])
-    with pytest.raises(Mistake, match="found main-0@1, expected at least 2: those who meet"):
+    with pytest.raises(Mistake, match="found main-0@1, expected at least 2: a match of"):
         gather([EntrantSource(run=str(run), names=("main-0@1", "main-0@1"))])
 
 
