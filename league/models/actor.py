@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Everything that an actor sees at n decisions, one row for each."""
+
+    observation: npt.NDArray  # [n, *shape], as the game shows it
+    mask: npt.NDArray[np.bool_]  # [n, mask_width], the legal actions
+    memory: npt.NDArray[np.float32] | None = None  # [n, memory_size], written in place; None: all zeros
+    reward: npt.NDArray[np.float32] | None = None  # [n], since the seat's last decision; None: all zeros
+
+    def __len__(self) -> int:
+        return len(self.observation)
 
 
 class Chosen(NamedTuple):
@@ -42,15 +56,7 @@ class Actor(ABC):
     wants_game: bool = False  # whether it searches in the match itself, so that `decide_at` must be asked
 
     @abstractmethod
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """Choose an action for each row, by a draw at `temperature`.
 
         1: as the actor would have it; T: of its probabilities to the power of 1 / T, of its standard
@@ -66,13 +72,12 @@ class Actor(ABC):
         game: BatchedGame,
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> Chosen:
         """`decide` for these seats [n] of the matches in these slots [n] of `game`, which stays as it is."""
-        return self.decide(observation, mask, rng, temperature)
+        return self.decide(look, rng, temperature)
 
     def act(
         self,
@@ -88,7 +93,8 @@ class Actor(ABC):
 
         `greedy`: the likeliest instead of a draw, whatever the temperature.
         """
-        chosen = self.decide(observation, mask, rng, 0.0 if greedy else temperature, memory, reward)
+        look = Look(observation, mask, memory, reward)
+        chosen = self.decide(look, rng, 0.0 if greedy else temperature)
         return chosen.action, chosen.log_prob
 
     def see(

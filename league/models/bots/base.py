@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
-from league.models.actor import Actor, Chosen, is_certain
+from league.models.actor import Actor, Chosen, Look, is_certain
 from storage.errors import Mistake
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0
@@ -30,18 +30,10 @@ class ScriptedPolicy(Actor):
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Which of the legal actions it takes, at least one a row: [n, num_actions]."""
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """An action for each row. `temperature` changes nothing: all it prefers is equally good to it."""
-        action, log_prob = uniform(self.preferred(observation, mask), rng)
-        return Chosen(action, log_prob, observation, action, log_prob == 0.0)
+        action, log_prob = uniform(self.preferred(look.observation, look.mask), rng)
+        return Chosen(action, log_prob, look.observation, action, log_prob == 0.0)
 
 
 class MixedPolicy(Actor):
@@ -51,17 +43,9 @@ class MixedPolicy(Actor):
     def probabilities(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
         """How often it takes each legal action: [n, num_actions], each row sums to 1."""
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        action, log_prob = drawn(self.probabilities(observation, mask), rng, temperature)
-        return Chosen(action, log_prob, observation, action, is_certain(log_prob, temperature))
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        action, log_prob = drawn(self.probabilities(look.observation, look.mask), rng, temperature)
+        return Chosen(action, log_prob, look.observation, action, is_certain(log_prob, temperature))
 
 
 class RandomBot(ScriptedPolicy):
@@ -75,30 +59,22 @@ class RandomBot(ScriptedPolicy):
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         return mask
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         if self.action is None or self.action.kind == "discrete":
-            return super().decide(observation, mask, rng)
-        n = len(observation)
+            return super().decide(look, rng)
+        n = len(look)
         log_prob = np.zeros(n, dtype=np.float32)
         action = np.empty((n, *self.action.shape), dtype=self.action.dtype)
         if self.action.kind == "multi_discrete":
             for factor, (start, end) in enumerate(choices(self.action)):
-                action[:, factor], of_factor = uniform(mask[:, start:end], rng)
+                action[:, factor], of_factor = uniform(look.mask[:, start:end], rng)
                 log_prob += of_factor
         else:
             low, high = self.action.bounds()
             action[:] = np.clip(rng.uniform(low, high, action.shape), low, high)
             log_prob -= np.log(high.astype(np.float64) - low).sum()
-            return Chosen(action, log_prob, observation, action, np.zeros(n, dtype=np.bool_))
-        return Chosen(action, log_prob, observation, action, log_prob == 0.0)
+            return Chosen(action, log_prob, look.observation, action, np.zeros(n, dtype=np.bool_))
+        return Chosen(action, log_prob, look.observation, action, log_prob == 0.0)
 
 
 def choices(action: ActionSpec) -> list[tuple[int, int]]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import BotSettings
@@ -56,15 +56,7 @@ class BotOfSeats(Actor):
         """`bots` by seat."""
         self._bots = bots
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         raise UnknownBot("a bot for seats that differ must know its seat: ask decide_at")
 
     def decide_at(
@@ -72,12 +64,11 @@ class BotOfSeats(Actor):
         game: BatchedGame,
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> Chosen:
         bot = self._bots[int(seat[0])]  # seats that differ are never asked together
         if bot is None:
             raise UnknownBot(f"no bot for seat {seat[0]}")
-        return bot.decide(observation, mask, rng, temperature)
+        return bot.decide(look, rng, temperature)

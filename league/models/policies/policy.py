@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.connectors import Connectors
 from league.models.networks.distributions import Distribution, distribution
 from league.models.networks.networks import Network, build_network
@@ -60,36 +60,19 @@ class Policy(Actor):
         check_tensors(name, self.tensors, shared.shapes)
         self._lend = [(holder, key, self.tensors[path]) for path, (holder, key) in shared.slots.items()]
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """Draw an action for each row (at 0: take the likeliest), with its log-probability."""
-        return self.decide_by(self.step, observation, mask, rng, temperature, memory, reward)
+        return self.decide_by(self.step, look, rng, temperature)
 
-    def decide_by(
-        self,
-        step: Step,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide_by(self, step: Step, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """`decide` with `step` in place of this policy's own: for rows that policies of one spec share."""
-        own, recurrent = self._parts(memory, len(observation))
-        seen = self._connectors.apply(observation, own, reward)
+        own, recurrent = self._parts(look.memory, len(look))
+        seen = self._connectors.apply(look.observation, own, look.reward)
         with torch.no_grad():
             parameters, after = step(*self._sent(seen, recurrent))
             if recurrent is not None and after is not None:
                 recurrent.copy_(after)
-            raw, log_prob = self._distribution.sample(parameters.cpu(), mask, rng, temperature)
+            raw, log_prob = self._distribution.sample(parameters.cpu(), look.mask, rng, temperature)
         self._connectors.acted(own, raw)
         certain = self._distribution.certain(log_prob, temperature)
         return Chosen(self._distribution.to_env(raw), log_prob, seen, raw, certain)

@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from league.models.actor import Chosen
+from league.models.actor import Chosen, Look
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 
@@ -51,16 +51,13 @@ class PolicyGroup:
     def decide(
         self,
         counts: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
         """As `Policy.decide`, of rows that lie in the order of the policies: `counts` [k] of each."""
         step = functools.partial(self._step, counts)
-        return self.policies[0].decide_by(step, observation, mask, rng, temperature, memory, reward)
+        return self.policies[0].decide_by(step, look, rng, temperature)
 
     def _step(
         self, counts: npt.NDArray[np.int64], seen: Tensor, memory: Tensor | None

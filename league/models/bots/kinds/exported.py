@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import UnknownBot
 from league.models.bots.settings import ExportSettings
 from league.models.policies.policy import Policy
@@ -26,16 +26,8 @@ class Greedy(Actor):
         self.memory_size = actor.memory_size
         self.wants_reward = actor.wants_reward
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        return self._actor.decide(observation, mask, rng, 0.0, memory, reward)
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        return self._actor.decide(look, rng, 0.0)
 
     def see(
         self,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.actor import Actor, Chosen, is_certain
+from league.models.actor import Actor, Chosen, Look, is_certain
 from league.models.bots.base import BadChoice, UnknownBot, choices, drawn, on_one_line
 from league.models.bots.settings import OnnxSettings
 
@@ -52,29 +52,21 @@ class OnnxBot(Actor):
         self._greedy = greedy
         self._width = action.mask_width or len(action.low)
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        n, spec = len(observation), self._action
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        n, spec = len(look), self._action
         temperature = 0.0 if self._greedy else temperature
-        output = self.output(observation, mask)
+        output = self.output(look.observation, look.mask)
         log_prob = np.zeros(n, dtype=np.float32)
         if spec.kind == "continuous":
             action = np.clip(output, *spec.bounds())
-            return Chosen(action, log_prob, observation, action, np.ones(n, dtype=np.bool_))
+            return Chosen(action, log_prob, look.observation, action, np.ones(n, dtype=np.bool_))
         action = np.empty((n, len(spec.sizes)), dtype=np.int64)
         for choice, (start, end) in enumerate(choices(spec)):
-            probability = _softmax(output[:, start:end], mask[:, start:end])
+            probability = _softmax(output[:, start:end], look.mask[:, start:end])
             action[:, choice], of_choice = drawn(probability, rng, temperature)
             log_prob += of_choice
         action = action.reshape(n, *spec.shape)
-        return Chosen(action, log_prob, observation, action, is_certain(log_prob, temperature))
+        return Chosen(action, log_prob, look.observation, action, is_certain(log_prob, temperature))
 
     def output(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
         """What the graph gives, [n, mask_width] or [n, d]."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from league.envs.adapters.openspiel.game import OpenSpielGame
 from league.envs.base import BatchedGame
 from league.envs.registry import game_class
-from league.models.actor import Actor, Chosen, is_certain
+from league.models.actor import Actor, Chosen, Look, is_certain
 from league.models.bots.base import BadChoice, UnknownBot, drawn, on_one_line
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
 from storage.errors import Mistake
@@ -50,8 +50,7 @@ class OpenSpielBot(Actor):
         game: BatchedGame,
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> Chosen:
@@ -61,17 +60,9 @@ class OpenSpielBot(Actor):
         for row, (s, who) in enumerate(zip(slot.tolist(), seat.tolist(), strict=True)):
             # bots search in clones that they make themselves
             action[row], log_prob[row], certain[row] = self._choose(game.native(s), who, rng, temperature)
-        return Chosen(action, log_prob, observation, action, certain)
+        return Chosen(action, log_prob, look.observation, action, certain)
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         raise Mistake(
             f"bot '{self._name}' was asked to act on observations, but it looks into the match itself; call "
             "decide_at(game, ...), or let it play in a run"

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
 from league.import_paths import import_path
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import BadChoice, UnknownBot, on_one_line
 from storage.errors import Mistake
 
@@ -27,16 +27,8 @@ class OwnBot(Actor):
         """`where`: what messages call it."""
         self.bot, self._where = bot, where
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        before = rng.bit_generator.state
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        observation, mask, before = look.observation, look.mask, rng.bit_generator.state
         try:
             action, log_prob = map(np.asarray, self.bot.act(observation, mask, rng, temperature == 0.0))
         except Exception as error:  # whatever a user's class raises is for the user to read
@@ -69,16 +61,9 @@ class FunctionBot(Actor):
         self._shape = () if action is None else action.shape
         self._dtype = np.dtype(np.int64 if action is None else action.dtype)
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        n, before = len(observation), rng.bit_generator.state
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        observation, mask, before = look.observation, look.mask, rng.bit_generator.state
+        n = len(look)
         try:
             action = np.asarray(self._choose(observation, mask, rng))
         except Exception as error:  # whatever a user's function raises is for the user to read
