@@ -34,8 +34,16 @@ import numpy.typing as npt
 from league.envs.spaces import ActionSpec, ObservationSpec, pack
 from storage.records import EndReason
 
-_ARRAYS_BY_SLOT = tuple(
-    "active env_steps pending _rewards _returns _over _truncated _reason _forfeited".split()  # noqa: SIM905
+_ARRAYS_BY_SLOT = (
+    "active",
+    "env_steps",
+    "pending",
+    "_rewards",
+    "_returns",
+    "_over",
+    "_truncated",
+    "_reason",
+    "_forfeited",
 )
 BOUND_TOLERANCE = 1e-6  # by which a real number may miss its bounds, relative to a bound above 1
 

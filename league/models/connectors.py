@@ -9,23 +9,20 @@ two decisions lies apart, in a row of floats that whoever plays keeps (all zero 
     frame_stack    the last few observations together, the newest last; zeros before the first
     previous       what the seat did last and the reward since, beside the observation
 
-The pipeline of a policy is `Connectors(spec)`.
+The pipeline of a policy is `Connectors(connectors, observation, action)`.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
-
-if TYPE_CHECKING:
-    from league.models.spec import PolicySpec
 
 Rows = npt.NDArray[np.float32]
 
@@ -216,17 +213,19 @@ def seen_through(
 class Connectors:
     """The pipeline of one policy. Memories [n, memory_size] hold each connector's part, in their order."""
 
-    def __init__(self, spec: PolicySpec) -> None:
-        self._action = spec.action
+    def __init__(
+        self, connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
+    ) -> None:
+        self._action = action
         self._stages: list[tuple[ConnectorSettings, ObservationSpec, slice]] = []
-        seen, start = spec.observation, 0
-        for connector in spec.settings.connectors:
-            end = start + connector.memory_size(seen, spec.action)
+        seen, start = observation, 0
+        for connector in connectors:
+            end = start + connector.memory_size(seen, action)
             self._stages.append((connector, seen, slice(start, end)))
-            seen, start = connector.output(seen, spec.action), end
+            seen, start = connector.output(seen, action), end
         self.seen = seen
         self.memory_size = start
-        self.wants_reward = any(isinstance(c, Previous) and c.reward for c in spec.settings.connectors)
+        self.wants_reward = any(isinstance(c, Previous) and c.reward for c in connectors)
 
     def apply(self, observation: npt.NDArray, memory: Rows, reward: Rows | None) -> npt.NDArray:
         """Observations [n, *shape] of the game -> [n, *seen.shape]. `reward` [n]: none is zero."""

@@ -16,11 +16,13 @@ from pydantic import Field, ValidationError, field_validator
 
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.mistakes import explain
 from league.models.connectors import Connector, seen_through
 from league.section import Section
 from storage.errors import WeightsMismatch
 
 ARCHITECTURES = ("mlp", "cnn", "resnet")
+LONGEST_QUOTE = 300  # characters of a foreign file that a message repeats
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 # bounded: a spec may come out of somebody else's file, and must not exhaust the memory here
@@ -153,9 +155,7 @@ class PolicySpec:
             )
             spec.seen  # noqa: B018  # connectors that do not fit say so here
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(part) for part in ("settings", *first["loc"]))
-            raise _unreadable(fields, f"{where}: {first['msg'].removeprefix('Value error, ')}") from None
+            raise _unreadable(fields, f"settings: {explain(error, PolicySettings)}") from None
         except KeyError as error:
             raise _unreadable(fields, f"{error} is missing") from None
         except (TypeError, ValueError, RecursionError) as error:
@@ -164,8 +164,11 @@ class PolicySpec:
 
 
 def _unreadable(fields: object, reason: str) -> WeightsMismatch:
-    found = repr(fields)
-    found = found if len(found) <= 300 else f"{found[:300]}..."
     return WeightsMismatch(
-        f"policy spec {found} cannot be read: {reason}; was it written by another version?"
+        f"policy spec {_shortened(repr(fields))} cannot be read: {_shortened(reason)}; was it written by "
+        "another version?"
     )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."

@@ -11,7 +11,7 @@ import numpy as np
 from analysis.exploitability.tree import Decisions, Endings, GameTree, Questions, game_tree
 from league.envs.adapters.openspiel.game import CHANCE, TERMINAL, OpenSpielGame
 from league.envs.adapters.openspiel.lookup import sentence
-from league.envs.trees.trees import Inexact, TooLarge
+from league.envs.trees.errors import Inexact, TooLarge
 
 PROBE_AT, PROBES = 10_000, 100  # after so many histories it is time to estimate how many there are
 BEYOND_COUNTING = 1e30

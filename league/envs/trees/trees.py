@@ -18,23 +18,10 @@ from analysis.exploitability.tree import GameTree
 from league.envs import registry
 from league.envs.adapters.openspiel.game import OpenSpielGame
 from league.envs.base import BatchedGame
-from storage.errors import Mistake
+from league.envs.trees import native, openspiel
+from league.envs.trees.errors import Inexact
 
 MOST_HISTORIES = 5_000_000  # each takes 0.2 KiB and a microsecond, in OpenSpiel's games five
-
-
-class Inexact(Mistake, ValueError):
-    """What was asked has no exact answer here; a trained best response gives a lower bound."""
-
-
-class TooLarge(Inexact):
-    """The game's tree has more histories than can be walked."""
-
-    def __init__(self, env_id: str, found: str, most: int) -> None:
-        super().__init__(
-            f"env '{env_id}': its tree has {found} histories, expected at most {most:,} to be walked one by "
-            "one; train a best response instead (league exploit --train)"
-        )
 
 
 def tree_of(
@@ -55,14 +42,9 @@ def tree_of(
 def _tree(env_id: str, options: str, step_limit: int | None, most_histories: int) -> GameTree:
     game = registry.make(env_id, 1, step_limit=step_limit, **json.loads(options))
     _check(env_id, game)
-    # imported here: both tell by errors of this module what they cannot walk
     if isinstance(game, OpenSpielGame):
-        from league.envs.trees import openspiel as openspiel_tree
-
-        return openspiel_tree.walk(env_id, game, most_histories)
-    from league.envs.trees import native as native_tree
-
-    return native_tree.walk(env_id, game, most_histories)
+        return openspiel.walk(env_id, game, most_histories)
+    return native.walk(env_id, game, most_histories)
 
 
 def _check(env_id: str, game: BatchedGame) -> None:

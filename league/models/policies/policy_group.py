@@ -34,6 +34,7 @@ STACKED_BYTES = 2**27  # of all blocks of a group; policies beyond it run one af
 # From so many multiplications on, oneDNN's product with bias and activation in one beats torch's own, which
 # on AMD's processors uses half of the vector unit: 2.1 times for 512 rows of 256 by 256
 MUCH_WORK = 2**21
+FUSED_PRODUCT = "_linear_pointwise"  # of torch.ops.mkldnn
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "tanh": torch.tanh_}
 Layer = tuple[Tensor, Tensor]  # weight [out, in], bias [out]; stacked: [k, out, in], [k, 1, out]
@@ -86,6 +87,11 @@ def is_dense(spec: PolicySpec) -> bool:
     )
 
 
+def _has_fused_product() -> bool:
+    """Return whether this torch has oneDNN's product. It is private, so an upgrade may remove it."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, FUSED_PRODUCT)
+
+
 class _Dense:
     """The logits of rows, through the fully connected layers of several policies."""
 
@@ -98,7 +104,7 @@ class _Dense:
             for policy in policies
         ]
         self._activation = settings.activation
-        self._fused = device == "cpu" and torch.backends.mkldnn.is_available()
+        self._fused = device == "cpu" and _has_fused_product()
         self._few = FEW_ROWS[device]
         size = sum(weight.nbytes + bias.nbytes for weight, bias in self._layers[0])
         self._stackable = min(len(policies), STACKED_BYTES // size) if size <= FEW_BYTES[device] else 0
@@ -128,7 +134,8 @@ class _Dense:
         """[n, in] -> [n, choices]."""
         for weight, bias in layers[:-1]:
             if self._fused and len(rows) * weight.numel() >= MUCH_WORK:
-                rows = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, self._activation, [], "")
+                product = getattr(torch.ops.mkldnn, FUSED_PRODUCT)
+                rows = product(rows, weight, bias, self._activation, [], "")
             else:
                 rows = _ACTIVATIONS[self._activation](F.linear(rows, weight, bias))
         return F.linear(rows, *layers[-1])

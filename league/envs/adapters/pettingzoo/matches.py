@@ -9,16 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Dict, Space
 
 from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
-
-if TYPE_CHECKING:
-    from league.envs.adapters.pettingzoo.game import PettingZooGame
 
 MASK = "action_mask"
 SEEDS = 2**31  # many envs hand their seed to numpy's RandomState, which takes no more
@@ -62,10 +59,24 @@ def _shows(space: Space[Any]) -> Space[Any]:
     return shown(space)
 
 
+class Rows(Protocol):
+    """The part of a game that its matches use: the views of seats, and arrays with a row for each slot."""
+
+    views: tuple[SeatView, ...]
+    seen: list[dict[str, npt.NDArray]]
+    mask: list[npt.NDArray[np.bool_]]
+    acting: npt.NDArray[np.bool_]
+    gained: npt.NDArray[np.float32]
+    finished: npt.NDArray[np.bool_]
+    cut: npt.NDArray[np.bool_]
+    ended: npt.NDArray[np.bool_]  # [num_slots, num_seats] the agent died
+    cut_short: npt.NDArray[np.bool_]  # [num_slots, num_seats] the agent's time ran out
+
+
 class Match(ABC):
     """What both kinds share: the env, and the rows of its game that it writes."""
 
-    def __init__(self, game: PettingZooGame, env: Any) -> None:
+    def __init__(self, game: Rows, env: Any) -> None:
         self.env = env
         self._game = game
         self._views = game.views
@@ -129,7 +140,7 @@ class Match(ABC):
         self._game.cut_short[slot, seat] = truncated and not terminated
 
 
-def match_of(game: PettingZooGame, env: Any) -> Match:
+def match_of(game: Rows, env: Any) -> Match:
     """The env as a match of the game, by the API that it speaks."""
     from pettingzoo import AECEnv
 
@@ -195,7 +206,7 @@ class ParallelMatch(Match):
     told an action that it will not heed.
     """
 
-    def __init__(self, game: PettingZooGame, env: Any) -> None:
+    def __init__(self, game: Rows, env: Any) -> None:
         super().__init__(game, env)
         self._waiting: list[int] = []
         self._idle = [view.act(_first(view.takes)) for view in game.views]

@@ -10,8 +10,9 @@ from open_spiel.python.algorithms.exploitability import nash_conv
 from analysis.exploitability import best_responses, strategy
 from league.envs import registry
 from league.envs.adapters.openspiel.policy import as_openspiel_policy
+from league.envs.trees.errors import Inexact, TooLarge
 from league.envs.trees.openspiel import estimated_histories
-from league.envs.trees.trees import Inexact, TooLarge, tree_of
+from league.envs.trees.trees import tree_of
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake

@@ -92,6 +92,12 @@ def test_large_batches_go_through_the_fused_product_and_come_out_the_same(activa
     assert calls == [70, 70] * torch.backends.mkldnn.is_available()
 
 
+def test_a_torch_without_the_fused_product_takes_the_plain_way(monkeypatch):
+    monkeypatch.setattr(policy_group, "FUSED_PRODUCT", "_removed_by_an_upgrade")
+    monkeypatch.setattr(policy_group, "MUCH_WORK", 1)
+    check_against_each_alone(group_of(3), np.array([5, 70, 1]))
+
+
 def test_networks_run_side_by_side_where_many_have_few_rows_and_alone_elsewhere():
     group = group_of(70)
     counts = np.full(70, 50)
