@@ -1,10 +1,10 @@
-"""The whole tree of a game that this process can play, for exact answers about policies in it.
+"""The whole tree of a game, for exact answers about policies.
 
 tree = tree_of("kuhn_poker")           built once in a process, then kept
 
-Native games that say how their matches may start (`BatchedGame.starts`) and can be copied, and games of
-OpenSpiel. What a seat may know in it: all that it is shown when it must act, what it did and what it got; in
-OpenSpiel's games all that is in their information state.
+It works for native games with `BatchedGame.starts` and `match_arrays`, and for games of OpenSpiel. In a
+native game, an information set is given by all that the seat was shown when it had to act, its actions
+and its rewards; in a game of OpenSpiel, by the information state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from league.envs.base import BatchedGame
 from league.envs.trees import native, openspiel
 from league.envs.trees.errors import Inexact
 
-MOST_HISTORIES = 5_000_000  # each takes 0.2 KiB and a microsecond, in OpenSpiel's games five
+MOST_HISTORIES = 5_000_000  # each takes 0.2 KiB and 1 us; in games of OpenSpiel 5 us
 
 
 def tree_of(
@@ -31,9 +31,9 @@ def tree_of(
     step_limit: int | None = None,
     most_histories: int = MOST_HISTORIES,
 ) -> GameTree:
-    """The tree of the game `env_id`, whose matches are cut short after `step_limit` decisions.
+    """Return the tree of the game `env_id`, with matches truncated after `step_limit` decisions.
 
-    Raises TooLarge, Inexact for a game that cannot be walked, UnknownEnv, BadOption.
+    Raise TooLarge, Inexact for a game that cannot be walked, UnknownEnv, BadOption.
     """
     return _tree(env_id, json.dumps(dict(options or {}), sort_keys=True), step_limit, most_histories)
 
@@ -48,7 +48,7 @@ def _tree(env_id: str, options: str, step_limit: int | None, most_histories: int
 
 
 def _check(env_id: str, game: BatchedGame) -> None:
-    """Raise Inexact for a game whose seats are shown different things, or do other than choose."""
+    """Raise Inexact unless all seats have the same spaces, with Discrete actions."""
     kinds = {action.kind for action in game.action_specs}
     found = None
     if not game.shared_spaces:

@@ -148,7 +148,7 @@ def test_a_seat_is_told_what_it_got_since_its_last_decision_and_no_more():
 
 def test_a_game_that_shows_more_than_a_seat_is_said_to_know_has_no_exact_answer():
     """Of imperfect recall: its tensor tells apart what its information states do not."""
-    with pytest.raises(Inexact, match="does not tell what it is shown"):
+    with pytest.raises(Inexact, match="has various observations"):
         tree_of("openspiel:dark_hex_ir(board_size=2)")
 
 
