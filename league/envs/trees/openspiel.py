@@ -179,7 +179,8 @@ class _Walk:
             if self._ask(state, seat, legal) != known.question:
                 raise Inexact(
                     f"env '{self._env_id}': an information state of seat {seat} has various observations, "
-                    "so a policy has no single answer there; train a best response instead (league exploit --train)"
+                    "so a policy has no single answer there; train a best response instead (league exploit "
+                    "--train)"
                 )
         self._seat.append(seat)
         self._parent.append(parent)

@@ -1,11 +1,11 @@
-"""Policies: a network that acts. Built from a `PolicySpec` and a mapping of named tensors.
+"""Policies: networks that act, built from a `PolicySpec` and a mapping of named tensors.
 
-One network per spec lives in a process, without tensors of its own; a `Policy` lends it its own
-for the length of a call. So a thousand snapshots cost a thousand mappings of files, not a
-thousand modules, and a policy's tensors are never copied to be used.
+A process has one network per spec, without tensors of its own. A `Policy` lends it its tensors for the
+length of a call. So a thousand snapshots cost a thousand mapped files, not a thousand modules, and
+tensors are never copied for a call.
 
-A policy computes where its tensors lie. What goes in and comes out is numpy in any case, and actions
-are drawn on the CPU: the same numbers from the network and from `rng` give the same actions.
+A policy computes on the device of its tensors. Inputs and results are numpy arrays, and actions are
+drawn on the CPU: equal numbers from the network and from `rng` give equal actions.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from league.models.networks.networks import Network, build_network
 from league.models.spec import PolicySpec
 from storage.errors import WeightsMismatch
 
-Step = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor | None]]  # as `Policy.step`
+Step = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor | None]]  # the type of `Policy.step`
 
 
 def initial_weights(spec: PolicySpec, seed: int) -> dict[str, Tensor]:
-    """Fresh weights (parameters and buffers); the same seed gives the same."""
+    """Return fresh weights (parameters and buffers); equal seeds give equal weights."""
     network = build_network(spec)
     network.initialise(torch.Generator().manual_seed(seed))
     return {name: tensor.detach() for name, tensor in network.state_dict().items()}
 
 
 class Policy(Actor):
-    """A network, and the distribution that it gives over actions. Its tensors, all on one device, are used
-    where they lie.
+    """A network and its distribution over actions. All tensors are on one device and are not copied.
 
-    A row of its memory is the connectors' part, then the network's.
+    A row of memory holds the part of the connectors, then that of the network.
     """
 
     def __init__(self, spec: PolicySpec, tensors: Mapping[str, Tensor], name: str = "policy") -> None:
@@ -51,7 +50,7 @@ class Policy(Actor):
         self.device = next((tensor.device for tensor in self.tensors.values()), torch.device("cpu"))
         try:
             shared = _shared(spec)
-        except (ValueError, RuntimeError) as error:  # settings that fit together no better, or overflow
+        except (ValueError, RuntimeError) as error:  # settings that do not fit together, or overflow
             raise WeightsMismatch(f"{name}: no network can be built of its spec: {error}") from error
         self._network, self._distribution = shared.network, shared.distribution
         self._connectors = shared.connectors
@@ -61,11 +60,11 @@ class Policy(Actor):
         self._lend = [(holder, key, self.tensors[path]) for path, (holder, key) in shared.slots.items()]
 
     def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        """Draw an action for each row (at 0: take the likeliest), with its log-probability."""
+        """Draw an action for each row (at temperature 0: the likeliest), with its log-probability."""
         return self.decide_by(self.step, look, rng, temperature)
 
     def decide_by(self, step: Step, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
-        """`decide` with `step` in place of this policy's own: for rows that policies of one spec share."""
+        """Decide with `step` in place of this policy's own, for rows of several policies of one spec."""
         own, recurrent = self._parts(look.memory, len(look))
         seen = self._connectors.apply(look.observation, own, look.reward)
         with torch.no_grad():
@@ -78,8 +77,10 @@ class Policy(Actor):
         return Chosen(self._distribution.to_env(raw), log_prob, seen, raw, certain)
 
     def step(self, seen: Tensor, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """What the network makes of rows [n, *seen.shape] and its memory of them [n, S], all on `device`:
-        parameters [n, P], and the memory thereafter."""
+        """Return parameters [n, P] of the network, and its memory after this step [n, S].
+
+        `seen` [n, *seen.shape] and `recurrent` [n, S] must be on `device`.
+        """
         return self._bind().step(seen, recurrent)
 
     def see(
@@ -88,7 +89,7 @@ class Policy(Actor):
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> npt.NDArray:
-        """What `decide` would show the network, without deciding. Leaves `memory` as it is."""
+        """Return what `decide` would show the network [n, *spec.seen.shape]. Do not change `memory`."""
         own, _ = self._parts(memory, len(observation))
         return self._connectors.apply(observation, own.copy(), reward)
 
@@ -99,10 +100,10 @@ class Policy(Actor):
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """What it would do at temperature 1, and the values [n]. Leaves `memory` as it is.
+        """Return the probabilities [n, A] at temperature 1, and the values [n]. Do not change `memory`.
 
-        Probabilities [n, A], those of several choices side by side; mean and log_std [n, 2 d] of
-        continuous actions.
+        Probabilities of several choices are side by side. For continuous actions, the first result is mean
+        and log_std [n, 2 d].
         """
         own, recurrent = self._parts(memory, len(observation))
         seen = self._connectors.apply(observation, own.copy(), reward)
@@ -114,14 +115,14 @@ class Policy(Actor):
     def _parts(
         self, memory: npt.NDArray[np.float32] | None, n: int
     ) -> tuple[npt.NDArray[np.float32], Tensor | None]:
-        """The connectors' part of `memory` and the network's, both the same floats as `memory`."""
+        """Return the connectors' part and the network's part of `memory` as views."""
         if memory is None:
             memory = np.zeros((n, self.memory_size), dtype=np.float32)
         border = self._connectors.memory_size
         return memory[:, :border], torch.from_numpy(memory[:, border:]) if self._network.memory_size else None
 
     def _sent(self, seen: npt.NDArray, recurrent: Tensor | None) -> tuple[Tensor, Tensor | None]:
-        """Both where the policy's tensors lie; on the CPU without a copy."""
+        """Return both on the policy's device; without a copy on the CPU."""
         device = self.device
         return torch.from_numpy(seen).to(device), None if recurrent is None else recurrent.to(device)
 
@@ -133,13 +134,13 @@ class Policy(Actor):
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all policies of one spec have in common in this process."""
+    """What all policies of one spec share in this process."""
 
     network: Network  # on the meta device: shapes without numbers
     distribution: Distribution
     connectors: Connectors
-    shapes: dict[str, tuple[int, ...]]  # of each tensor, by its path
-    slots: dict[str, tuple[dict[str, Any], str]]  # of each tensor, where the network holds it
+    shapes: dict[str, tuple[int, ...]]  # shape of each tensor, by its path
+    slots: dict[str, tuple[dict[str, Any], str]]  # place of each tensor in the network, by its path
 
 
 @functools.lru_cache(maxsize=64)
@@ -166,7 +167,7 @@ def _shared(spec: PolicySpec) -> _Shared:
 
 
 def check_tensors(name: str, found: Mapping[str, Tensor], wanted: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise WeightsMismatch, naming the first tensor of `found` that is missing, foreign or misshapen."""
+    """Raise WeightsMismatch for the first tensor of `found` that is missing, unknown or of a wrong shape."""
     for key in [*wanted, *found]:
         if key not in found:
             raise WeightsMismatch(f"{name}: '{key}' is missing; was the network changed?")

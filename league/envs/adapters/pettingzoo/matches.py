@@ -187,7 +187,7 @@ class AecMatch(Match):
         game.acting[slot, seat] = True
 
     def _bury(self, slot: int) -> bool:
-        """Note dead agents, and step them with `None` until a living one must act. Return whether one lives."""
+        """Note dead agents, and step them with `None`. Return whether a living agent must act."""
         env = self.env
         for _ in range(len(self._views) + 1):
             dead = [a for a in env.agents if env.terminations[a] or env.truncations[a]]

@@ -1,4 +1,4 @@
-"""Bots for games of many like rounds: rock_paper_scissors, and recall, which asks for a memory."""
+"""Bots for games with many equal rounds: rock_paper_scissors, and recall, which needs memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from league.models.bots.base import ScriptedPolicy, uniform
 
 
 class Always(ScriptedPolicy):
-    """The same action, whatever happens."""
+    """Bot that always takes the same action."""
 
     def __init__(self, action: int) -> None:
         self._action = action
@@ -20,7 +20,7 @@ class Always(ScriptedPolicy):
 
 
 class BeatLast(ScriptedPolicy):
-    """In rock_paper_scissors what beats the opponent's previous action; anything in the first round."""
+    """Bot for rock_paper_scissors that beats the opponent's previous action; random in the first round."""
 
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         theirs = observation[:, :3] > 0
@@ -29,7 +29,7 @@ class BeatLast(ScriptedPolicy):
 
 
 class PerfectRecall(Actor):
-    """Remembers the cue of recall, and names it at every step."""
+    """Bot for recall that remembers the cue, and names it at every step."""
 
     memory_size = 1  # the cue that was shown, counted from 1; 0: none yet
 

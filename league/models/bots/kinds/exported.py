@@ -19,7 +19,7 @@ from storage.upkeep.exports import read_export
 
 
 class Greedy(Actor):
-    """An actor that always takes its likeliest action, at any temperature."""
+    """Actor that always takes the likeliest action of another, at any temperature."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
@@ -41,10 +41,10 @@ class Greedy(Actor):
 def exported_bot(
     name: str, settings: ExportSettings, observation: ObservationSpec, action: ActionSpec
 ) -> Actor:
-    """The policy in `settings.folder`, its weights verified.
+    """Return the policy in `settings.folder`, with verified weights.
 
-    Raises UnknownBot if there is none, it was trained for other spaces, or its network is code of its
-    own that no `trust_network` has named.
+    Raise UnknownBot if there is no policy, if it was trained for other spaces, or if its network is custom
+    code that no `trust_network` has named.
     """
     try:
         manifest, tensors = read_export(Path(settings.folder))

@@ -112,9 +112,7 @@ def test_a_game_that_does_not_allow_a_search_is_refused(env_id, message):
 
 def test_who_has_observations_only_is_told_that_a_search_needs_the_match():
     bot = mcts(TIC_TAC_TOE, 10)
-    with pytest.raises(
-        Mistake, match=r"bot 'searcher' was asked to act on observations, .* let it play in a run"
-    ):
+    with pytest.raises(Mistake, match=r"bot 'searcher' cannot act on observations, .* let it play in a run"):
         bot.act(np.zeros((1, 27)), np.ones((1, 9), bool), np.random.default_rng(0))
 
 
