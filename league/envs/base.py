@@ -24,8 +24,8 @@ A seat sees a Box, or a Dict of Boxes that is packed into one row. It acts in a 
 choice), a MultiDiscrete space (several choices at once), or a bounded flat Box (real numbers). Seats
 may differ in both.
 
-A game may step its matches independently of one another. A match whose last step has not finished
-is then `pending`: it is active, but none of its seats is due.
+A game may step its matches independently of one another. While the last step of a match has not
+finished, the match is `pending`: it is active, but none of its seats is due.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Games whose matches are Python objects: one in each slot, stepped one by one.
+"""Games with a Python object for each match: one in each slot, stepped one by one.
 
 An adapter writes the state of its matches into arrays with a row for each slot, so that callers see
 one batched game. An exception in a match ends that match alone, with the reason CRASH: its object is
@@ -136,8 +136,8 @@ class SlotGame(BatchedGame):
 
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
         self._abandon(slots)
-        for told in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
-            told[slots] = 0
+        for array in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
+            array[slots] = 0
         self._start_all(slots, seeds)
 
     def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
@@ -158,9 +158,9 @@ class SlotGame(BatchedGame):
         self._moved[slot] = True
         if self._under_way:
             self._gather()
-        self._tell(np.flatnonzero(self._moved & ~self.pending))
+        self._report(np.flatnonzero(self._moved & ~self.pending))
 
-    def _tell(self, slots: npt.NDArray[np.int64]) -> None:
+    def _report(self, slots: npt.NDArray[np.int64]) -> None:
         """Move what happened in these slots into the arrays of this step."""
         self._moved[slots] = False
         self._rewards[slots] = self.gained[slots]

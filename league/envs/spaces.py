@@ -33,6 +33,7 @@ class Part:
 
     @property
     def size(self) -> int:
+        """Number of entries."""
         return math.prod(self.shape)
 
 
@@ -68,6 +69,7 @@ class ObservationSpec:
 
     @property
     def size(self) -> int:
+        """Number of entries of one observation."""
         return math.prod(self.shape)
 
     @staticmethod
@@ -138,10 +140,12 @@ class ActionSpec:
 
     @property
     def dtype(self) -> npt.DTypeLike:
+        """Type of actions: float32 for continuous ones, else int64."""
         return np.float32 if self.kind == "continuous" else np.int64
 
     @property
     def mask_width(self) -> int:
+        """Number of columns of a mask; 0 for continuous actions."""
         return sum(self.sizes)
 
     def bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:

@@ -85,7 +85,7 @@ class Whist(BatchedGame):
         )  # suits that it certainly lacks
         self._tricks = np.zeros((num_slots, 2), dtype=np.int8)  # by side
         self._led = np.full(num_slots, -1, dtype=np.int64)  # suit; -1: no card was led yet
-        self._ahead = np.zeros(num_slots, dtype=np.int64)  # the seat whose card would take the trick
+        self._ahead = np.zeros(num_slots, dtype=np.int64)  # the seat that would take the trick now
         self._best = np.zeros(num_slots, dtype=np.int64)  # the strength of that card
         self._mover = np.zeros(num_slots, dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Errors of games whose tree cannot be walked."""
+"""Errors for games without a tree that can be walked."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ class _Walk:
         stack = [(self._game.game.new_initial_state(), 1.0, nothing, 0, unpaid)]
         histories = 0
         while stack:
-            state, chance, did, decisions, told = stack.pop()
+            state, chance, did, decisions, reported = stack.pop()
             histories += 1
             if histories == PROBE_AT:
                 self._estimate(most_histories)
@@ -101,14 +101,14 @@ class _Walk:
             elif player == CHANCE:
                 for outcome, probability in state.chance_outcomes():
                     if probability:
-                        stack.append((state.child(outcome), chance * probability, did, decisions, told))
+                        stack.append((state.child(outcome), chance * probability, did, decisions, reported))
             elif limit is not None and decisions >= limit:
                 self._end(did, chance, unpaid if self._pays_at_the_end else state.returns())
             elif player >= 0:
                 legal = state.legal_actions()
-                paid = told if self._pays_at_the_end else tuple(state.returns())
-                first = self._decide(state, player, did[player], legal, paid[player] - told[player])
-                told = told[:player] + paid[player : player + 1] + told[player + 1 :]
+                paid = reported if self._pays_at_the_end else tuple(state.returns())
+                first = self._decide(state, player, did[player], legal, paid[player] - reported[player])
+                reported = reported[:player] + paid[player : player + 1] + reported[player + 1 :]
                 before, after = did[:player], did[player + 1 :]
                 last = len(legal) - 1
                 for ordinal, action in enumerate(legal):
@@ -117,9 +117,9 @@ class _Walk:
                     else:
                         child = state  # not needed any more
                         child.apply_action(action)
-                    stack.append((child, chance, (*before, first + ordinal, *after), decisions + 1, told))
+                    stack.append((child, chance, (*before, first + ordinal, *after), decisions + 1, reported))
             else:
-                stack += self._together(state, chance, did, decisions, told)
+                stack += self._together(state, chance, did, decisions, reported)
         return self._assembled(histories)
 
     def _estimate(self, most_histories: int) -> None:
@@ -133,19 +133,19 @@ class _Walk:
             raise TooLarge(self._env_id, found, most_histories)
 
     def _together(
-        self, state: Any, chance: float, did: tuple[int, ...], decisions: int, told: tuple[float, ...]
+        self, state: Any, chance: float, did: tuple[int, ...], decisions: int, reported: tuple[float, ...]
     ) -> list[tuple[Any, float, tuple[int, ...], int, tuple[float, ...]]]:
         """Return the stack entries that follow a simultaneous node; seats without actions do not decide."""
-        paid = told if self._pays_at_the_end else tuple(state.returns())
+        paid = reported if self._pays_at_the_end else tuple(state.returns())
         ways: list[list[tuple[int, int]]] = []  # by seat: its actions, each with the sequence that follows
-        told_now = list(told)
+        reported_now = list(reported)
         for seat, parent in enumerate(did):
             legal = state.legal_actions(seat)
             if not legal:
                 ways.append([(0, parent)])
                 continue
-            first = self._decide(state, seat, parent, legal, paid[seat] - told[seat])
-            told_now[seat] = paid[seat]
+            first = self._decide(state, seat, parent, legal, paid[seat] - reported[seat])
+            reported_now[seat] = paid[seat]
             ways.append([(action, first + ordinal) for ordinal, action in enumerate(legal)])
             decisions += 1
         following = []
@@ -153,7 +153,7 @@ class _Walk:
             actions, sequences = zip(*joint, strict=True)
             child = state.clone()
             child.apply_actions(actions)
-            following.append((child, chance, sequences, decisions, tuple(told_now)))
+            following.append((child, chance, sequences, decisions, tuple(reported_now)))
         return following
 
     def _decide(self, state: Any, seat: int, parent: int, legal: list[int], reward: float) -> int:

@@ -59,6 +59,6 @@ def _check(env_id: str, game: BatchedGame) -> None:
         found = "a game that does not say how its matches may start and be copied (starts, match_arrays)"
     if found is not None:
         raise Inexact(
-            f"env '{env_id}': found {found}, expected a game whose tree can be walked: one choice at a time, "
-            "alike for all seats; train a best response instead (league exploit --train)"
+            f"env '{env_id}': found {found}, expected a game with a tree that can be walked: one choice at "
+            "a time, alike for all seats; train a best response instead (league exploit --train)"
         )

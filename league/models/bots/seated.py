@@ -23,7 +23,7 @@ class Seated(NamedTuple):
 
 
 def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str, BotSettings]) -> Seated:
-    """Return the bot `name` for `game`, whose id is `env_id`. Raise UnknownBot if it can play no seat."""
+    """Return the bot `name` for `game`, which has the id `env_id`. Raise UnknownBot if no seat suits it."""
     by_spaces: dict[object, list[int]] = {}
     for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
         by_spaces.setdefault(spaces, []).append(seat)

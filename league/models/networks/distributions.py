@@ -285,7 +285,7 @@ class Gaussian(Distribution):
         """Return E[log of the slope of the map from raw draw to action] [N], by quadrature.
 
         The entropy of a squashed draw is that of the Gaussian plus this. The slope of tanh is
-        1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)) for any x.
+        1 - tanh(x)^2, with the logarithm 2 (log 2 - x - softplus(-2 x)) for any x.
         Equally spaced nodes have an error of e^(-c nodes) for smooth functions that decay (Trefethen and
         Weideman 2014, doi 10.1137/130932132). For the widest draws the error is 0.002 nats; with the
         same number of Gauss-Hermite nodes, which are too far apart, it is 0.04.

@@ -60,6 +60,7 @@ class Packed:
 
     @staticmethod
     def of(layout: Tensor, num_rows: int) -> Packed:
+        """Return the packed form of `layout` [T, B] of `num_rows` rows."""
         present = layout < num_rows
         order = present.sum(0).argsort(descending=True)
         rows = layout[:, order][present[:, order]]
@@ -73,7 +74,7 @@ def _inverse(permutation: Tensor) -> Tensor:
 
 
 class Recurrent(Memory):
-    """A GRU, or an LSTM whose memory row is its output and its cell, side by side.
+    """A GRU, or an LSTM. The memory row of an LSTM is its output and its cell, side by side.
 
     Each call passes the present weights to the kernels. torch's own modules keep a separate list of
     weights, which would miss the tensors that policies lend.

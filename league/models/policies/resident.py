@@ -88,7 +88,7 @@ class ResidentPolicies(Generic[Key]):
 
     @contextlib.contextmanager
     def lease(self, key: Key) -> Iterator[Policy]:
-        """Lend the policy of `key`, whose weights are valid until the end of the block."""
+        """Lend the policy of `key`. Its weights are valid until the end of the block."""
         with self._policies.lease(key) as resident:
             yield resident.policy
 

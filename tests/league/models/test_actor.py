@@ -1,4 +1,4 @@
-"""Whoever decides can also just act, and needs no torch for it."""
+"""Every actor that decides can also just act, without torch."""
 
 import subprocess
 import sys

@@ -12,8 +12,8 @@ The env declares in `metadata["autoreset_mode"]` what follows the end of an epis
     NEXT_STEP    the next step begins a new episode there; it ignores the action and gives no reward
     SAME_STEP    the same step has begun a new episode; the last observation is in `infos["final_obs"]`
 
-Places without a match, or whose seat has finished, are stepped with arbitrary actions; their results are
-ignored.
+Places without a match, or with a seat that has finished, are stepped with arbitrary actions; their
+results are ignored.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class OpenSpielGame(SlotGame):
         self._asked: list[int] = []  # slot * num_seats + seat of the seats that must act
         self._legal: list[int] = []  # their legal actions, side by side
         self._num_legal: list[int] = []
-        self._paid: list[int] = []  # slots whose returns may have changed
+        self._paid: list[int] = []  # slots in which returns may have changed
         self._returned: list[list[float]] = []
 
     def _wants_recall(self, observation: Observation) -> bool:
@@ -197,11 +197,11 @@ class OpenSpielGame(SlotGame):
             legal += allowed  # appended at once: kept lists would drop out of the processor cache
             num_legal.append(len(allowed))
         self._moved[slot] = True
-        self._tell(np.flatnonzero(self._moved))
+        self._report(np.flatnonzero(self._moved))
 
     def _show(self, state: Any, slot: int, player: int) -> None:
         """Play chance nodes; then note which seats must act, what they see, and their returns."""
-        while player == CHANCE:  # take the outcome whose share of [0, 1) holds the next number
+        while player == CHANCE:  # take the outcome that has the next number in its share of [0, 1)
             number = next(self._luck[slot], None)
             if number is None:
                 number = self._more_luck(slot)
@@ -235,9 +235,9 @@ class OpenSpielGame(SlotGame):
         for seat in range(self.num_seats):
             self._rows[slot * self.num_seats + seat][:] = self.seen_in(match, seat)
 
-    def _tell(self, slots: npt.NDArray[np.int64]) -> None:
+    def _report(self, slots: npt.NDArray[np.int64]) -> None:
         self._write()
-        super()._tell(slots)
+        super()._report(slots)
 
     def _write(self) -> None:
         """Write the notes of many matches into the arrays at once."""

@@ -37,7 +37,7 @@ def as_openspiel_policy(
 
     `game` is a game string, with or without the prefix `openspiel:`; `observation` is the option of that
     env. With `whole_tree` the actor evaluates all states of the game in one call; without it, each state
-    when it first comes up, for games whose tree is too large to walk.
+    when it first comes up, for games with a tree too large to walk.
 
     Raise LookupError if there is no such game. Raise ValueError if it is not turn-based, or if the actor
     uses memory or rewards.

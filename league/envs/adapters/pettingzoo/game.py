@@ -67,7 +67,7 @@ class PettingZooGame(SlotGame):
     mask         place of the mask of legal actions: observation, info, none (all actions are legal), or
                  auto: where it is found
     loss_reward  the lowest return of a seat; `None`: known for PettingZoo's classic games, else -1
-    fresh        make a new env for each match, for envs whose `reset` is incomplete
+    fresh        make a new env for each match, for envs with an incomplete `reset`
     """
 
     id: ClassVar[str] = "pettingzoo"

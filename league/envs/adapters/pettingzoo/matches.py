@@ -206,7 +206,7 @@ class AecMatch(Match):
 class ParallelMatch(Match):
     """Match in which all agents act at once.
 
-    An agent whose mask allows nothing waits: its seat does not act, and the env gets an arbitrary action.
+    An agent with an empty mask waits: its seat does not act, and the env gets an arbitrary action.
     """
 
     def __init__(self, game: Rows, env: Any) -> None:
@@ -216,13 +216,13 @@ class ParallelMatch(Match):
 
     def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         views, gained, seat_of = self._views, self._game.gained, self._seat_of
-        told = {views[s].agent: views[s].act(a) for s, a in zip(seats, actions, strict=True)}
+        actions_of = {views[s].agent: views[s].act(a) for s, a in zip(seats, actions, strict=True)}
         for seat in self._waiting:
-            told[views[seat].agent] = self._idle[seat]
-        observations, rewards, terminations, truncations, infos = self.env.step(told)
+            actions_of[views[seat].agent] = self._idle[seat]
+        observations, rewards, terminations, truncations, infos = self.env.step(actions_of)
         for agent, reward in rewards.items():
             gained[slot, seat_of[agent]] = reward
-        for agent in told:
+        for agent in actions_of:
             terminated, truncated = terminations.get(agent, False), truncations.get(agent, False)
             if terminated or truncated:
                 self._note_end(slot, agent, terminated, truncated)

@@ -195,15 +195,15 @@ class ParallelView(_View, ParallelEnv):
         rewards = dict(zip(self.agents, transition.rewards[0].tolist(), strict=True))
         over = len(transition.ended) > 0
         cut = over and bool(transition.truncated[0])
-        observations, told = self._observations(), self.agents
+        observations, agents = self._observations(), self.agents
         if over:
             self.agents = []
         return (
             observations,
             rewards,
-            dict.fromkeys(told, over and not cut),
-            dict.fromkeys(told, cut),
-            {agent: {} for agent in told},
+            dict.fromkeys(agents, over and not cut),
+            dict.fromkeys(agents, cut),
+            {agent: {} for agent in agents},
         )
 
     def _observations(self) -> dict[str, Any]:

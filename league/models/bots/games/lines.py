@@ -79,8 +79,10 @@ def _optimal_cells() -> npt.NDArray[np.int64]:
 
 
 def one_ply_connect_four() -> OnePlyBot:
+    """Return the bot `one_ply` of connect_four."""
     return OnePlyBot(connect_four.bitboards, _completes_four)
 
 
 def one_ply_tic_tac_toe() -> OnePlyBot:
+    """Return the bot `one_ply` of tic_tac_toe."""
     return OnePlyBot(_three_stones, _completes_three)

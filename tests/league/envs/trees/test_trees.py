@@ -147,7 +147,7 @@ def test_a_seat_is_told_what_it_got_since_its_last_decision_and_no_more():
 
 
 def test_a_game_that_shows_more_than_a_seat_is_said_to_know_has_no_exact_answer():
-    """Of imperfect recall: its tensor tells apart what its information states do not."""
+    """Of imperfect recall: its tensor separates what its information states do not."""
     with pytest.raises(Inexact, match="has various observations"):
         tree_of("openspiel:dark_hex_ir(board_size=2)")
 
@@ -232,7 +232,7 @@ def test_a_copied_match_goes_on_like_its_original_and_leaves_it_alone(env_id):
         copied.copies(np.arange(3))
         after = copied.copies(np.arange(3))
         after.due()
-        after.step([other])  # something else, which nobody else must notice
+        after.step([other])  # something else, which no other seat may notice
         rewards = copied.step([actions[rows]]).rewards.copy()
         assert (rewards == game.step([actions]).rewards[[5, 2, 5]]).all()
         assert (copied.active == game.active[[5, 2, 5]]).all()
@@ -255,7 +255,7 @@ def test_a_step_limit_cuts_the_tree_as_it_cuts_matches():
         native, theirs = cut("kuhn_poker", limit), cut("openspiel:kuhn_poker", limit)
         assert native.values == pytest.approx(theirs.values, abs=1e-12)
         assert native.best == pytest.approx(theirs.best, abs=1e-12)
-    assert cut("kuhn_poker", 1).best == (0.0, 0.0)  # nobody has won anything yet
+    assert cut("kuhn_poker", 1).best == (0.0, 0.0)  # no seat has won anything yet
     assert cut("kuhn_poker", 3) == cut("kuhn_poker", None)
 
 

@@ -1,4 +1,4 @@
-"""Settings of bots survive a config, and what is wrong with them is said where it stands."""
+"""Settings of bots survive a config, and mistakes are reported with their place."""
 
 from pathlib import Path
 

@@ -85,7 +85,7 @@ def test_all_states_are_asked_about_in_one_call_and_boards_that_look_alike_once(
 
 
 def positions(state):
-    """Every board on which somebody must move, as text."""
+    """Every board on which a seat must move, as text."""
     if state.is_terminal():
         return set()
     return {str(state)}.union(*(positions(state.child(action)) for action in state.legal_actions()))
