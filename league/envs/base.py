@@ -17,8 +17,8 @@ implement five methods:
     legal(slot, seat)           return which actions they may take
     _play(slot, seat, action)   apply their actions, write rewards, mark finished matches
 
-`games/kuhn_poker.py` is a short example; `league envs check module:Class` tests a game. The base class
-does what is the same for all games: active slots, step limits, and forfeits for illegal actions.
+`games/tic_tac_toe.py` is a short example, and `league envs check module:Class` tests a game. The base
+class does what is the same for all games: active slots, step limits, and forfeits for illegal actions.
 
 A seat sees a Box, or a Dict of Boxes that is packed into one row. It acts in a Discrete space (one
 choice), a MultiDiscrete space (several choices at once), or a bounded flat Box (real numbers). Seats
@@ -84,7 +84,11 @@ class Transition:
 class BatchedGame(ABC):
     """Matches of one game in `num_slots` slots, stepped together.
 
-    `step_limit`: number of decisions after which a match is truncated; `None`: no limit.
+    `step_limit`: number of decisions after which a match is truncated; `None`: no limit. The constructor
+    of a game takes both, and its own options by keyword: those are `env.options` in a config.
+
+    A game sets the attributes below before it calls this constructor; the first four are required.
+    `active`, `pending` (bool) and `env_steps` (decisions so far) are arrays [num_slots].
     """
 
     id: ClassVar[str]
@@ -105,7 +109,7 @@ class BatchedGame(ABC):
         self.num_slots = num_slots
         self.step_limit = step_limit
         self.active = np.zeros(num_slots, dtype=np.bool_)
-        self.env_steps = np.zeros(num_slots, dtype=np.int32)  # [num_slots]: decisions so far
+        self.env_steps = np.zeros(num_slots, dtype=np.int32)
         self.shared_spaces = all(o == self.observation_spaces[0] for o in self.observation_spaces) and all(
             a == self.action_spaces[0] for a in self.action_spaces
         )

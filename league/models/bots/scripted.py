@@ -67,9 +67,11 @@ def _checked(bots: dict[str, BotSettings]) -> dict[str, BotSettings]:
     """Raise ValueError for a name that is invalid or already has a meaning."""
     for name in bots:
         if name in _built_in():
-            raise ValueError(f"'{name}' is a bot of its own already; choose another name")
+            raise ValueError(f"'{name}' is the name of a built-in bot; choose another name")
         if not _NAME.fullmatch(name):
-            raise ValueError(f"'{name}' is no name for a bot, expected letters, digits, '.', '_' and '-'")
+            raise ValueError(
+                f"'{name}' is not a valid name of a bot, expected letters, digits, '.', '_' and '-'"
+            )
     return bots
 
 

@@ -51,7 +51,7 @@ class Policy(Actor):
         try:
             shared = _shared(spec)
         except (ValueError, RuntimeError) as error:  # settings that do not fit together, or overflow
-            raise WeightsMismatch(f"{name}: no network can be built of its spec: {error}") from error
+            raise WeightsMismatch(f"{name}: its spec does not give a network: {error}") from error
         self._network, self._distribution = shared.network, shared.distribution
         self._connectors = shared.connectors
         self.memory_size = shared.connectors.memory_size + shared.network.memory_size

@@ -50,8 +50,8 @@ def as_openspiel_policy(
         )
     if actor.memory_size or actor.wants_reward:
         raise ValueError(
-            f"{adapter.id}: the policy remembers what it saw or got before, expected one that goes by what "
-            "it sees now"
+            f"{adapter.id}: the policy uses memory or rewards, expected one that acts on its present "
+            "observation alone"
         )
     policy = ActorPolicy(adapter, actor)
     if whole_tree:

@@ -33,7 +33,7 @@ class OwnBot(Actor):
             action, log_prob = map(np.asarray, self.bot.act(observation, mask, rng, temperature == 0.0))
         except Exception as error:  # an error in a user's class is reported to the user
             raise BadChoice(
-                f"{self._where}: asked to act on observations {list(observation.shape)} and masks "
+                f"{self._where}: for observations {list(observation.shape)} and masks "
                 f"{list(mask.shape)}, expected actions and their log-probabilities, found "
                 f"{on_one_line(error)}"
             ) from error
