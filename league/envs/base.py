@@ -1,22 +1,31 @@
 """The batched game interface: N matches at once, turn-based or simultaneous, any number of seats.
 
-The loop of whoever plays:
+A slot is a place for one match. This is how a game is played:
 
     game.reset(slots, seeds)                    start matches in some slots
     while game.active.any():
         blocks = game.due()                     which (slot, seat) must act now, and what each sees
         transition = game.step([choose(b) for b in blocks])
-        ... transition.ended names the slots that are free again: reset them or leave them
+        ... transition.ended names the slots that are free again: reset them or leave them free
 
-A game fills the underscored methods; this class keeps what is the same for all: which slots are
-active, step limits, rewards to every seat, and forfeits for illegal actions.
+To write a game, derive from `BatchedGame`, declare `id`, `num_seats` and the spaces of each seat, and
+implement five methods:
 
-Seats see a Box, or a Dict of Boxes, whose parts travel packed into one row. They act in a Discrete
-space (a choice), a MultiDiscrete one (several choices at once), or a bounded flat Box (real numbers).
-What they see and how they act may differ from seat to seat.
+    _reset(slots, seeds)        start matches
+    _turn()                     name the seats that must act now
+    observe(slot, seat)         return what they see
+    legal(slot, seat)           return which actions they may take
+    _play(slot, seat, action)   apply their actions, write rewards, mark finished matches
 
-A game may step its matches independently. Then a match whose last step is still under way is
-`pending`: it is active, and nothing is due in it.
+`games/tic_tac_toe.py` is a short example, and `league envs check module:Class` tests a game. The base
+class does what is the same for all games: active slots, step limits, and forfeits for illegal actions.
+
+A seat sees a Box, or a Dict of Boxes that is packed into one row. It acts in a Discrete space (one
+choice), a MultiDiscrete space (several choices at once), or a bounded flat Box (real numbers). Seats
+may differ in both.
+
+A game may step its matches independently of one another. While the last step of a match has not
+finished, the match is `pending`: it is active, but none of its seats is due.
 """
 
 from __future__ import annotations
@@ -34,15 +43,23 @@ import numpy.typing as npt
 from league.envs.spaces import ActionSpec, ObservationSpec, pack
 from storage.records import EndReason
 
-_ARRAYS_BY_SLOT = tuple(
-    "active env_steps pending _rewards _returns _over _truncated _reason _forfeited".split()  # noqa: SIM905
+_ARRAYS_BY_SLOT = (
+    "active",
+    "env_steps",
+    "pending",
+    "_rewards",
+    "_returns",
+    "_over",
+    "_truncated",
+    "_reason",
+    "_forfeited",
 )
-BOUND_TOLERANCE = 1e-6  # by which a real number may miss its bounds, relative to a bound above 1
+BOUND_TOLERANCE = 1e-6  # a real number may miss its bounds by this much, relative to a bound above 1
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """n decisions that are due, of seats that share their spaces. Valid until the next `step`."""
+    """The n decisions that are due, of seats with the same spaces. Valid until the next `step`."""
 
     slot: npt.NDArray[np.int64]  # [n]
     seat: npt.NDArray[np.int64]  # [n]
@@ -55,30 +72,34 @@ class Decisions:
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """What one step did. Arrays are the game's own buffers: valid until the next `step`."""
+    """The result of one step. The arrays are buffers of the game: valid until the next `step`."""
 
-    rewards: npt.NDArray[np.float32]  # [num_slots, num_seats]: of this step, to every seat
-    ended: npt.NDArray[np.int64]  # [k] slots whose match ended
-    truncated: npt.NDArray[np.bool_]  # [k]: cut short (False: terminated); `was_cut` says whose part
+    rewards: npt.NDArray[np.float32]  # [num_slots, num_seats]: rewards of this step
+    ended: npt.NDArray[np.int64]  # [k] slots in which a match ended, in ascending order
+    truncated: npt.NDArray[np.bool_]  # [k]: cut short rather than terminated; see `was_cut` for each seat
     reason: npt.NDArray[np.int8]  # [k], values of EndReason
     forfeited: npt.NDArray[np.bool_]  # [k, num_seats]: seats that forfeited
 
 
 class BatchedGame(ABC):
-    """`num_slots` matches of one game, stepped together.
+    """Matches of one game in `num_slots` slots, stepped together.
 
-    `step_limit`: decisions of one match after which it is truncated; None: the game's own end only.
+    `step_limit`: number of decisions after which a match is truncated; `None`: no limit. The constructor
+    of a game takes both, and its own options by keyword: those are `env.options` in a config.
+
+    A game sets the attributes below before it calls this constructor; the first four are required.
+    `active`, `pending` (bool) and `env_steps` (decisions so far) are arrays [num_slots].
     """
 
     id: ClassVar[str]
     num_seats: int
     observation_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat
     action_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat
-    loss_reward: float = -1.0  # the lowest return a seat can get; what a forfeit costs
-    draw_possible: bool = True
-    teams: tuple[int, ...] | None = None  # seats of each, in order; none: everyone for itself
-    renders: bool = False  # whether a match can be shown as text
-    match_arrays: tuple[str, ...] | None = None  # arrays by slot that are all of a match; None: it is more
+    loss_reward: float = -1.0  # the lowest return that a seat can get, and the return of a forfeit
+    draw_possible: bool = True  # whether all seats may get the same return
+    teams: tuple[int, ...] | None = None  # number of seats in each team, in seat order; `None`: no teams
+    renders: bool = False  # whether `render` works
+    match_arrays: tuple[str, ...] | None = None  # names of the arrays by slot with all state, for `copies`
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         if num_slots < 1:
@@ -88,7 +109,7 @@ class BatchedGame(ABC):
         self.num_slots = num_slots
         self.step_limit = step_limit
         self.active = np.zeros(num_slots, dtype=np.bool_)
-        self.env_steps = np.zeros(num_slots, dtype=np.int32)  # decisions so far, by slot
+        self.env_steps = np.zeros(num_slots, dtype=np.int32)
         self.shared_spaces = all(o == self.observation_spaces[0] for o in self.observation_spaces) and all(
             a == self.action_spaces[0] for a in self.action_spaces
         )
@@ -100,37 +121,38 @@ class BatchedGame(ABC):
         self.mixed_actions = len({(a.kind, a.shape) for a in self.action_specs}) > 1
         self.pending = np.zeros(num_slots, dtype=np.bool_)
         self._shows_parts = any(o.parts for o in self.observation_specs)
-        self._due: list[Decisions] | None = None  # None: not asked since the last step or reset
+        self._due: list[Decisions] | None = None  # `None`: `due` was not called since the last step or reset
         self._rewards = np.zeros((num_slots, self.num_seats), dtype=np.float32)
-        self._returns = np.zeros((num_slots, self.num_seats), dtype=np.float32)  # up to the last step
+        self._returns = np.zeros((num_slots, self.num_seats), dtype=np.float32)  # of the match so far
         self._over = np.zeros(num_slots, dtype=np.bool_)
         self._truncated = np.zeros(num_slots, dtype=np.bool_)
         self._reason = np.zeros(num_slots, dtype=np.int8)
         self._forfeited = np.zeros((num_slots, self.num_seats), dtype=np.bool_)
 
     def reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
-        """Start a new match in each of `slots` [k], its chance events drawn from `seeds` [k] alone.
+        """Start a new match in each of `slots` [k]. Chance events depend on `seeds` [k] alone.
 
-        A match that still runs in one of them is abandoned; `due` must be asked anew.
+        A match that is still active in one of these slots is abandoned. Call `due` before the next `step`.
         """
         self._reopen(slots)
         self._reset(slots, seeds)
 
     def starts(self) -> npt.NDArray[np.float64] | None:
-        """How likely each start of a match is [k], where all that chance decides it decides at the start; 1.0
-        alone in a game without chance. None: that is not so, or they are too many to count.
+        """Return the probabilities [k] of the initial states; [1.0] for a game without chance.
+
+        Return `None` if chance acts later than the start, or if there are too many initial states.
         """
         return None
 
     def start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
-        """`reset`, but each match has the start of that number [k], of those that `starts` is about."""
+        """Start a match in each of `slots` [k] as `reset` does, but in initial state number `start` [k]."""
         self._reopen(slots)
         self._start_at(slots, start)
 
     def copies(self, slots: npt.NDArray[np.int64]) -> Self:
-        """Another game of n slots, in each of which a match stands as the one in slots[k] [n] stands here.
+        """Return a game with n slots that hold copies of the matches in `slots` [n].
 
-        Raises ValueError for a game whose matches are more than their `match_arrays`.
+        Raise ValueError if the game has no `match_arrays`.
         """
         if self.match_arrays is None:
             raise ValueError(f"{self.id}: its matches cannot be copied")
@@ -148,10 +170,10 @@ class BatchedGame(ABC):
         self._due = None
 
     def due(self) -> list[Decisions]:
-        """All decisions that must be taken now, in blocks of seats that share their spaces.
+        """Return all decisions that must be taken now, in blocks of seats with the same spaces.
 
-        None while matches are active: what is under way has not come to anything yet, or a match broke
-        before its first decision; `step([])` tells.
+        The list may be empty while matches are active: their steps are pending, or a match crashed
+        before its first decision. Then call `step([])`.
         """
         slot, seat = self._turn()
         if self.shared_spaces:
@@ -162,7 +184,7 @@ class BatchedGame(ABC):
         return self._due
 
     def look(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        """What these seats see now, as one array [n, *observation_spec.shape]: `observe`, packed."""
+        """Return what these seats see now as one array [n, *observation_spec.shape]: `observe`, packed."""
         observation = self.observe(slot, seat)
         if self._shows_parts and isinstance(observation, Mapping):
             return pack(observation, self.observation_specs[int(seat[0]) if len(seat) else 0])
@@ -171,8 +193,8 @@ class BatchedGame(ABC):
     def step(self, actions: Sequence[npt.NDArray]) -> Transition:
         """Take one action for each decision of the last `due`, block by block: [n, *action_spec.shape].
 
-        An illegal action is no error: its match ends, and the offender's return is `loss_reward`.
-        Raises ValueError when the actions do not answer the decisions one by one.
+        An illegal action is not an error: it ends the match, and the return of its seat is `loss_reward`.
+        Raise ValueError if the shapes of `actions` do not match the decisions that are due.
         """
         blocks = self._due
         if blocks is None or not (blocks or self.active.any()):
@@ -217,7 +239,7 @@ class BatchedGame(ABC):
     def _together(
         self, blocks: Sequence[Decisions], actions: Sequence[npt.NDArray]
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray, npt.NDArray[np.bool_]]:
-        """Slots, seats, actions, and whether those are legal, of several blocks: by slot, then seat."""
+        """Return slots, seats, actions and legality [n each] of several blocks, by slot, then seat."""
         nothing = np.zeros(0, dtype=np.int64)
         slot = np.concatenate([nothing, *(b.slot for b in blocks)])
         seat = np.concatenate([nothing, *(b.seat for b in blocks)])
@@ -233,7 +255,7 @@ class BatchedGame(ABC):
         return slot[order], seat[order], action[order], allowed[order]
 
     def _read(self, block: Decisions, action: npt.NDArray) -> tuple[npt.NDArray, npt.NDArray[np.bool_]]:
-        """The actions as the game takes them, inside their bounds, and which of them are legal."""
+        """Return the actions with the game's dtype and within bounds, and which of them are legal [n]."""
         spec = self._spec(block)
         action = np.asarray(action, dtype=spec.dtype)
         allowed = is_legal(spec, block.mask, action)
@@ -242,29 +264,35 @@ class BatchedGame(ABC):
         return action, allowed
 
     def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Of matches that were just truncated: whose part was cut short [n]. A seat that had come to an
-        end of its own before, in a game that knows such, was terminated.
+        """Return for n seats of matches that were just truncated whether they were still playing [n].
+
+        `False`: the seat had ended before, in a game in which seats end one by one; it was terminated.
         """
         return np.ones(len(slot), dtype=np.bool_)
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """The match as text, as `seat` may see it (None: everything). Only if the game `renders`."""
+        """Return the match as text, as `seat` may see it (`None`: everything).
+
+        Raise ValueError unless the game `renders`.
+        """
         raise ValueError(f"{self.id}: a match cannot be shown as text")
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """What a person calls `action` of `seat` in this match as it stands."""
+        """Return the name of `action` for people, in the present state of this match."""
         return " ".join(f"{number:g}" for number in np.atleast_1d(action))
 
     def native(self, slot: int) -> Any:
-        """The library's own object behind a match, for bots that search in it.
+        """Return the object of a library behind a match, for bots that search in it.
 
-        Raises ValueError when there is none.
+        Raise ValueError if the game has no such objects.
         """
         raise ValueError(f"{self.id}: a match has no object of its own")
 
     def _forfeit(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
-        """End these matches. Whatever was won or lost before, an offender's return becomes the loss
-        reward, its team's too, and the others share what they lose.
+        """End the matches in which these seats [n] acted illegally.
+
+        The return of such a seat and its team becomes `loss_reward`, whatever their rewards before. The
+        other seats share what these lose.
         """
         self._forfeited[slot, seat] = True
         lost = self._forfeited[slot]
@@ -282,44 +310,47 @@ class BatchedGame(ABC):
     def observe(
         self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
     ) -> npt.NDArray | Mapping[str, npt.NDArray]:
-        """What these seats see now: [n, *shape], or for a Dict space the parts by name, [n, *shape] each.
-        The seats share their observation space.
+        """Return what these n seats see now: [n, *shape], or for a Dict space the parts by name.
 
-        Seats that need not act may be asked too, also of a match that was just truncated: what
-        they saw last is what the value of its unplayed rest is estimated from.
+        All seats of one call have the same observation space. The call must also work for seats that need
+        not act, and for matches that were just truncated: their values are estimated from what they see.
         """
 
     @abstractmethod
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Which actions these seats may take now. Discrete: [n, num_actions]. MultiDiscrete: the choices
-        side by side, [n, sum of their sizes]; every combination of legal choices is legal. Box: [n, 0].
+        """Return which actions these n seats may take now, at least one for each choice.
+
+        Discrete: [n, num_actions]. MultiDiscrete: all choices side by side, [n, sum of their sizes]; every
+        combination of legal choices is legal. Box: [n, 0].
         """
 
     @abstractmethod
-    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None: ...
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        """Write the initial state of a match into each of `slots` [k], with chance drawn from `seeds` [k]."""
 
     def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
-        """`_reset` to one of several starts; where there is but one, seeds make no difference."""
+        """Write initial state number `start` [k] into `slots` [k]. Override it if there are several."""
         self._reset(slots, start)
 
     @abstractmethod
     def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """(slot, seat) of every decision due in the active slots, ordered by slot, then seat."""
+        """Return slot and seat [n each] of every decision due in active slots, ordered by slot, then seat."""
 
     @abstractmethod
     def _play(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray) -> None:
-        """Apply legal actions [n, *shape], ordered by slot, then seat, all due in a slot together. Where
-        seats differ in kind or shape (`mixed_actions`): an object array [n] of each one's own.
+        """Apply legal actions [n, *shape], ordered by slot, then seat; all that are due in a slot at once.
 
-        Write `self._rewards[slot, seat]` (all zero before) for every seat that gained or lost, mark
-        finished slots in `self._over`. `self.env_steps` counts these actions already. A game with a
-        time limit of its own marks what it cuts in `self._truncated` too, with the reason STEP_LIMIT;
-        one that cannot go on with a match says CRASH.
+        If seats differ in the kind or shape of actions (`mixed_actions`), `action` is an object array [n].
+
+        Write `self._rewards[slot, seat]` (all zero before) for every seat that gained or lost, and mark
+        finished slots in `self._over`. `self.env_steps` already counts these actions. A game with its own
+        time limit also marks the matches that it cuts in `self._truncated`, with the reason STEP_LIMIT. If
+        a match cannot go on, the reason is CRASH.
         """
 
 
 def is_legal(spec: ActionSpec, mask: npt.NDArray[np.bool_], action: npt.NDArray) -> npt.NDArray[np.bool_]:
-    """Which of the actions [n, *shape] may be taken, by the masks [n, mask_width]: [n]."""
+    """Return which of the actions [n, *shape] are legal [n], by the masks [n, mask_width]."""
     if spec.kind == "discrete":
         inside = (action >= 0) & (action < mask.shape[1])
         return inside & mask[np.arange(len(action)), np.where(inside, action, 0)]
@@ -330,5 +361,5 @@ def is_legal(spec: ActionSpec, mask: npt.NDArray[np.bool_], action: npt.NDArray)
         return np.logical_and.reduce(inside & np.take_along_axis(mask, column, axis=1), axis=1)
     low, high = np.array(spec.low), np.array(spec.high)
     slack = BOUND_TOLERANCE * np.maximum(1.0, np.maximum(np.abs(low), np.abs(high)))
-    within = (action >= low - slack) & (action <= high + slack)  # NaN is neither
+    within = (action >= low - slack) & (action <= high + slack)  # `False` for NaN
     return np.logical_and.reduce(within, axis=1)

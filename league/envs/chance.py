@@ -1,4 +1,4 @@
-"""Chance from a match's seed alone: a counter-based hash, so a match is the same in any slot or batch.
+"""Chance from the seed of a match alone: a counter-based hash, so a match is the same in any slot or batch.
 
 The hash is the finalizer of splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
 generators, OOPSLA 2014, section 4), applied to the seed and again to seed and counter: draw c of
@@ -24,24 +24,24 @@ def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def bits(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike) -> npt.NDArray[np.uint64]:
-    """64 random bits for each seed and its counter; the two are broadcast, at least to one axis."""
+    """Return 64 random bits for each seed and counter; the two are broadcast, to at least one axis."""
     start = _mix(np.atleast_1d(seeds).astype(np.uint64) + _GOLDEN)
     return _mix(start + (np.atleast_1d(counter).astype(np.uint64) + np.uint64(1)) * _GOLDEN)
 
 
 def below(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike, bound: int) -> npt.NDArray[np.int64]:
-    """A uniform integer in [0, bound) for each seed [k]; off uniform by less than bound / 2**32."""
+    """Return a uniform integer in [0, bound) for each seed [k]; the bias is less than bound / 2**32."""
     high = bits(seeds, counter) >> np.uint64(32)
     return ((high * np.uint64(bound)) >> np.uint64(32)).astype(np.int64)
 
 
 def deals(deck_size: int, num_cards: int) -> npt.NDArray[np.int64]:
-    """All that `deal` may give, each as likely as the next: [k, num_cards]."""
+    """Return all k equally likely results of `deal`: [k, num_cards]."""
     return np.array(list(itertools.permutations(range(deck_size), num_cards)), dtype=np.int64)
 
 
 def deal(seeds: npt.NDArray[np.int64], deck_size: int, num_cards: int) -> npt.NDArray[np.int64]:
-    """The first `num_cards` of a shuffled deck for each seed: [k, num_cards], distinct in each row."""
+    """Return the first `num_cards` of a shuffled deck for each seed [k]: [k, num_cards], all distinct."""
     deck = np.tile(np.arange(deck_size), (len(seeds), 1))
     row = np.arange(len(seeds))
     for i in range(num_cards):

@@ -1,7 +1,7 @@
-"""Does a game keep the promises of `BatchedGame`? One named check for each promise.
+"""Checks that a game keeps the promises of `BatchedGame`: one named check for each promise.
 
-Matches are played with actions that are drawn from the match's seed and the count of its
-decisions, so that a match must come out the same wherever, and in whatever company, it is played.
+Actions are drawn from the seed of a match and the number of its decisions. So a match must come out
+the same in every slot, and whatever other matches are played beside it.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from league.envs.slots import SlotGame
 from league.envs.spaces import ActionSpec
 from storage.records import EndReason
 
-MAX_DECISIONS = 20_000  # of one match under random play; beyond it, a match is taken to be endless
-MIN_EVIDENCE = 30  # matches from which "never" is concluded
+MAX_DECISIONS = 20_000  # of one match under random play; a longer match counts as endless
+MIN_EVIDENCE = 30  # matches needed to conclude "never"
 SMALLEST_DIFFERENCE = 1e-4  # between returns, which are sums of float32
 
 Build = Callable[[int, Mapping[str, Any]], BatchedGame]
 Promise = Callable[[Build, npt.NDArray[np.int64]], None]
 Spoil = Callable[[npt.NDArray, npt.NDArray, npt.NDArray], npt.NDArray[np.bool_]]
-Story = dict[int, list[tuple[Any, ...]]]  # by seed, all that happened in the match
+Story = dict[int, list[tuple[Any, ...]]]  # by seed, all events of the match
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One promise, and whether it was kept; `message` says what was found instead."""
+    """One promise, whether it was kept, and a `message` that names what was found instead."""
 
     name: str
     passed: bool
@@ -50,20 +50,21 @@ class ConformanceReport:
 
     @property
     def passed(self) -> bool:
+        """Whether every promise was kept."""
         return all(c.passed for c in self.checks)
 
 
 class _Broken(Exception):
-    """A promise was broken; the message says how."""
+    """A promise was broken, as the message describes."""
 
 
 class _Endless(_Broken):
-    """A match does not end, so that nothing that plays matches to their end can be checked."""
+    """A match does not end, so checks that play matches to their end are impossible."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One step of a game that is being watched."""
+    """One observed step of a game."""
 
     game: BatchedGame
     seeds: npt.NDArray[np.int64]  # [num_slots], of the match in each slot
@@ -71,7 +72,7 @@ class _Turn:
     pending: npt.NDArray[np.bool_]  # [num_slots], before the step
     steps: npt.NDArray[np.int64]  # [num_slots], decisions of these matches, this step included
     blocks: list[Decisions]
-    shown: list[Any]  # by block, what `observe` gave: an array, or the parts of a dict space
+    shown: list[Any]  # by block, the result of `observe`: an array, or the parts of a dict space
     actions: list[npt.NDArray]
     transition: Transition
     returns: npt.NDArray[np.float64]  # [num_slots, num_seats], this step included
@@ -80,10 +81,10 @@ class _Turn:
 def check(
     env_id: str, options: Mapping[str, Any] | None = None, *, seed: int = 0, num_matches: int = 256
 ) -> ConformanceReport:
-    """Check the game `env_id` (as `registry.make` takes it) on `num_matches` matches.
+    """Check the game `env_id` (an id for `registry.make`) on `num_matches` matches.
 
-    Raises UnknownEnv or BadOption when there is no such game or option; all that goes wrong inside
-    the game is reported as a failed check.
+    Errors inside the game are reported as failed checks. Raise UnknownEnv or BadOption if there is no such
+    game or option.
     """
     registry.check_options(env_id, options or {})
 
@@ -106,7 +107,7 @@ def check_game(build: Build, *, seed: int = 0, num_matches: int = 256) -> tuple[
         except _Broken as broken:
             message = str(broken)
             endless = message if isinstance(broken, _Endless) else ""
-        except Exception as error:  # whatever a user's game raises is a finding about that game
+        except Exception as error:  # an error in a user's game is a finding about that game
             message = f"{type(error).__name__}: {error}"
         results.append(CheckResult(name, not message, message))
     return tuple(results)
@@ -118,9 +119,10 @@ def _expect(kept: bool | np.bool_, message: str) -> None:
 
 
 def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None = None) -> Iterator[_Turn]:
-    """Play a match of each seed, random legal actions, every slot refilled as soon as it is free.
+    """Play a match of each seed with random legal actions, and yield every step.
 
-    `spoil(seeds, steps, seats)` names the decisions that are answered with an illegal action.
+    Every free slot is refilled at once. `spoil(seeds, steps, seats)` selects the decisions that are answered
+    with an illegal action.
     """
     started = min(len(seeds), game.num_slots)
     playing = np.full(game.num_slots, -1, dtype=np.int64)
@@ -158,7 +160,7 @@ def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None 
 def _choose(
     game: BatchedGame, block: Decisions, seeds: npt.NDArray, steps: npt.NDArray, spoil: Spoil | None
 ) -> npt.NDArray:
-    """A random legal action for each decision; an illegal one where `spoil` says so."""
+    """Return a random legal action for each decision; an illegal one where `spoil` is `True`."""
     spec = game.action_specs[int(block.seat[0])]
     sizes = np.array(spec.sizes, dtype=np.int64)
     width = block.mask.shape[1] or len(spec.low)
@@ -171,7 +173,7 @@ def _choose(
         illegal = np.where(steps % 2 == 0, np.nan, np.float32(high[0] + 1.0 + abs(high[0])))
         drawn[spoilt, 0] = illegal[spoilt]
         return drawn
-    valued = np.where(block.mask, noise, -1)  # the lowest legal is above all illegal
+    valued = np.where(block.mask, noise, -1)  # legal actions get at least 0
     choices = np.split(valued, np.cumsum(sizes)[:-1], axis=1)
     drawn = np.stack([choice.argmax(axis=1) for choice in choices], axis=1)
     first = block.mask[:, : sizes[0]]
@@ -181,7 +183,7 @@ def _choose(
 
 
 def _play(build: Build, seeds: npt.NDArray, num_slots: int, spoil: Spoil | None = None) -> Story:
-    """All that happened in the match of each seed, step by step, in a form to be compared."""
+    """Play a match of each seed, and return all its events in order, in a form to compare."""
     story: Story = {int(s): [] for s in seeds}
     for turn in _turns(build(num_slots, {}), seeds, spoil):
         for block, actions in zip(turn.blocks, turn.actions, strict=True):
@@ -189,7 +191,7 @@ def _play(build: Build, seeds: npt.NDArray, num_slots: int, spoil: Spoil | None 
                 arrays = (block.observation, block.mask, actions)
                 event = (int(block.seat[row]), *(zlib.crc32(a[row].tobytes()) for a in arrays))
                 story[int(turn.seeds[slot])].append(event)
-        # without those that are all zero: a match that is under way has them, too
+        # rewards that are all zero are left out: pending matches have them, too
         for slot in np.flatnonzero(turn.active & turn.transition.rewards.any(axis=1)):
             story[int(turn.seeds[slot])].append(tuple(turn.transition.rewards[slot].tolist()))
         ended = turn.transition
@@ -261,13 +263,13 @@ def _observations(build: Build, seeds: npt.NDArray) -> None:
 
 
 def _parts(game: BatchedGame, seat: npt.NDArray) -> Mapping[str, gymnasium.Space[Any]]:
-    """The parts of what these seats see, by name; none if it is a plain array."""
+    """Return the parts of what these seats see, by name; an empty mapping for a plain array."""
     space = game.observation_spaces[int(seat[0])]
     return space.spaces if isinstance(space, Dict) else {}
 
 
 def _expect_seen(game: BatchedGame, seat: npt.NDArray, seen: Any) -> None:
-    """What these seats see lies in their space, part by part."""
+    """Expect that what these seats see is inside their space, part by part."""
     parts = _parts(game, seat)
     if not parts:
         _expect_inside(game.observation_spaces[int(seat[0])], len(seat), seen, "")
@@ -299,13 +301,13 @@ def _masks(build: Build, seeds: npt.NDArray) -> None:
 
 
 def _has_choice(spec: ActionSpec, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """[n, number of choices]: whether anything may be chosen there."""
+    """Return whether each choice has a legal alternative: [n, number of choices]."""
     first = np.cumsum((0, *spec.sizes[:-1]))
     return np.logical_or.reduceat(mask, first, axis=1) if spec.sizes else np.ones((len(mask), 0), np.bool_)
 
 
 def _rewards(build: Build, seeds: npt.NDArray) -> None:
-    """Finite, where they belong, within what the game declares; and for those, too, who wait."""
+    """Expect finite rewards, within the declared range, and for waiting seats as well."""
     first = build(16, {})
     waited, paid = np.zeros((2, first.num_seats), dtype=np.int64)  # of decided matches, by seat
     for turn in _turns(first, seeds):
@@ -328,7 +330,7 @@ def _rewards(build: Build, seeds: npt.NDArray) -> None:
         waiting = ~acted[finished] & returns.any(axis=1, keepdims=True)
         waited += waiting.sum(axis=0)
         paid += (waiting & (returns != 0)).sum(axis=0)
-    if first.loss_reward < 0:  # else a return of 0 may be what a loser gets
+    if first.loss_reward < 0:  # otherwise 0 may be the return of a loser
         for seat in np.flatnonzero((waited >= MIN_EVIDENCE) & (paid == 0)):
             raise _Broken(
                 f"seat {seat} got nothing in {waited[seat]} decided matches that another seat ended"
@@ -352,7 +354,7 @@ def _refill(build: Build, seeds: npt.NDArray) -> None:
 
 
 def _forfeits(build: Build, seeds: npt.NDArray) -> None:
-    """In every third match one seat answers illegally, sooner or later."""
+    """Expect forfeits where one seat acts illegally, in every third match."""
     num_seats = build(1, {}).num_seats
 
     def spoil(seeds: npt.NDArray, steps: npt.NDArray, seats: npt.NDArray) -> npt.NDArray[np.bool_]:
@@ -366,7 +368,10 @@ def _forfeits(build: Build, seeds: npt.NDArray) -> None:
             offended[block.slot, block.seat] = ~is_legal(spec, block.mask, actions)
         slots = np.flatnonzero(offended.any(axis=1))
         _expect(np.isin(slots, end.ended).all(), "a match went on after an illegal action")
-        _expect((end.forfeited == offended[end.ended]).all(), "`forfeited` names not the seats that offended")
+        _expect(
+            (end.forfeited == offended[end.ended]).all(),
+            "`forfeited` differs from the seats that offended",
+        )
         illegal = end.reason == EndReason.ILLEGAL_ACTION
         _expect((illegal == offended[end.ended].any(axis=1)).all(), "ILLEGAL_ACTION is not the reason given")
         cost = turn.returns[offended]
@@ -400,7 +405,7 @@ def _step_limit(build: Build, seeds: npt.NDArray) -> None:
         for seat in range(game.num_seats) if len(cut) else ():
             seats = np.full(len(cut), seat)
             _expect_seen(game, seats, game.observe(cut, seats))
-        on = game.env_steps[game.active & ~game.pending]  # what is pending has not been judged yet
+        on = game.env_steps[game.active & ~game.pending]  # pending matches are judged later
         _expect(
             (on < limit).all(), f"a match goes on after {on.max(initial=0)} decisions, step_limit is {limit}"
         )

@@ -1,8 +1,10 @@
-"""Games by id: `make("connect_four", 1024)`; a user's own as "module:Class", be it a batched game or an
-env of PettingZoo's kind; or any game of a library, such as "gymnasium:CartPole-v1",
-"openspiel:hex(board_size=5)" or "pettingzoo:classic/chess_v6".
+"""Games by id: `make("connect_four", 1024)`.
 
-The single place that knows all native games and adapters; each is imported only when it is asked for.
+Other ids name a user's own game, "module:Class" (a `BatchedGame`, or an env class of PettingZoo's kind),
+or a game of a library: "gymnasium:CartPole-v1", "openspiel:hex(board_size=5)",
+"pettingzoo:classic/chess_v6".
+
+This is the only list of native games and adapters. Each is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -36,22 +38,22 @@ _ADAPTERS = {
 
 
 class UnknownEnv(Mistake, ValueError):
-    """No game goes by that id or import path."""
+    """There is no game with this id or import path."""
 
 
 class BadOption(Mistake, ValueError):
-    """The game has no such option, or does not take that value."""
+    """The game has no such option, or refuses its value."""
 
 
 def ids() -> list[str]:
-    """The ids of all native games, in order."""
+    """Return the ids of all native games, in order."""
     return sorted(_NATIVE)
 
 
 def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
-    """`num_slots` matches of the game `env_id`, none of them started.
+    """Return the game `env_id` with `num_slots` slots, none of them started.
 
-    Raises UnknownEnv, or BadOption for an option that the game does not have or refuses.
+    Raise UnknownEnv, or BadOption for an option that the game does not have or refuses.
     """
     check_options(env_id, options)
     try:
@@ -74,7 +76,7 @@ def check_options(env_id: str, options: Mapping[str, Any]) -> None:
 
 
 def game_class(env_id: str) -> type[BatchedGame]:
-    """The class behind a native id, "<library>:<game>" or "module:Class". Raises UnknownEnv."""
+    """Return the class of a native id, "<library>:<game>" or "module:Class". Raise UnknownEnv."""
     library, _, name = env_id.partition(":")
     if library in _ADAPTERS:
         try:
@@ -94,7 +96,7 @@ def game_class(env_id: str) -> type[BatchedGame]:
         raise UnknownEnv(f"env {error}") from error
     if isinstance(game, type) and issubclass(game, BatchedGame):
         return game
-    if "pettingzoo" in sys.modules:  # else it is no env of its kind
+    if "pettingzoo" in sys.modules:  # otherwise it cannot be one of its envs
         pettingzoo_game = importlib.import_module("league.envs.adapters.pettingzoo.game")
         if pettingzoo_game.is_pettingzoo(game):
             return pettingzoo_game.game_from(game, env_id)

@@ -1,13 +1,13 @@
-"""Games whose matches are Python objects: one in each slot, stepped one by one.
+"""Games with a Python object for each match: one in each slot, stepped one by one.
 
-What an adapter shows of its matches lies in arrays, a row for each slot, so that whoever plays
-sees one batched game. What a match raises ends that match, with the reason CRASH, and no other:
-its object is thrown away, and the slot is free for the next one.
+An adapter writes the state of its matches into arrays with a row for each slot, so that callers see
+one batched game. An exception in a match ends that match alone, with the reason CRASH: its object is
+discarded, and the slot is free for the next match.
 
-With `threads`, matches are stepped independently: a step that takes long holds back its own match,
-while the others go on. It pays for games that wait (for a simulator, a server) or compute outside
-of Python. What a match is like does not depend on it; but which decisions are due together does, so
-that policies which draw their actions one after the other do not repeat a run by its seed.
+With `threads`, matches are stepped independently: a slow step delays its own match only. This pays
+for games that wait (for a simulator, a server) or compute outside of Python. The rules of a match do
+not depend on it. But it changes which decisions are due together, and so the order in which policies
+draw actions: a run with threads does not repeat by its seed.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from storage.records import EndReason
 
 log = logging.getLogger(__name__)
 
-GATHER_SECONDS = 0.002  # for which others may still come in, once a match is ready: larger batches
+GATHER_SECONDS = 0.002  # wait for further matches once one is ready: batches get larger
 
 
 class SlotGame(BatchedGame):
-    """Keeps a match of its own in each slot. An adapter fills `_make`, `_begin` and `_advance`.
+    """Game with one Python object per slot. An adapter implements `_make`, `_begin` and `_advance`.
 
-    Those two write rows of the arrays below, for the slot they are given and no other:
+    `_begin` and `_advance` write the rows of their slot in these arrays, and no other rows:
 
-    seen      by seat, then by part ("" if it sees a Box): what it sees now, [num_slots, *part.shape]
-    mask      by seat: its legal actions, [num_slots, mask_width]; all True until an adapter writes
-    acting    [num_slots, num_seats]: who must act next
+    seen      by seat, then by part ("" for a Box): the observation now, [num_slots, *part.shape]
+    mask      by seat: the legal actions, [num_slots, mask_width]; all `True` until written
+    acting    [num_slots, num_seats]: the seats that must act next
     gained    [num_slots, num_seats]: rewards of this step
     finished  [num_slots]: the match is over
-    cut       [num_slots]: because its own time ran out
+    cut       [num_slots]: the match is over because its own time ran out
     """
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None, threads: int = 0) -> None:
@@ -55,7 +55,7 @@ class SlotGame(BatchedGame):
         self.finished = np.zeros(num_slots, dtype=np.bool_)
         self.cut = np.zeros(num_slots, dtype=np.bool_)
         self._crash = np.zeros(num_slots, dtype=np.bool_)
-        self._moved = np.zeros(num_slots, dtype=np.bool_)  # something happened that no step has told yet
+        self._moved = np.zeros(num_slots, dtype=np.bool_)  # has an event that no step has reported
         self._matches: dict[int, Any] = {}
         self._reported: set[type[Exception]] = set()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=self.id) if threads else None
@@ -63,7 +63,7 @@ class SlotGame(BatchedGame):
         self._submitted: list[Future[None]] = []  # since the last step
 
     def _make_rows(self) -> None:
-        """Seats with the same spaces share arrays [num_slots, num_seats, ...]; each has a view of them."""
+        """Make the arrays. Seats with the same spaces have views of one, [num_slots, num_seats, ...]."""
         sharers = self.num_seats if self.shared_spaces else 1
         observations = self.observation_spaces[: self.num_seats // sharers]
         self._seen = [
@@ -81,27 +81,28 @@ class SlotGame(BatchedGame):
         self.seen = [{name: rows[:, at] for name, rows in self._seen[of].items()} for of, at in places]
         self.mask = [self._mask[of][:, at] for of, at in places]
 
-    # ------------------------------------------------------------------ what an adapter fills
+    # ------------------------------------------------------------------ what an adapter implements
 
     @abstractmethod
     def _make(self) -> Any:
-        """A new object for a slot: for its first match, and for the next one after a crash."""
+        """Return a new object for a slot: for its first match, and for the next one after a crash."""
 
     @abstractmethod
     def _begin(self, match: Any, slot: int, seed: int) -> None:
-        """Start a match, its chance drawn from `seed` alone: write `seen`, `mask`, `acting`."""
+        """Start a match, with chance drawn from `seed` alone: write `seen`, `mask`, `acting`."""
 
     @abstractmethod
     def _advance(self, match: Any, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
-        """Take these seats' legal actions, each an int or an array of its own: write `gained`, `acting`
-        (all False before), and what has changed of `seen`, `mask`, `finished`, `cut`.
+        """Apply the legal actions of these seats, each an int or an array.
+
+        Write `gained`, `acting` (all `False` before), and what changed of `seen`, `mask`, `finished`, `cut`.
         """
 
     def _refresh(self, match: Any, slot: int) -> None:
-        """Write what ALL seats see, of a match that was cut short; else it is what they saw last."""
+        """Write what all seats see in a truncated match; otherwise their last observations stay."""
 
     def _discard(self, match: Any) -> None:
-        """Let go of an object that raised."""
+        """Release an object that raised."""
 
     # ------------------------------------------------------------------ the batched game
 
@@ -120,7 +121,7 @@ class SlotGame(BatchedGame):
         return self._mask[of][slot, at]
 
     def _place(self, seat: npt.NDArray[np.int64]) -> tuple[int, Any]:
-        """Which of the arrays hold these seats' rows, and where in them."""
+        """Return the index of the array that holds the rows of these seats, and their places in it."""
         return (0, seat) if self.shared_spaces else (int(seat[0]) if len(seat) else 0, 0)
 
     def step(self, actions: Sequence[npt.NDArray]) -> Transition:
@@ -129,14 +130,14 @@ class SlotGame(BatchedGame):
             if slot in self._matches:  # else it crashed
                 try:
                     self._refresh(self._matches[slot], slot)
-                except Exception as error:  # then it stays what they saw last
+                except Exception as error:  # the last observations stay
                     self._crashed(slot, error)
         return transition
 
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
         self._abandon(slots)
-        for told in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
-            told[slots] = 0
+        for array in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
+            array[slots] = 0
         self._start_all(slots, seeds)
 
     def _start_all(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
@@ -157,17 +158,17 @@ class SlotGame(BatchedGame):
         self._moved[slot] = True
         if self._under_way:
             self._gather()
-        self._tell(np.flatnonzero(self._moved & ~self.pending))
+        self._report(np.flatnonzero(self._moved & ~self.pending))
 
-    def _tell(self, slots: npt.NDArray[np.int64]) -> None:
-        """Let this step say what happened in these slots."""
+    def _report(self, slots: npt.NDArray[np.int64]) -> None:
+        """Move what happened in these slots into the arrays of this step."""
         self._moved[slots] = False
         self._rewards[slots] = self.gained[slots]
         self.gained[slots] = 0.0
         self._over[slots] = self.finished[slots] | self._crash[slots]
         self._truncated[slots] = (self.finished[slots] & self.cut[slots]) | self._crash[slots]
         self._reason[slots[self._truncated[slots]]] = EndReason.STEP_LIMIT
-        # nobody knows how a crashed match would have gone on: it is cut short where its seats last stood
+        # the rest of a crashed match is unknown, so it counts as truncated after its last step
         self._reason[slots[self._crash[slots]]] = EndReason.CRASH
 
     # ------------------------------------------------------------------ one match
@@ -186,7 +187,7 @@ class SlotGame(BatchedGame):
             if slot not in self._matches:
                 self._matches[slot] = self._make()
             self._begin(self._matches[slot], slot, seed)
-        except Exception as error:  # the match's own mistake costs the match, not the run
+        except Exception as error:  # an error in a match ends this match, not the run
             self._crashed(slot, error)
 
     def _move(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
@@ -196,13 +197,13 @@ class SlotGame(BatchedGame):
             self._crashed(slot, error)
 
     def _crashed(self, slot: int, error: Exception) -> None:
-        """The match in this slot raised `error`: it is over, and its object is not used again."""
+        """End the match in this slot, which raised `error`, and discard its object."""
         self._crash[slot] = True
         self.gained[slot] = 0.0
         self.acting[slot] = False
         match = self._matches.pop(slot, None)
         if match is not None:
-            with contextlib.suppress(Exception):  # it is broken already
+            with contextlib.suppress(Exception):  # the object is broken already
                 self._discard(match)
         if type(error) not in self._reported:
             self._reported.add(type(error))
@@ -213,8 +214,9 @@ class SlotGame(BatchedGame):
     # ------------------------------------------------------------------ many matches, independently
 
     def _gather(self) -> None:
-        """Wait until this step has something to tell, and a moment more for what was begun with it; what
-        was late before is waited for no longer.
+        """Wait until this step has an event to report, then GATHER_SECONDS for what it has submitted.
+
+        Matches that were late in an earlier step get no extra time.
         """
         if not (self._over | (self._moved & ~self.pending)).any():
             wait(self._under_way, return_when=FIRST_COMPLETED)
@@ -223,7 +225,7 @@ class SlotGame(BatchedGame):
         self._settle([future for future in self._under_way if future.done()])
 
     def _abandon(self, slots: npt.NDArray[np.int64]) -> None:
-        """Wait for what is still under way in these slots."""
+        """Wait for the pending steps of these slots."""
         if self.pending[slots].any():
             theirs = [future for future, slot in self._under_way.items() if slot in slots]
             self._settle(wait(theirs).done)
@@ -239,7 +241,7 @@ class SlotGame(BatchedGame):
 def _by_slot(
     slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray
 ) -> Iterator[tuple[int, list[int], list[Any]]]:
-    """Slot by slot, its seats and their actions: ints, or arrays."""
+    """Yield for each slot its seats and their actions: ints, or arrays."""
     seats, actions = seat.tolist(), action.tolist() if action.ndim == 1 else list(action)
     starts = np.flatnonzero(np.diff(slot, prepend=-1)).tolist()
     for start, end in itertools.pairwise([*starts, len(seats)]):

@@ -1,7 +1,7 @@
-"""What a seat sees and does, as plain records: they travel with every snapshot, as JSON.
+"""Spaces of observations and actions as plain records, which travel with every snapshot as JSON.
 
-An observation travels as ONE array from the game to the learner, whatever its space: the parts
-of a dict space are packed side by side in one row, and taken apart again inside the network.
+An observation is one array on its way from the game to the learner, whatever its space: the parts
+of a dict space are packed side by side in one row, and separated again inside the network.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
-# what a spec may name: it may come out of somebody else's file, and must not exhaust the memory here
+# limits of a spec: a foreign file must not exhaust the memory of this process
 DTYPES = tuple(np.dtype(code).name for code in ("?", *"bhiqBHIQ", *"efd"))
-MOST_NUMBERS = 2**24  # of one observation
-MOST_CHOICES = 2**20  # of one action
+MOST_NUMBERS = 2**24  # in one observation
+MOST_CHOICES = 2**20  # in one action
 MOST_AXES = 8
 LARGEST_BOUND = float(np.finfo(np.float32).max)
 
@@ -33,19 +33,20 @@ class Part:
 
     @property
     def size(self) -> int:
+        """Number of entries."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class ObservationSpec:
-    """The array of one observation. With `parts` it is a row in which they lie side by side."""
+    """The array of one observation. With `parts` it is one row that holds them side by side."""
 
     shape: tuple[int, ...]
     dtype: str
     parts: tuple[Part, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an array that cannot be, or is absurdly large."""
+        """Raise ValueError for an impossible or absurdly large array."""
         if self.dtype not in DTYPES:
             raise ValueError(f"observation dtype '{self.dtype}', expected one of {', '.join(DTYPES)}")
         if len(self.shape) > MOST_AXES or min(self.shape, default=1) < 1 or self.size > MOST_NUMBERS:
@@ -68,11 +69,12 @@ class ObservationSpec:
 
     @property
     def size(self) -> int:
+        """Number of entries of one observation."""
         return math.prod(self.shape)
 
     @staticmethod
     def from_space(space: gymnasium.Space[Any]) -> ObservationSpec:
-        """Raises ValueError for spaces that are neither a Box nor a Dict of Boxes."""
+        """Return the spec of `space`. Raise ValueError unless it is a Box or a Dict of Boxes."""
         if isinstance(space, Box):
             return ObservationSpec(tuple(space.shape), str(space.dtype))
         if isinstance(space, Dict) and all(isinstance(part, Box) for part in space.spaces.values()):
@@ -83,13 +85,13 @@ class ObservationSpec:
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> ObservationSpec:
-        """Raises ValueError, TypeError or KeyError for what is none."""
+        """Read a spec. Raise ValueError, TypeError or KeyError if `fields` describe none."""
         parts = tuple(Part(str(p["name"]), _whole(p["shape"])) for p in fields["parts"])
         return ObservationSpec(_whole(fields["shape"]), str(fields["dtype"]), parts)
 
 
 def pack(parts: Mapping[str, npt.NDArray], spec: ObservationSpec) -> npt.NDArray:
-    """The parts of n dict observations, [n, *shape] each, as rows [n, spec.size]."""
+    """Return the parts of n dict observations, [n, *shape] each, as rows [n, spec.size]."""
     rows = [np.reshape(parts[part.name], (-1, part.size)) for part in spec.parts]
     return np.concatenate(rows, axis=1, dtype=spec.dtype, casting="same_kind")
 
@@ -99,7 +101,7 @@ class ActionSpec:
     """One action: a choice, several choices at once, or d real numbers.
 
     discrete         sizes = (A,); an int64; masks are [n, A]
-    multi_discrete   sizes = (A_1, ..., A_k); int64 [k]; the k masks lie side by side, [n, A_1 + ... + A_k]
+    multi_discrete   sizes = (A_1, ..., A_k); int64 [k]; masks are side by side, [n, A_1 + ... + A_k]
     continuous       low and high, d finite bounds each; float32 [d]; masks are [n, 0]
     """
 
@@ -109,7 +111,7 @@ class ActionSpec:
     high: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an action that cannot be, or is absurdly large."""
+        """Raise ValueError for an impossible or absurdly large action."""
         if self.kind == "continuous":
             bounds = list(zip(self.low, self.high, strict=False))
             if len(self.low) != len(self.high) or not 1 <= len(bounds) <= MOST_CHOICES or self.sizes:
@@ -133,19 +135,21 @@ class ActionSpec:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one action."""
+        """Shape of one action."""
         return () if self.kind == "discrete" else (len(self.sizes) or len(self.low),)
 
     @property
     def dtype(self) -> npt.DTypeLike:
+        """Type of actions: float32 for continuous ones, else int64."""
         return np.float32 if self.kind == "continuous" else np.int64
 
     @property
     def mask_width(self) -> int:
+        """Number of columns of a mask; 0 for continuous actions."""
         return sum(self.sizes)
 
     def bounds(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Lowest and highest continuous action [d], rounded so that they lie within the game's bounds."""
+        """Return the lowest and highest continuous action [d], rounded to stay within the game's bounds."""
         low, high = (np.array(bound, dtype=np.float32) for bound in (self.low, self.high))
         return (
             np.where(low < np.array(self.low), np.nextafter(low, np.float32(np.inf)), low),
@@ -154,7 +158,10 @@ class ActionSpec:
 
     @staticmethod
     def from_space(space: gymnasium.Space[Any]) -> ActionSpec:
-        """Raises ValueError for all but Discrete, MultiDiscrete and a flat Box of floats within bounds."""
+        """Return the spec of `space`.
+
+        Raise ValueError unless it is Discrete, MultiDiscrete or a flat, bounded Box of floats.
+        """
         if isinstance(space, Discrete) and int(space.start) == 0:
             return ActionSpec("discrete", (int(space.n),))
         if isinstance(space, MultiDiscrete) and space.nvec.ndim == 1 and not np.any(space.start):
@@ -170,7 +177,7 @@ class ActionSpec:
 
     @staticmethod
     def from_json(fields: Mapping[str, Any]) -> ActionSpec:
-        """Raises ValueError, TypeError or KeyError for what is none."""
+        """Read a spec. Raise ValueError, TypeError or KeyError if `fields` describe none."""
         low, high = (tuple(_real(x) for x in fields[bound]) for bound in ("low", "high"))
         return ActionSpec(fields["kind"], _whole(fields["sizes"]), low, high)
 

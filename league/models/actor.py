@@ -1,8 +1,9 @@
-"""Actor: whatever can sit in a seat, be it a policy or a scripted bot. Needs no torch."""
+"""Actor: the interface of everything that plays a seat, policies and scripted bots. Needs no torch."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,54 +12,55 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Everything that an actor sees at n decisions, one row for each."""
+
+    observation: npt.NDArray  # [n, *shape], as the game shows it
+    mask: npt.NDArray[np.bool_]  # [n, mask_width], the legal actions
+    memory: npt.NDArray[np.float32] | None = None  # [n, memory_size], written in place; None: all zeros
+    reward: npt.NDArray[np.float32] | None = None  # [n], since the seat's last decision; None: all zeros
+
+    def __len__(self) -> int:
+        return len(self.observation)
+
+
 class Chosen(NamedTuple):
-    """What was chosen for n decisions, for the game and for the learner's record."""
+    """Actions chosen for n decisions, for the game and for the learner."""
 
     action: npt.NDArray  # [n, *action.shape], as the game takes it
-    log_prob: npt.NDArray[np.float32]  # [n], of `raw`
-    seen: npt.NDArray  # [n, *spec.seen.shape], the observations as the network was shown them
-    raw: npt.NDArray  # [n, *action.shape], as it was drawn; `action` itself unless actions are continuous
-    certain: npt.NDArray[np.bool_] | None = None  # [n], it could have been no other; None: nobody can tell
+    log_prob: npt.NDArray[np.float32]  # [n], log-probability of `raw`
+    seen: npt.NDArray  # [n, *spec.seen.shape], the observations after the connectors
+    raw: npt.NDArray  # [n, *action.shape], the raw draw; equal to `action` unless actions are continuous
+    certain: npt.NDArray[np.bool_] | None = None  # [n], probability 1; `None`: unknown
 
 
 def is_certain(log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
-    """[n]: which choices, made at `temperature` and of these log-probabilities [n], could have been no other.
+    """Return which choices [n], made at `temperature` with `log_prob` [n], were certain.
 
-    Choices of real numbers have densities, of which 1 is no certainty.
+    Does not apply to continuous actions, where a density of 1 does not mean certainty.
     """
     return (log_prob == 0.0) | (temperature == 0.0)
 
 
 class Actor(ABC):
-    """Chooses actions for many seats at once.
+    """Choose actions for many seats at once.
 
-    What it must remember of a seat between two decisions is a row of `memory`, kept by whoever
-    plays: zeros when a match begins, handed over at each decision, written in place. Without
-    `memory` all rows are of matches that begin.
+    An actor has no state of its own. Its memory of a seat is a row of `Look.memory`, which the caller
+    keeps: zeros when a match begins, passed with each decision, and written in place.
     """
 
-    memory_size: int = 0  # floats that it keeps per seat; 0: none
-    wants_reward: bool = False  # whether `reward` makes a difference to it
-    wants_game: bool = False  # whether it searches in the match itself, so that `decide_at` must be asked
+    memory_size: int = 0  # floats of memory per seat
+    wants_reward: bool = False  # whether `Look.reward` is used
+    wants_game: bool = False  # whether it searches in the match itself; then call `decide_at`
 
     @abstractmethod
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        """Choose an action for each row, by a draw at `temperature`.
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        """Draw an action for each of the n rows of `look`, at `temperature`.
 
-        1: as the actor would have it; T: of its probabilities to the power of 1 / T, of its standard
-        deviations times T; 0: no draw, but the likeliest action (of several the first), or the mean.
-        An actor without probabilities acts the same at every temperature.
-
-        Observations [n, *shape], masks [n, mask_width], memory [n, memory_size], and [n] the
-        reward of each seat since its last decision (none: zero).
+        Temperature 1: the actor's own probabilities. T: probabilities to the power of 1 / T, standard
+        deviations times T. 0: no draw, but the likeliest action (the first of several), or the mean. An
+        actor without probabilities acts the same at every temperature.
         """
 
     def decide_at(
@@ -66,13 +68,12 @@ class Actor(ABC):
         game: BatchedGame,
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> Chosen:
-        """`decide` for these seats [n] of the matches in these slots [n] of `game`, which stays as it is."""
-        return self.decide(observation, mask, rng, temperature)
+        """Decide for n seats of the matches in n slots of `game`, which is not changed."""
+        return self.decide(look, rng, temperature)
 
     def act(
         self,
@@ -84,11 +85,13 @@ class Actor(ABC):
         reward: npt.NDArray[np.float32] | None = None,
         temperature: float = 1.0,
     ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
-        """`decide`, for those who only play: the actions for the game, and their log-probabilities.
+        """Return actions [n, *action.shape] for the game, and their log-probabilities [n].
 
-        `greedy`: the likeliest instead of a draw, whatever the temperature.
+        `observation` [n, *shape], `mask` [n, mask_width]; `memory` and `reward` as in `Look`. `greedy`: the
+        likeliest actions, whatever the temperature.
         """
-        chosen = self.decide(observation, mask, rng, 0.0 if greedy else temperature, memory, reward)
+        look = Look(observation, mask, memory, reward)
+        chosen = self.decide(look, rng, 0.0 if greedy else temperature)
         return chosen.action, chosen.log_prob
 
     def see(
@@ -97,5 +100,5 @@ class Actor(ABC):
         memory: npt.NDArray[np.float32] | None = None,
         reward: npt.NDArray[np.float32] | None = None,
     ) -> npt.NDArray:
-        """What `decide` would show its network, without deciding. Leaves `memory` as it is."""
+        """Return what `decide` would show its network [n, *spec.seen.shape]. Do not change `memory`."""
         return observation

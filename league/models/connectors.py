@@ -1,22 +1,22 @@
-"""Connectors: what happens to an observation on its way from the game to the network.
+"""Connectors: steps that transform an observation on its way from the game to the network.
 
-Each is a frozen record of settings with pure functions; what it must remember of a seat between
-two decisions lies apart, in a row of floats that whoever plays keeps (all zero when a match begins).
+Each is a frozen record of settings with pure functions. Its memory of a seat between two decisions is
+a row of floats that the caller keeps, all zero when a match begins.
 
     flatten        every observation as one row
-    reshape        the same numbers in another shape, say planes of a board for a cnn
+    reshape        the same numbers in another shape, such as planes of a board for a cnn
     normalise      mean 0 and variance 1, by statistics that are learned with the weights
     frame_stack    the last few observations together, the newest last; zeros before the first
-    previous       what the seat did last and the reward since, beside the observation
+    previous       the seat's last action and the reward since, beside the observation
 
-The pipeline of a policy is `Connectors(spec)`.
+The pipeline of a policy is `Connectors(connectors, observation, action)`.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,37 +24,34 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
 
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
 
-if TYPE_CHECKING:
-    from league.models.spec import PolicySpec
-
 Rows = npt.NDArray[np.float32]
 
 
 class ConnectorSettings(BaseModel, ABC):
-    """One connector. `seen` is what comes in: an observation as the connector before leaves it."""
+    """One connector. `seen` describes its input: the output of the connector before it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     @abstractmethod
     def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
-        """What goes out. Raises ValueError if the connector cannot take `seen`."""
+        """Return the spec of the output. Raise ValueError if the connector cannot take `seen`."""
 
     def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
-        """Floats that it keeps per seat."""
+        """Return the number of floats of memory per seat."""
         return 0
 
     def apply(
         self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
     ) -> npt.NDArray:
-        """Observations [n, *seen.shape] -> [n, *output.shape]; writes memory [n, memory_size] in place."""
+        """Transform observations [n, *seen.shape]; write memory [n, memory_size] in place."""
         return observation
 
     def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
-        """Note in `memory` [n, memory_size] the actions [n, *action.shape] that were drawn."""
+        """Note in `memory` [n, memory_size] the actions `raw` [n, *action.shape] that were drawn."""
 
 
 class Flatten(ConnectorSettings):
-    """Every observation as one row."""
+    """The observation as one row."""
 
     kind: Literal["flatten"] = "flatten"
 
@@ -72,7 +69,7 @@ class Reshape(ConnectorSettings):
 
     kind: Literal["reshape"] = "reshape"
     shape: tuple[PositiveInt, ...] = Field(
-        description="Of one observation, such as [planes, rows, columns]", min_length=1, max_length=8
+        description="Shape of one observation, such as [planes, rows, columns]", min_length=1, max_length=8
     )
 
     def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
@@ -90,11 +87,11 @@ class Reshape(ConnectorSettings):
 
 
 class Normalise(ConnectorSettings):
-    """Mean 0 and variance 1. The network's first layer: its statistics are tensors of every snapshot."""
+    """Mean 0 and variance 1. It is the first layer of the network; each snapshot holds its statistics."""
 
     kind: Literal["normalise"] = "normalise"
     clip: PositiveFloat = Field(
-        default=10.0, allow_inf_nan=False, description="Largest absolute value that goes out"
+        default=10.0, allow_inf_nan=False, description="Largest absolute value of the output"
     )
     epsilon: PositiveFloat = Field(default=1e-8, allow_inf_nan=False, description="Added to the variance")
 
@@ -103,16 +100,16 @@ class Normalise(ConnectorSettings):
 
 
 class FrameStack(ConnectorSettings):
-    """The last few observations together, oldest first, along the first axis of planes, else in one row.
+    """The last few observations, oldest first: along the first axis for planes, else in one row.
 
-    Of a dict observation, each part is stacked for itself.
+    The parts of a dict observation are stacked separately.
     """
 
     kind: Literal["frame_stack"] = "frame_stack"
-    frames: int = Field(description="Observations, the present one included", ge=2, le=1024)
+    frames: int = Field(description="Number of observations, with the present one", ge=2, le=1024)
 
     def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
-        # frames are remembered as float32, which does not hold every integer of 32 bits
+        # memory is float32, which cannot hold every integer of 32 bits
         dtype = seen.dtype if np.can_cast(seen.dtype, np.float32) else "float32"
         if seen.parts:
             parts = tuple(Part(part.name, self._stacked(part.shape)) for part in seen.parts)
@@ -147,10 +144,10 @@ class FrameStack(ConnectorSettings):
 
 
 class Previous(ConnectorSettings):
-    """What the seat did last (a 1 for each choice taken, or the raw numbers) and the reward since.
+    """The seat's last action (one-hot for each choice, or the raw numbers) and the reward since.
 
-    Appended to the observation as a row of float32. Before a seat's first decision the action is
-    all zeros, which no choice is.
+    They are appended to the observation as float32. Before the first decision the action is all zeros,
+    which is not a valid one-hot.
     """
 
     kind: Literal["previous"] = "previous"
@@ -164,7 +161,7 @@ class Previous(ConnectorSettings):
         parts = seen.parts
         if not parts and len(seen.shape) > 1:
             parts = (Part("observation", seen.shape),)
-        if parts:  # a network that looks at planes still finds them
+        if parts:  # networks can still find the planes
             name = "previous"
             while name in {part.name for part in parts}:
                 name += "_"
@@ -172,7 +169,7 @@ class Previous(ConnectorSettings):
         return ObservationSpec((seen.size + added,), "float32", parts)
 
     def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
-        """The last action, as it is shown."""
+        """Return the size of the last action as it is shown."""
         if not self.action:
             return 0
         return sum(action.sizes) or len(action.low)
@@ -195,7 +192,7 @@ class Previous(ConnectorSettings):
             memory[:] = raw
             return
         memory[:] = 0.0
-        first = np.cumsum((0, *action.sizes[:-1]))  # column of each choice's first alternative
+        first = np.cumsum((0, *action.sizes[:-1]))  # first column of each choice
         np.put_along_axis(memory, raw.reshape(len(raw), -1) + first, np.float32(1.0), axis=1)
 
 
@@ -205,7 +202,7 @@ Connector = Annotated[Flatten | Reshape | Normalise | FrameStack | Previous, Fie
 def seen_through(
     connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
 ) -> ObservationSpec:
-    """The observation as it leaves the last of `connectors`. Raises ValueError for one that does not fit."""
+    """Return the output spec of the last of `connectors`. Raise ValueError if one does not fit."""
     for position, connector in enumerate(connectors):
         if isinstance(connector, Normalise) and position != len(connectors) - 1:
             raise ValueError("connector normalise: it is the network's first layer, so it must come last")
@@ -214,22 +211,24 @@ def seen_through(
 
 
 class Connectors:
-    """The pipeline of one policy. Memories [n, memory_size] hold each connector's part, in their order."""
+    """The pipeline of one policy. Memory [n, memory_size] holds the parts of the connectors in order."""
 
-    def __init__(self, spec: PolicySpec) -> None:
-        self._action = spec.action
+    def __init__(
+        self, connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
+    ) -> None:
+        self._action = action
         self._stages: list[tuple[ConnectorSettings, ObservationSpec, slice]] = []
-        seen, start = spec.observation, 0
-        for connector in spec.settings.connectors:
-            end = start + connector.memory_size(seen, spec.action)
+        seen, start = observation, 0
+        for connector in connectors:
+            end = start + connector.memory_size(seen, action)
             self._stages.append((connector, seen, slice(start, end)))
-            seen, start = connector.output(seen, spec.action), end
+            seen, start = connector.output(seen, action), end
         self.seen = seen
         self.memory_size = start
-        self.wants_reward = any(isinstance(c, Previous) and c.reward for c in spec.settings.connectors)
+        self.wants_reward = any(isinstance(c, Previous) and c.reward for c in connectors)
 
     def apply(self, observation: npt.NDArray, memory: Rows, reward: Rows | None) -> npt.NDArray:
-        """Observations [n, *shape] of the game -> [n, *seen.shape]. `reward` [n]: none is zero."""
+        """Transform observations [n, *shape] of the game to [n, *seen.shape]. `reward` [n]; `None`: zeros."""
         if not self._stages:
             return observation
         if reward is None:
@@ -239,6 +238,6 @@ class Connectors:
         return observation
 
     def acted(self, memory: Rows, raw: npt.NDArray) -> None:
-        """Note the actions [n, *action.shape], as they were drawn."""
+        """Write the actions `raw` [n, *action.shape] that were drawn to `memory`."""
         for connector, _, part in self._stages:
             connector.acted(memory[:, part], raw, self._action)

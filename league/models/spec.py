@@ -1,7 +1,7 @@
-"""What a policy is, beside its weights: settings of the network, and the spaces it was built for.
+"""PolicySpec: all of a policy except its weights. It holds network settings and the spaces of its seats.
 
-A `PolicySpec` travels with every snapshot, as JSON: a snapshot that is played months later sees
-and does what it was trained on.
+It travels with every snapshot, as JSON, so that a snapshot played months later sees and does what it
+was trained on.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from pydantic import Field, ValidationError, field_validator
 
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.mistakes import sentence_of
+from league.mistakes import explain
 from league.models.connectors import Connector, seen_through
 from league.section import Section
 from storage.errors import WeightsMismatch
 
 ARCHITECTURES = ("mlp", "cnn", "resnet")
+LONGEST_QUOTE = 300  # characters of a foreign file that a message repeats
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
-# bounded: a spec may come out of somebody else's file, and must not exhaust the memory here
+# bounded: a spec from a foreign file must not exhaust the memory of this process
 Width = Annotated[int, Field(ge=1, le=2**16)]
 
 
@@ -47,14 +48,14 @@ class PolicySettings(Section):
     )
     kernel: int = Field(default=3, ge=1, le=255, description="cnn, resnet: width of the square kernels, odd")
     separate_value: bool = Field(
-        default=False, description="The value has a network of its own instead of a head on the policy's"
+        default=False, description="Whether the value has its own network instead of a head on the policy's"
     )
     memory: Literal["none", "gru", "lstm", "transformer"] = Field(
-        default="none", description="What connects the steps of one seat in one match"
+        default="none", description="Memory that connects the steps of one seat in one match"
     )
     memory_size: Width = Field(default=128, description="Width of the memory")
     context: Width = Field(
-        default=16, description="transformer: steps it looks back on, the present included"
+        default=16, description="transformer: number of steps it attends to, with the present one"
     )
     heads: Width = Field(default=4, description="transformer: attention heads")
     squash: bool = Field(
@@ -62,10 +63,12 @@ class PolicySettings(Section):
     )
     connectors: tuple[Connector, ...] = Field(
         default=(),
-        description="What happens to an observation on its way to the network, in this order",
+        description="Transformations of an observation on its way to the network, in this order",
         max_length=16,
     )
-    options: dict[str, Any] = Field(default_factory=dict, description="Passed to a network of your own")
+    options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments for a module:Class network"
+    )
 
     @field_validator("options")
     @classmethod
@@ -76,7 +79,7 @@ class PolicySettings(Section):
 
 
 def _is_json(found: object) -> bool:
-    """Whether `found` comes back from a snapshot's manifest as it is."""
+    """Return whether `found` is unchanged by a round trip through JSON."""
     try:
         return bool(json.loads(json.dumps(found, allow_nan=False)) == found)
     except (TypeError, ValueError, RecursionError):
@@ -85,7 +88,7 @@ def _is_json(found: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PolicySpec:
-    """What is needed, beside weights, to build a policy."""
+    """Everything but weights that is needed to build a policy."""
 
     settings: PolicySettings
     observation: ObservationSpec  # as the game shows it
@@ -95,9 +98,9 @@ class PolicySpec:
     def for_game(
         settings: PolicySettings, game: BatchedGame, seats: tuple[int, ...] | None = None
     ) -> PolicySpec:
-        """The spec of a policy that can sit in these seats of `game` (none: in all of them).
+        """Return the spec of a policy that can play these seats of `game` (`None`: all of them).
 
-        Raises ValueError if none can.
+        Raise ValueError if these seats differ.
         """
         places = range(game.num_seats) if seats is None else seats
         spaces = [(seat, game.observation_specs[seat], game.action_specs[seat]) for seat in places]
@@ -113,18 +116,20 @@ class PolicySpec:
 
     @property
     def architecture(self) -> str:
+        """Name of the network architecture."""
         return self.settings.architecture
 
     @property
     def seen(self) -> ObservationSpec:
-        """What the network is shown: the observation after the connectors."""
+        """Observation that the network is shown, after the connectors."""
         return seen_through(self.settings.connectors, self.observation, self.action)
 
     def __hash__(self) -> int:
-        # of a part only: settings hold a dict, and equality decides in the end
+        # of some fields only: settings hold a dict; equality compares all of them
         return hash((self.settings.architecture, self.settings.hidden, self.observation, self.action))
 
     def to_json(self) -> dict[str, Any]:
+        """Return the spec as JSON values, for `from_json`."""
         return {
             "settings": self.settings.model_dump(mode="json"),
             "observation": asdict(self.observation),
@@ -133,11 +138,11 @@ class PolicySpec:
 
     @staticmethod
     def from_json(fields: Any) -> PolicySpec:
-        """Raises WeightsMismatch when `fields` describe no policy of this version."""
+        """Read a spec. Raise WeightsMismatch if `fields` do not describe a policy of this version."""
         try:
             if not isinstance(fields, Mapping) or set(fields) != {"settings", "observation", "action"}:
                 raise ValueError("expected settings, observation and action")
-            # as JSON, and strictly: no "8" for 8, no list of pairs for a table
+            # strict: "8" is not 8, and a list of pairs is not a table
             settings = PolicySettings.model_validate_json(
                 json.dumps(fields["settings"], allow_nan=False), strict=True
             )
@@ -152,9 +157,9 @@ class PolicySpec:
                 ObservationSpec.from_json(fields["observation"]),
                 ActionSpec.from_json(fields["action"]),
             )
-            spec.seen  # noqa: B018  # connectors that do not fit say so here
+            spec.seen  # noqa: B018  # raises for connectors that do not fit
         except ValidationError as error:
-            raise _unreadable(fields, sentence_of(error, "settings")) from None
+            raise _unreadable(fields, f"settings: {explain(error, PolicySettings)}") from None
         except KeyError as error:
             raise _unreadable(fields, f"{error} is missing") from None
         except (TypeError, ValueError, RecursionError) as error:
@@ -163,8 +168,11 @@ class PolicySpec:
 
 
 def _unreadable(fields: object, reason: str) -> WeightsMismatch:
-    found = repr(fields)
-    found = found if len(found) <= 300 else f"{found[:300]}..."
     return WeightsMismatch(
-        f"policy spec {found} cannot be read: {reason}; was it written by another version?"
+        f"policy spec {_shortened(repr(fields))} cannot be read: {_shortened(reason)}; was it written by "
+        "another version?"
     )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}..."

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
 from league.models.policies.policy_group import PolicyGroup
 
@@ -123,12 +123,13 @@ class Seats:
         memory = reward = None
         if size or actor.wants_reward:
             memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
+        look = Look(observation, mask, memory, reward)
         if isinstance(actor, PolicyGroup):
-            chosen = actor.decide(counts, observation, mask, rng, party.temperature, memory, reward)
+            chosen = actor.decide(counts, look, rng, party.temperature)
         elif actor.wants_game:
-            chosen = actor.decide_at(self._game, slot, seat, observation, mask, rng, party.temperature)
+            chosen = actor.decide_at(self._game, slot, seat, look, rng, party.temperature)
         else:
-            chosen = actor.decide(observation, mask, rng, party.temperature, memory, reward)
+            chosen = actor.decide(look, rng, party.temperature)
         if memory is not None:
             self._memory[slot, seat, :size] = memory
             self._reward[slot, seat] = 0.0

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, is_legal
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 
 WIDTH = 100  # characters per line of the list of legal actions
 
@@ -31,25 +31,17 @@ class Person(Actor):
         self._show = show
         self._ask = ask
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """Ask for the one action that is due. Raise EOFError at the end of the input."""
         self._show(self._game.render(0, self._seat))
-        self._show(textwrap.fill(self._offer(mask[0]), WIDTH))
+        self._show(textwrap.fill(self._offer(look.mask[0]), WIDTH))
         action = None
         while action is None:
             text = self._ask(f"seat {self._seat}> ").strip()
-            action = self._read(text, mask)
+            action = self._read(text, look.mask)
             if action is None:
                 self._show(f"'{text}' is no legal action here, expected {self._expected()}")
-        return Chosen(action, np.zeros(1, dtype=np.float32), observation, action)
+        return Chosen(action, np.zeros(1, dtype=np.float32), look.observation, action)
 
     def _offer(self, mask: npt.NDArray[np.bool_]) -> str:
         """Return the list of legal actions as text."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions, is_legal
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
 from league.rollout.traces.results import placed
 from league.watching.person import Show
@@ -38,19 +38,11 @@ class Watched(Actor):
         self.thought = np.zeros(0, dtype=np.float32)  # result of Policy.evaluate for one decision
         self.value = 0.0
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         """Evaluate the decision, then let the policy decide."""
-        thoughts, values = self._policy.evaluate(observation, mask, memory, reward)
+        thoughts, values = self._policy.evaluate(look.observation, look.mask, look.memory, look.reward)
         self.thought, self.value = thoughts[0], float(values[0])
-        return self._policy.decide(observation, mask, rng, temperature, memory, reward)
+        return self._policy.decide(look, rng, temperature)
 
 
 class Table:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
 from league.models.policies import policy_group
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
@@ -49,12 +50,12 @@ def measure(policies: list[Policy], mean_rows: int, rounds: int) -> list[float]:
         shares = zip(policies, np.split(observation, border), np.split(mask, border), strict=True)
         for policy, seen, legal in shares:
             if len(seen):
-                policy.decide(seen, legal, rng)
+                policy.decide(Look(seen, legal), rng)
 
     ways: list[Callable[[], object]] = [
         each_alone,
-        lambda: one_by_one.decide(counts, observation, mask, rng),
-        lambda: side_by_side.decide(counts, observation, mask, rng),
+        lambda: one_by_one.decide(counts, Look(observation, mask), rng),
+        lambda: side_by_side.decide(counts, Look(observation, mask), rng),
     ]
     best = [float("inf")] * len(ways)
     for _ in range(rounds + 1):  # the first makes the copies

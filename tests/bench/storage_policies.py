@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.snapshots import SnapshotSource
@@ -34,4 +35,4 @@ def make_snapshots(objects: Path, count: int) -> list[SnapshotSource]:
 def act(policy: Policy) -> np.ndarray:
     """One forward pass, which reads every weight; returns the actions [1]."""
     observation, mask = np.ones((1, INPUTS), np.float32), np.ones((1, ACTIONS), bool)
-    return policy.decide(observation, mask, np.random.default_rng(0)).action
+    return policy.decide(Look(observation, mask), np.random.default_rng(0)).action

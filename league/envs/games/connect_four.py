@@ -1,8 +1,8 @@
 """Connect Four on 7 columns of 6 rows: four of one's own in a line win, a full board is a draw.
 
-A seat's stones are one uint64: column c, row r (0 at the bottom) is bit 6c + r. The 42 bits are,
-as they lie, a plane of the observation (`np.unpackbits`). There is no room for a guard bit between
-columns, so lines that would run out of a column are cut off by where they may start instead.
+The stones of a seat are one uint64: column c, row r (0 at the bottom) is bit 6c + r. The 42 bits in
+this order are a plane of the observation (`np.unpackbits`). There is no guard bit between columns;
+instead, a line may start only where it does not run out of its column.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ CELLS = COLUMNS * ROWS
 
 
 def _rows(first: int, last: int) -> int:
-    """All cells of the rows first..last, as bits."""
+    """Return all cells of the rows first..last, as bits."""
     return sum(1 << (ROWS * c + r) for c in range(COLUMNS) for r in range(first, last + 1))
 
 
 _EVERYWHERE = (1 << CELLS) - 1
 # Shift from a stone to the next of its line, and the cells from which a line of four has room. A
-# line that leaves the last column needs no cutting: no stone lies above bit 41.
+# line that leaves the last column needs no check: no stone is above bit 41.
 _LINES = (
     (1, _rows(0, ROWS - 4)),  # up
     (ROWS, _EVERYWHERE),  # along the row
@@ -41,7 +41,7 @@ SIGNS = "XO"  # by seat
 
 
 def has_four(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
-    """Whether each bitboard, of any shape, holds four in a line."""
+    """Return for each bitboard, in an array of any shape, whether it holds four in a line."""
     found = np.zeros_like(stones)
     for shift, double, room in _SHIFTS:
         pairs = stones & (stones >> shift)
@@ -50,14 +50,14 @@ def has_four(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
 
 
 def planes(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
-    """Bitboards [n, k] -> their cells [n, 42 k], 0 or 1, column by column from the bottom."""
+    """Unpack bitboards [n, k] into cells [n, 42 k], 0 or 1, column by column from the bottom."""
     octets = np.ascontiguousarray(stones if sys.byteorder == "little" else stones.byteswap()).view(np.uint8)
     cells = np.unpackbits(octets.reshape(-1, 8), axis=1, count=CELLS, bitorder="little")
     return cells.view(np.int8).reshape(len(stones), -1)
 
 
 def bitboards(cells: npt.NDArray) -> npt.NDArray[np.uint64]:
-    """The inverse of `planes`: [n, 42 k] -> [n, k]."""
+    """Pack cells [n, 42 k] into bitboards [n, k]: the inverse of `planes`."""
     octets = np.packbits(cells.reshape(-1, CELLS) != 0, axis=1, bitorder="little")
     padded = np.zeros((len(octets), 8), dtype=np.uint8)
     padded[:, : octets.shape[1]] = octets
@@ -113,7 +113,7 @@ class ConnectFour(BatchedGame):
         self._over[slot[self.env_steps[slot] == CELLS]] = True
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """The board, columns by their number, and whose turn it is, which both seats see."""
+        """Return the board, with column numbers, and the seat to play; the same for both seats."""
         board = planes(self._stones[[slot]]).reshape(2, COLUMNS, ROWS)
         signs = np.where(board[0] == 1, SIGNS[0], np.where(board[1] == 1, SIGNS[1], "."))
         rows = [" ".join(row) for row in signs.T[::-1]]
@@ -122,5 +122,5 @@ class ConnectFour(BatchedGame):
         return "\n".join([*rows, " ".join(map(str, range(COLUMNS))), *turn])
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """Such as column 3, as the board has it."""
+        """Return a name such as "column 3"."""
         return f"column {action}"

@@ -1,7 +1,7 @@
 """Kuhn poker (H. W. Kuhn: A simplified two-person poker, 1950): three cards, one bet of one chip.
 
-Both ante a chip and get a card of jack, queen, king. The first seat passes or bets; a bet is
-passed (folded) or met (called); a pass may be bet upon. At the showdown the higher card wins.
+Both seats ante a chip and get a card: jack, queen or king. The first seat passes or bets. A bet is
+folded (pass) or called (bet). After a pass, the second seat may bet. At the showdown the higher card wins.
 The game's value is -1/18 of a chip for the first seat.
 """
 
@@ -28,7 +28,7 @@ _ACTION = np.vstack([np.eye(2), np.zeros(2)]).astype(np.int8)  # row -1: not tak
 class KuhnPoker(BatchedGame):
     """Action: pass 0, bet 1. Rewards in chips, -2 to 2, when the match ends.
 
-    Observation, int8: own seat (2), own card (3), the actions so far one-hot (3 x 2): all that
+    Observation, int8: own seat (2), own card (3), the actions so far, one-hot (3 x 2). This is all that
     the seat knows, in the order of OpenSpiel's information state.
     """
 
@@ -90,7 +90,7 @@ class KuhnPoker(BatchedGame):
         self._over[slot] = over
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """What was said so far, and the card of `seat` (None: both cards)."""
+        """Return the actions so far, and the card of `seat` (`None`: both cards)."""
         taken = int(self._taken[slot])
         said = [self._word(slot, n, self._action[slot, n]) for n in range(taken)]
         lines = []
@@ -100,7 +100,7 @@ class KuhnPoker(BatchedGame):
         return "\n".join([*lines, f"so far: {', '.join(said) or '-'}"])
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """Pass or bet; after a bet, fold or call."""
+        """Return "pass" or "bet"; after a bet, "fold" or "call"."""
         return self._word(slot, int(self._taken[slot]), action)
 
     def _word(self, slot: int, number: int, action: int) -> str:

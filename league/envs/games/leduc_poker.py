@@ -1,8 +1,8 @@
 """Leduc poker (Southey et al.: Bayes' bluff, UAI 2005): six cards, two rounds of betting.
 
-The deck has two each of jack, queen, king. Both seats ante a chip and get a card; after the
-first round of betting a public card is turned up, then comes the second. Raises are 2 chips in
-the first round, 4 in the second, at most two a round; the first seat opens both rounds. At the
+The deck has two each of jack, queen and king. Both seats ante a chip and get a card. After the first
+round of betting a public card is turned up, then the second round follows. A raise is 2 chips in the
+first round and 4 in the second; a round has at most two. The first seat opens both rounds. At the
 showdown a pair with the public card wins, else the higher card; equal cards share the pot.
 """
 
@@ -28,16 +28,16 @@ _STARTS, _start_count = np.unique(chance.deals(2 * NUM_RANKS, 3) // 2, axis=0, r
 _START_PROBABILITY = _start_count / _start_count.sum()
 _RANK = np.vstack([np.eye(NUM_RANKS), np.zeros(NUM_RANKS)]).astype(np.int8)  # row -1: not seen yet
 _SEAT = np.eye(2, dtype=np.int8)
-_ACTION = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.int8)  # none yet, call, raise: a fold ends all
+_ACTION = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.int8)  # none yet, call, raise; a fold ends the match
 
 
 class LeducPoker(BatchedGame):
-    """Action: fold 0 (only when there is something to call), call or check 1, raise 2. Rewards in
-    chips, -13 to 13, when the match ends.
+    """Action: fold 0 (legal only after a raise), call or check 1, raise 2. Rewards in chips, -13 to 13,
+    when the match ends.
 
     Observation, int8: own seat (2), own rank (3), public rank (3, zeros in the first round), the
-    actions of both rounds (2 x 4 x 2: call, raise): all that the seat knows. Suits do not matter,
-    and are not shown.
+    actions of both rounds (2 x 4 x 2: call, raise): all that the seat knows. Suits have no
+    effect and are not shown.
     """
 
     id: ClassVar[str] = "leduc_poker"
@@ -109,7 +109,7 @@ class LeducPoker(BatchedGame):
         self._finish(slot[showdown], self._compare(slot[showdown]))
 
     def _compare(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """1 where seat 0 holds the better hand, -1 where seat 1 does, 0 where they are equal."""
+        """Return 1 where seat 0 holds the better hand, -1 where seat 1 does, 0 where they are equal."""
         own, public = self._rank[slot, :2], self._rank[slot, 2:]
         strength = own + PAIR_BONUS * (own == public)
         return np.sign(strength[:, 0] - strength[:, 1])
@@ -122,7 +122,7 @@ class LeducPoker(BatchedGame):
         self._over[slot] = True
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """What was said and paid so far, the public card, and the card of `seat` (None: both cards)."""
+        """Return actions and chips so far, the public card, and the card of `seat` (`None`: both cards)."""
         last = int(self._round[slot])
         lines = [f"public: {RANKS[self._rank[slot, 2]] if last == 1 else '-'}"]
         for holder, paid in enumerate(self._paid[slot].tolist()):
@@ -138,7 +138,7 @@ class LeducPoker(BatchedGame):
         return "\n".join(lines)
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """Fold, call (check where there is nothing to call) or raise."""
+        """Return "fold", "call" ("check" if there is nothing to call) or "raise"."""
         to_call = bool(self._paid[slot, seat] < self._paid[slot, 1 - seat])
         return ("fold", self._call(to_call), "raise")[action]
 

@@ -1,4 +1,4 @@
-"""Recall: a game for one that only memory solves. A cue is shown once, and asked for much later."""
+"""Recall: a game for one seat that needs memory. A cue is shown once, and asked for much later."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from league.envs.base import BatchedGame
 
 
 class Recall(BatchedGame):
-    """Action: a cue. The last of `length` decisions gives +1 if it names the cue that was shown at the
-    first, -1 if it names another; the ones before it change nothing.
+    """Action: a cue. The last of `length` decisions gives +1 if it names the cue of the first step, else -1.
+    The other decisions have no effect.
 
     Observation, int8: the cue one-hot at the first step, else zeros (`cues`), and whether the answer
-    is due now (1). The steps between look all the same: nothing tells how many went by.
+    is due now (1). All steps between look the same, so a seat cannot count them without memory.
     """
 
     id: ClassVar[str] = "recall"
@@ -61,7 +61,7 @@ class Recall(BatchedGame):
         self._over[slot] = answered
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """What the seat sees, which is not how many steps went by; None: that and the cue."""
+        """Return what the seat sees; for `None` also the cue and the number of steps."""
         step, cue = int(self.env_steps[slot]), f"cue {self._cue[slot]}"
         seen = [cue] if step == 0 else []
         seen += ["which cue was it?"] if step == self.length - 1 else []
@@ -70,5 +70,5 @@ class Recall(BatchedGame):
         return ", ".join(seen) or "-"
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """Such as cue 2."""
+        """Return a name such as "cue 2"."""
         return f"cue {action}"

@@ -1,6 +1,6 @@
 """Rock-paper-scissors, once or repeated: both seats act at once.
 
-The game in which a scalar rating cannot see who beats whom.
+A cyclic game: scalar ratings are equal for strategies that beat one another in a circle.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from league.envs.base import BatchedGame
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
 NAMES = ("rock", "paper", "scissors")
-_ONE_HOT = np.vstack([np.eye(3), np.zeros(3)]).astype(np.float32)  # row -1: nothing was played yet
+_ONE_HOT = np.vstack([np.eye(3), np.zeros(3)]).astype(np.float32)  # row -1: no action yet
 _GAIN = np.array([[0, -1, 1], [1, 0, -1], [-1, 1, 0]], dtype=np.float32)  # [own action, the opponent's]
 
 
 class RockPaperScissors(BatchedGame):
-    """Action: rock 0, paper 1, scissors 2. A round won or lost gives +1 or -1, divided by `rounds`,
-    at once, so that a match's return lies in [-1, 1] however many rounds it has.
+    """Action: rock 0, paper 1, scissors 2. Each round gives +1 or -1, divided by `rounds`, to its
+    winner and loser at once. So returns are in [-1, 1] for any number of rounds.
 
     Observation, float32: the opponent's previous action one-hot (3), the own one (3), and the
-    share of the rounds that were played. Actions before the previous round are forgotten.
+    share of rounds already played. Earlier actions are not shown.
     """
 
     id: ClassVar[str] = "rock_paper_scissors"
@@ -74,7 +74,7 @@ class RockPaperScissors(BatchedGame):
         self._over[slot] = self._played[slot] == self.rounds
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """How far the match is, and what both played last."""
+        """Return the number of rounds played, and the last action of both seats."""
         played = int(self._played[slot])
         last = (
             [f"seat {s} {NAMES[action]}" for s, action in enumerate(self._previous[slot])] if played else []
@@ -82,5 +82,5 @@ class RockPaperScissors(BatchedGame):
         return f"{played} of {self.rounds} rounds played\nlast: {', '.join(last) or '-'}"
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """Rock, paper or scissors."""
+        """Return "rock", "paper" or "scissors"."""
         return NAMES[action]

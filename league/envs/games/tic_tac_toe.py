@@ -1,6 +1,6 @@
 """Tic-tac-toe: three of one's own in a line win, a full board is a draw.
 
-A seat's stones are nine bits, cell 3 * row + column; what a board means is looked up in tables.
+The stones of a seat are nine bits, cell 3 * row + column. Cells and lines come from tables.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TicTacToe(BatchedGame):
         self._over[slot[self.env_steps[slot] == CELLS]] = True
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """The board and whose turn it is, which both seats see."""
+        """Return the board and the seat to play; the same for both seats."""
         first, second = BITS[self._stones[slot]].tolist()
         cells = [SIGNS[0] if x else SIGNS[1] if o else "." for x, o in zip(first, second, strict=True)]
         rows = [f"{row + 1} {' '.join(cells[3 * row : 3 * row + 3])}" for row in range(3)]
@@ -81,5 +81,5 @@ class TicTacToe(BatchedGame):
         return "\n".join(["  a b c", *rows, *turn])
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """Such as a3, for the left cell of the lowest row."""
+        """Return a name such as "a3", for the left cell of the lowest row."""
         return "abc"[action % 3] + str(action // 3 + 1)

@@ -1,9 +1,9 @@
-"""Tron for four (after the arcade game of 1982): everybody leaves a wall behind; who lives longest wins.
+"""Tron for four (after the arcade game of 1982): every seat leaves a wall behind; the last to live wins.
 
-On a board of 8 x 8 cells all who live move at once, by one cell. Who runs over the edge, into a wall,
-or into a cell that another enters too, is dead; its wall stays. The four start in places that a
-quarter turn of the board takes into one another, so that no seat is better than the next. Which
-places, and facing where, is chance.
+On a board of 8 x 8 cells all living seats move at once, by one cell. A seat dies when it runs over the
+edge, into a wall, or into a cell that another seat enters too; its wall stays. The four starting places
+are mapped onto one another by quarter turns of the board, so all seats are equal. The places and
+directions at the start are chance.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ SIZE, NUM_SEATS = 8, 4
 LEFT, AHEAD, RIGHT = 0, 1, 2
 DIRECTIONS, _ARROWS = ("up", "right", "down", "left"), "↑→↓←"
 
-# The board lies in the middle of a field, so large that wherever a head is, what it sees is on it.
+# The board is the middle of a larger field, so that all that a head sees is inside the field.
 SIGHT = SIZE - 1  # cells to each side
 VIEW = 2 * SIGHT + 1
 WIDTH = SIZE + 2 * SIGHT
 _STEP = np.array([-WIDTH, 1, WIDTH, -1])  # to the next cell of the field, by direction
 BOARD = SIGHT * (WIDTH + 1) + np.add.outer(WIDTH * np.arange(SIZE), np.arange(SIZE))  # its cells
-FREE, WALL, HEAD, EDGE = 0, 1, 1 + NUM_SEATS, 1 + 2 * NUM_SEATS  # a wall or head has its seat added
+FREE, WALL, HEAD, EDGE = 0, 1, 1 + NUM_SEATS, 1 + 2 * NUM_SEATS  # plus the seat, for a wall or head
 _EMPTY = np.full(WIDTH * WIDTH, EDGE, dtype=np.int8)
 _EMPTY[BOARD] = FREE
-# What a head sees, by the direction it faces: [4, VIEW * VIEW] steps in the field.
+# The cells that a head sees, by its direction: [4, VIEW * VIEW] offsets in the field.
 _FORWARD, _SIDEWAYS = np.arange(SIGHT, -SIGHT - 1, -1), np.arange(-SIGHT, SIGHT + 1)
 _SEES = np.stack(
     [np.add.outer(_FORWARD * _STEP[d], _SIDEWAYS * _STEP[(d + 1) % 4]).ravel() for d in range(4)]
 )
-# The four starts, from a cell of the lower left quarter on, each a quarter turn after the last: [16, 4]
+# [16, 4]: each cell of the lower left quarter, and the same after one, two and three quarter turns
 _STARTS = np.stack([np.rot90(BOARD, k)[SIZE // 2 :, : SIZE // 2].ravel() for k in range(4)], axis=1)
 
 
 class Tron(BatchedGame):
-    """Action: left 0, ahead 1, right 2, as the head faces. Who dies gets what its place is worth: -1,
-    -1/3, 1/3, and 1 for the last; who die at once share their places.
+    """Action: left 0, ahead 1, right 2, relative to the head. A seat is rewarded when it dies: -1 for the
+    first, then -1/3, 1/3, and 1 for the last; seats that die at once share their places.
 
-    Observation, int8 [2, 15, 15]: what is blocked, and where living heads are, with the own head in the
-    middle, facing up. All of the board is seen; whose a wall is does not matter.
+    Observation, int8 [2, 15, 15]: blocked cells, and living heads, with the own head in the middle,
+    facing up. The whole board is seen. The owners of walls are not shown.
     """
 
     id: ClassVar[str] = "tron"
@@ -83,7 +83,7 @@ class Tron(BatchedGame):
         return np.ones((len(slot), 3), dtype=np.bool_)
 
     def was_cut(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """The dead had come to an end of their own."""
+        """Return for n seats of truncated matches whether they were alive [n]."""
         return self._lives[slot, seat]
 
     def _play(
@@ -104,21 +104,21 @@ class Tron(BatchedGame):
         self._pay(slot[dies], seat[dies])
 
     def _pay(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> None:
-        """Pay those who just died [n], ordered by slot; end what has one survivor or none."""
+        """Reward the n seats that just died, ordered by slot; end matches with at most one survivor."""
         left, fallen = self._lives.sum(axis=1), np.bincount(slot, minlength=self.num_slots)
-        # they share the places from `left` on (0 is the best); from place to place it is 2/3
+        # they share the places from `left` on (0 is the best); neighbouring places differ by 2/3
         self._rewards[slot, seat] = 1 - (2 * left[slot] + fallen[slot] - 1) / 3
         over = (fallen > 0) & (left <= 1)
         self._over |= over
         self._rewards[over] += self._lives[over]
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """The board: heads with the way they face, walls by seat, which everybody sees."""
+        """Return the board: heads with their directions, walls by seat; the same for all seats."""
         signs = {FREE: " .", **{WALL + s: f" {s}" for s in range(NUM_SEATS)}}
         signs |= {HEAD + s: f"{_ARROWS[self._facing[slot, s]]}{s}" for s in range(NUM_SEATS)}
         rows = self._field[slot, BOARD].tolist()
         return "\n".join(" ".join(signs[cell] for cell in row) for row in rows)
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """The direction on the board, in which a person thinks."""
+        """Return the direction on the board: up, right, down or left."""
         return DIRECTIONS[(self._facing[slot, seat] + action - AHEAD) % 4]

@@ -1,12 +1,12 @@
 """Whist for two pairs of partners (after E. Hoyle: A short treatise on the game of whist, 1742), with
 twenty cards.
 
-Ten, jack, queen, king and ace of four suits are dealt out, five to each seat. Seats 0 and 1 are
-partners, and so are 2 and 3; around the table they sit 0, 2, 1, 3, so that everybody has an opponent
-on either side. Chance says who leads to the first trick. The others follow in turn, in the suit that
-was led if they have it, else with any card. The highest spade takes the trick, or where there is none
-the highest card of the suit that was led; who took it leads to the next. Nobody may speak: what a
-partner holds is told by nothing but the cards it plays.
+Ten, jack, queen, king and ace of four suits are dealt, five to each seat. Seats 0 and 1 are partners,
+and so are seats 2 and 3. They sit around the table in the order 0, 2, 1, 3, so that each seat is
+between two opponents. The first leader is drawn by chance. The other seats follow in turn, with a card
+of the suit that was led if they have one, else with any card. The highest spade takes the trick, or
+without a spade the highest card of the suit that was led. The seat that took it leads to the next
+trick. Partners do not communicate: the cards that they play are the only information about their hands.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ NUM_SEATS, NUM_SUITS, NUM_RANKS = 4, len(SUITS), len(RANKS)
 CARDS = NUM_SUITS * NUM_RANKS
 TRICKS = CARDS // NUM_SEATS
 SUIT, RANK = np.divmod(np.arange(CARDS), NUM_RANKS)  # of each card
-_CLOCKWISE = np.array([0, 2, 1, 3])  # who sits at each place of the table; also where each seat sits
+_CLOCKWISE = np.array([0, 2, 1, 3])  # the seat at each place of the table; also the place of each seat
 # The seats from each on, clockwise: itself, the left opponent, the partner, the right opponent.
 AROUND = _CLOCKWISE[(_CLOCKWISE[:, None] + np.arange(NUM_SEATS)) % NUM_SEATS]
 _NEXT = AROUND[:, 1]
 
-# Where a card is, plus the seat whose it is or was.
+# Where a card is, plus the seat that owns or played it.
 HAND, TABLE, GONE = 0, NUM_SEATS, 2 * NUM_SEATS
-_GATHERED = np.array([0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11])  # off the table; all else stays where it is
-_VIEW = 8  # numbers by which a seat sees a card
+_GATHERED = np.array([0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11])  # moves cards off the table, and no others
+_VIEW = 8  # numbers that describe a card to a seat
 
 _IN_SUIT = np.vstack([np.arange(NUM_SUITS)[:, None] == SUIT, np.ones(CARDS, dtype=np.bool_)])  # -1: any
-_SUIT_ROW = np.vstack([np.eye(NUM_SUITS), np.zeros(NUM_SUITS)]).astype(np.int8)  # row -1: none was led
-# What takes the trick, by the suit that was led: a trump before that suit, and that before others.
+_SUIT_ROW = np.vstack([np.eye(NUM_SUITS), np.zeros(NUM_SUITS)]).astype(np.int8)  # row -1: no suit was led
+# The highest takes the trick, by the suit that was led: trumps, then this suit, then the others.
 STRENGTH = np.where(SUIT == TRUMP, 2 * NUM_RANKS + RANK, np.where(_IN_SUIT[:-1], NUM_RANKS + RANK, 0))
 _GAIN = np.array([[1, 1, -1, -1], [-1, -1, 1, 1]], dtype=np.float32) / TRICKS  # by the side that took it
-_SIDES = np.array([[0, 1], [1, 0]])  # own, the others'
+_SIDES = np.array([[0, 1], [1, 0]])  # own side, other side
 
 
 def _views() -> npt.NDArray[np.int8]:
-    """[seat, where a card is, _VIEW]; the cards in others' hands are all zeros."""
+    """Return what each seat sees, [seat, where a card is, _VIEW]; zeros for cards in other hands."""
     views = np.zeros((NUM_SEATS, 3 * NUM_SEATS, _VIEW), dtype=np.int8)
     for seat in range(NUM_SEATS):
         views[seat, HAND + seat, 0] = 1
         for step, owner in enumerate(AROUND[seat]):
-            views[seat, TABLE + owner, step] = step > 0  # who must play has none there
+            views[seat, TABLE + owner, step] = step > 0  # the seat that must play has no card there
             views[seat, GONE + owner, NUM_SEATS + step] = 1
     return views
 
@@ -58,14 +58,13 @@ _VIEWS = _views()
 
 
 class Whist(BatchedGame):
-    """Action: the card, 5 * suit + rank. Each trick gives a fifth to both seats of the side that takes it,
-    and costs the others as much, at once.
+    """Action: the card, 5 * suit + rank. Each trick gives +1/5 to both seats of the side that takes it, and
+    -1/5 to the other two, at once.
 
-    Observation, int8, seats named from the own one on, clockwise (own, left, partner, right):
-    for each card 8 numbers: in the own hand; on the table from left, partner, right; gone, played by
-    own, left, partner, right. The suit that was led (4); for left, partner, right the suits that they
-    are known to have none of (3 x 4); tricks of the own side and of the other. When in the past a card
-    was played is forgotten.
+    Observation, int8. Seats are relative, clockwise: own, left, partner, right. For each card 8 numbers:
+    in the own hand; on the table from left, partner, right; gone, played by own, left, partner, right.
+    Then the suit that was led (4); for left, partner, right the suits that they certainly lack (3 x 4);
+    tricks of the own side and of the other. The order in which cards were played is not shown.
     """
 
     id: ClassVar[str] = "whist"
@@ -80,11 +79,13 @@ class Whist(BatchedGame):
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
-        self._card = np.zeros((num_slots, CARDS), dtype=np.int64)  # where it is, plus whose
-        self._void = np.zeros((num_slots, NUM_SEATS, NUM_SUITS), dtype=np.int8)  # known to have none of
+        self._card = np.zeros((num_slots, CARDS), dtype=np.int64)  # where it is, plus its seat
+        self._void = np.zeros(
+            (num_slots, NUM_SEATS, NUM_SUITS), dtype=np.int8
+        )  # suits that it certainly lacks
         self._tricks = np.zeros((num_slots, 2), dtype=np.int8)  # by side
-        self._led = np.full(num_slots, -1, dtype=np.int64)  # suit; -1: the trick is not begun
-        self._ahead = np.zeros(num_slots, dtype=np.int64)  # the seat whose card would take the trick
+        self._led = np.full(num_slots, -1, dtype=np.int64)  # suit; -1: no card was led yet
+        self._ahead = np.zeros(num_slots, dtype=np.int64)  # the seat that would take the trick now
         self._best = np.zeros(num_slots, dtype=np.int64)  # the strength of that card
         self._mover = np.zeros(num_slots, dtype=np.int64)
 
@@ -128,7 +129,7 @@ class Whist(BatchedGame):
         self._take(slot[self.env_steps[slot] % NUM_SEATS == 0])
 
     def _take(self, slot: npt.NDArray[np.int64]) -> None:
-        """Give the tricks on these tables to who is ahead."""
+        """Give the tricks of these slots [k] to the seats that are ahead."""
         taker = self._ahead[slot]
         self._card[slot] = _GATHERED[self._card[slot]]
         self._tricks[slot, taker // 2] += 1
@@ -138,7 +139,7 @@ class Whist(BatchedGame):
         self._over[slot] = self.env_steps[slot] == CARDS
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """Tricks, the table, what is gone, and the hand of `seat` (None: all hands)."""
+        """Return tricks, table, cards that are gone, and the hand of `seat` (`None`: all hands)."""
         card, mover, tricks = self._card[slot], self._mover[slot], self._tricks[slot]
         on_table = np.flatnonzero((card >= TABLE) & (card < GONE))
         played = {int(card[c]) - TABLE: name_of(c) for c in on_table.tolist()}
@@ -154,22 +155,22 @@ class Whist(BatchedGame):
         return "\n".join(lines)
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
-        """Such as ♥K."""
+        """Return a name such as "♥K"."""
         return name_of(action)
 
 
 def unpack(observation: npt.NDArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
-    """Of observations [n, ...]: the cards [n, 20, 8], and the suit that was led [n, 4]."""
+    """Return the cards [n, 20, 8] and the suit that was led [n, 4] of observations [n, size]."""
     cards, led, _ = np.split(observation, [_VIEW * CARDS, _VIEW * CARDS + NUM_SUITS], axis=1)
     return cards.reshape(-1, CARDS, _VIEW), led
 
 
 def name_of(card: int) -> str:
-    """Such as ♥K."""
+    """Return a name such as "♥K"."""
     return SUITS[SUIT[card]] + RANKS[RANK[card]]
 
 
 def _by_suit(cards: npt.NDArray[np.int64]) -> str:
-    """Such as ♠TA ♦Q."""
+    """Return cards as text, such as "♠TA ♦Q"."""
     held = [(suit, "".join(RANKS[RANK[c]] for c in cards if SUIT[c] == i)) for i, suit in enumerate(SUITS)]
     return " ".join(suit + ranks for suit, ranks in held if ranks) or "-"

@@ -1,4 +1,4 @@
-"""The tree of a native game, walked level by level: histories of as many steps are one batch of matches."""
+"""The tree of a native game, walked level by level: histories of equal length are one batch of matches."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ import numpy.typing as npt
 from analysis.exploitability.tree import Decisions, Endings, GameTree, Ints, Questions, game_tree
 from league.envs.base import BatchedGame
 from league.envs.base import Decisions as Due
-from league.envs.trees.trees import TooLarge
+from league.envs.trees.errors import TooLarge
 from storage.arrays import Floats
 
 
 @dataclass(slots=True)
 class _Level:
-    """Histories of as many steps, each in a slot of `game`: n in all. Those that are over are not active."""
+    """The n histories of one length, each in a slot of `game`. Finished histories are not active."""
 
     game: BatchedGame
-    chance: Floats  # [n] its part in their probability
-    sequence: Ints  # [n, num_seats] what each seat did so far
+    chance: Floats  # [n] probability of the chance events
+    sequence: Ints  # [n, num_seats] number of each seat's sequence so far
     returns: Floats  # [n, num_seats]
-    since: Floats  # [n, num_seats] got since the seat's last decision
+    since: Floats  # [n, num_seats] rewards since the seat's last decision
 
 
 @dataclass(slots=True)
 class _Branches:
-    """What may follow a level: m histories."""
+    """The m histories that follow a level."""
 
-    slot: Ints  # [m] of the level that each comes from
+    slot: Ints  # [m] slot of the parent in the level
     action: Ints  # [m, num_seats]
     sequence: Ints  # [m, num_seats]
 
 
 def walk(env_id: str, game: BatchedGame, most_histories: int) -> GameTree:
-    """The tree of `game`, which knows its `starts` and can be copied. Raises TooLarge."""
+    """Return the tree of `game`, which must have `starts` and `match_arrays`. Raise TooLarge."""
     chance = game.starts()
     if chance is None:
         raise ValueError(f"{env_id}: found no starts, expected their probabilities")
@@ -46,7 +46,7 @@ def walk(env_id: str, game: BatchedGame, most_histories: int) -> GameTree:
     notes = _Notes()
     histories = 1 + n if n > 1 else 1
     while level.game.active.any():
-        (due,) = level.game.due()  # seats that are shown alike are asked together
+        (due,) = level.game.due()  # all seats have the same spaces, so one block
         following = np.ones(level.game.num_slots, dtype=np.int64)
         np.multiply.at(following, due.slot, due.mask.sum(axis=1))
         histories += int(following[level.game.active].sum())
@@ -60,7 +60,7 @@ def walk(env_id: str, game: BatchedGame, most_histories: int) -> GameTree:
 
 
 def _branches(level: _Level, due: Due, first: Ints) -> _Branches:
-    """All combinations of what may be done. `first` [n]: the first sequence of each decision that is due."""
+    """Return all combinations of legal actions. `first` [n]: the first sequence of each due decision."""
     actions = np.nonzero(due.mask)[1]  # of all decisions, side by side
     num_actions = due.mask.sum(axis=1)
     start = np.cumsum(num_actions) - num_actions
@@ -93,7 +93,7 @@ def _next(level: _Level, due: Due, branches: _Branches) -> _Level:
 
 
 class _Notes:
-    """What was found so far."""
+    """Everything found so far."""
 
     def __init__(self) -> None:
         self._questions = _Asked()
@@ -102,7 +102,7 @@ class _Notes:
         self._ended: list[tuple[Ints, Floats]] = []
 
     def decide(self, level: _Level, due: Due) -> Ints:
-        """Note all that is due; gives the first sequence of each [n]."""
+        """Note all due decisions, and return the first sequence of each [n]."""
         question = self._questions.numbers(due.observation, due.mask)
         parent, reward = level.sequence[due.slot, due.seat], level.since[due.slot, due.seat]
         self._decided.append((due.seat.copy(), parent, question, reward))
@@ -118,7 +118,7 @@ class _Notes:
         seat, parent, question, reward = (
             np.concatenate(column) for column in zip(*self._decided, strict=True)
         )
-        # what a seat got it knows, like what it saw
+        # a seat knows its rewards as well as its observations
         _, amount = np.unique(reward, return_inverse=True)
         label = question * (amount.max() + 1) + amount
         _, label = np.unique(label, return_inverse=True)
@@ -129,7 +129,7 @@ class _Notes:
 
 
 class _Asked:
-    """Questions by number: what is seen alike, with the same legal actions, is one."""
+    """Questions by number: equal observations with equal legal actions are one question."""
 
     def __init__(self) -> None:
         self._number: dict[bytes, int] = {}
@@ -137,7 +137,7 @@ class _Asked:
         self._masks: list[npt.NDArray[np.bool_]] = []
 
     def numbers(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> Ints:
-        """Of each row of observations [n, *shape] and masks [n, A]: [n]."""
+        """Return the number of each question [n], for observations [n, *shape] and masks [n, A]."""
         seen = np.ascontiguousarray(observation).reshape(len(mask), -1).view(np.uint8)
         rows = np.concatenate([seen, mask.view(np.uint8)], axis=1)
         as_one = rows.view(np.dtype((np.void, rows.shape[1]))).ravel()

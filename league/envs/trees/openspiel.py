@@ -11,15 +11,15 @@ import numpy as np
 from analysis.exploitability.tree import Decisions, Endings, GameTree, Questions, game_tree
 from league.envs.adapters.openspiel.game import CHANCE, TERMINAL, OpenSpielGame
 from league.envs.adapters.openspiel.lookup import sentence
-from league.envs.trees.trees import Inexact, TooLarge
+from league.envs.trees.errors import Inexact, TooLarge
 
-PROBE_AT, PROBES = 10_000, 100  # after so many histories it is time to estimate how many there are
+PROBE_AT, PROBES = 10_000, 100  # histories after which their number is estimated, and samples for that
 BEYOND_COUNTING = 1e30
-FAR_BEYOND = 20  # an estimate so many times too large is wrong in one of so many cases at most
+FAR_BEYOND = 20  # an estimate is 20 times too large in at most one of 20 cases (Markov's inequality)
 
 
 class _Known(NamedTuple):
-    """What is seen in an information set."""
+    """An information set that was found."""
 
     label: int
     question: int
@@ -27,7 +27,7 @@ class _Known(NamedTuple):
 
 
 def walk(env_id: str, game: OpenSpielGame, most_histories: int) -> GameTree:
-    """The tree of `game`. Raises TooLarge, Inexact."""
+    """Return the tree of `game`. Raise TooLarge, Inexact."""
     try:
         return _Walk(env_id, game).tree(most_histories)
     except RuntimeError as error:  # pyspiel.SpielError
@@ -38,9 +38,11 @@ def walk(env_id: str, game: OpenSpielGame, most_histories: int) -> GameTree:
 
 
 def estimated_histories(state: Any, rng: np.random.Generator, probes: int) -> float:
-    """How many histories there are from `state` on, by random ways through them: the product of the choices
-    on a way is, on average, how many there are at its depth (Knuth: Estimating the efficiency of backtrack
-    programs, Mathematics of Computation 29, 1975)."""
+    """Estimate the number of histories from `state` on by random walks.
+
+    The product of the numbers of choices along a walk is an unbiased estimate of the number of histories at
+    its depth (Knuth: Estimating the efficiency of backtrack programs, Mathematics of Computation 29, 1975).
+    """
     total = 0.0
     for _ in range(probes):
         at, ways, sum_of_ways = state.clone(), 1.0, 1.0
@@ -60,7 +62,7 @@ def estimated_histories(state: Any, rng: np.random.Generator, probes: int) -> fl
 
 
 class _Walk:
-    """What was found so far. Python's part in a step is as large as the library's, so calls count."""
+    """Everything found so far. Python takes as long as the library for a step, so calls are few."""
 
     def __init__(self, env_id: str, game: OpenSpielGame) -> None:
         kind = game.game.get_type()
@@ -78,16 +80,16 @@ class _Walk:
         self._sequence, self._worth = array("q"), array("d")
 
     def tree(self, most_histories: int) -> GameTree:
-        """Walk it all. Raises TooLarge, Inexact."""
+        """Walk the whole tree and return it. Raise TooLarge, Inexact."""
         num_seats, limit = self._game.num_seats, self._game.step_limit
         nothing, unpaid = (0,) * num_seats, (0.0,) * num_seats
-        # a state, chance's part in its probability, what each seat did so far, how many decisions that were,
-        # and each seat's returns at its last
+        # state, probability of its chance events, sequence of each seat, number of decisions so far,
+        # return of each seat at its last decision
         stack: list[tuple[Any, float, tuple[int, ...], int, tuple[float, ...]]]
         stack = [(self._game.game.new_initial_state(), 1.0, nothing, 0, unpaid)]
         histories = 0
         while stack:
-            state, chance, did, decisions, told = stack.pop()
+            state, chance, did, decisions, reported = stack.pop()
             histories += 1
             if histories == PROBE_AT:
                 self._estimate(most_histories)
@@ -99,51 +101,51 @@ class _Walk:
             elif player == CHANCE:
                 for outcome, probability in state.chance_outcomes():
                     if probability:
-                        stack.append((state.child(outcome), chance * probability, did, decisions, told))
+                        stack.append((state.child(outcome), chance * probability, did, decisions, reported))
             elif limit is not None and decisions >= limit:
                 self._end(did, chance, unpaid if self._pays_at_the_end else state.returns())
             elif player >= 0:
                 legal = state.legal_actions()
-                paid = told if self._pays_at_the_end else tuple(state.returns())
-                first = self._decide(state, player, did[player], legal, paid[player] - told[player])
-                told = told[:player] + paid[player : player + 1] + told[player + 1 :]
+                paid = reported if self._pays_at_the_end else tuple(state.returns())
+                first = self._decide(state, player, did[player], legal, paid[player] - reported[player])
+                reported = reported[:player] + paid[player : player + 1] + reported[player + 1 :]
                 before, after = did[:player], did[player + 1 :]
                 last = len(legal) - 1
                 for ordinal, action in enumerate(legal):
                     if ordinal < last:
                         child = state.child(action)
                     else:
-                        child = state  # whose own turn is over
+                        child = state  # not needed any more
                         child.apply_action(action)
-                    stack.append((child, chance, (*before, first + ordinal, *after), decisions + 1, told))
+                    stack.append((child, chance, (*before, first + ordinal, *after), decisions + 1, reported))
             else:
-                stack += self._together(state, chance, did, decisions, told)
+                stack += self._together(state, chance, did, decisions, reported)
         return self._assembled(histories)
 
     def _estimate(self, most_histories: int) -> None:
-        """Raise TooLarge now, and not after minutes, if there is no end in sight."""
+        """Raise TooLarge now, instead of after minutes, if the tree is far too large."""
         rng = np.random.default_rng(0)
         size = estimated_histories(self._game.game.new_initial_state(), rng, PROBES)
         if size > FAR_BEYOND * most_histories:
-            # a way that leads beyond counting makes at least as many
+            # a walk that reaches BEYOND_COUNTING alone contributes this much
             known = size < BEYOND_COUNTING / PROBES
             found = f"about {size:.0e}" if known else f"more than {BEYOND_COUNTING / PROBES:.0e}"
             raise TooLarge(self._env_id, found, most_histories)
 
     def _together(
-        self, state: Any, chance: float, did: tuple[int, ...], decisions: int, told: tuple[float, ...]
+        self, state: Any, chance: float, did: tuple[int, ...], decisions: int, reported: tuple[float, ...]
     ) -> list[tuple[Any, float, tuple[int, ...], int, tuple[float, ...]]]:
-        """What may follow where seats act at once; who has nothing to choose is not asked."""
-        paid = told if self._pays_at_the_end else tuple(state.returns())
-        ways: list[list[tuple[int, int]]] = []  # by seat: an action, and the sequence then
-        told_now = list(told)
+        """Return the stack entries that follow a simultaneous node; seats without actions do not decide."""
+        paid = reported if self._pays_at_the_end else tuple(state.returns())
+        ways: list[list[tuple[int, int]]] = []  # by seat: its actions, each with the sequence that follows
+        reported_now = list(reported)
         for seat, parent in enumerate(did):
             legal = state.legal_actions(seat)
             if not legal:
                 ways.append([(0, parent)])
                 continue
-            first = self._decide(state, seat, parent, legal, paid[seat] - told[seat])
-            told_now[seat] = paid[seat]
+            first = self._decide(state, seat, parent, legal, paid[seat] - reported[seat])
+            reported_now[seat] = paid[seat]
             ways.append([(action, first + ordinal) for ordinal, action in enumerate(legal)])
             decisions += 1
         following = []
@@ -151,11 +153,11 @@ class _Walk:
             actions, sequences = zip(*joint, strict=True)
             child = state.clone()
             child.apply_actions(actions)
-            following.append((child, chance, sequences, decisions, tuple(told_now)))
+            following.append((child, chance, sequences, decisions, tuple(reported_now)))
         return following
 
     def _decide(self, state: Any, seat: int, parent: int, legal: list[int], reward: float) -> int:
-        """Note that `seat` must act; gives the first sequence of what it may do."""
+        """Note that `seat` must act, and return the first sequence of its actions."""
         key = (
             state.information_state_string(seat)
             if self._says_what_is_known
@@ -169,15 +171,16 @@ class _Walk:
             self._num_labels += 1
         elif known.legal != legal:
             raise Inexact(
-                f"env '{self._env_id}': what seat {seat} knows does not tell what it may do, so there is no "
-                "best response by it; train one instead (league exploit --train)"
+                f"env '{self._env_id}': an information state of seat {seat} has various legal actions, so "
+                "there is no exact best response; train one instead (league exploit --train)"
             )
         elif known.label in self._seen_once:
             self._seen_once.remove(known.label)
             if self._ask(state, seat, legal) != known.question:
                 raise Inexact(
-                    f"env '{self._env_id}': what seat {seat} knows does not tell what it is shown, so there "
-                    "is no one answer of a policy; train a best response instead (league exploit --train)"
+                    f"env '{self._env_id}': an information state of seat {seat} has various observations, "
+                    "so a policy has no single answer there; train a best response instead (league exploit "
+                    "--train)"
                 )
         self._seat.append(seat)
         self._parent.append(parent)
@@ -189,7 +192,7 @@ class _Walk:
         return first
 
     def _ask(self, state: Any, seat: int, legal: list[int]) -> int:
-        """The number of the question that a policy would be asked."""
+        """Return the number of the question that a policy would be asked."""
         question = (self._game.seen_in(state, seat).tobytes(), tuple(legal))
         return self._questions.setdefault(question, len(self._questions))
 

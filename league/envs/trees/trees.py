@@ -1,10 +1,10 @@
-"""The whole tree of a game that this process can play, for exact answers about policies in it.
+"""The whole tree of a game, for exact answers about policies.
 
 tree = tree_of("kuhn_poker")           built once in a process, then kept
 
-Native games that say how their matches may start (`BatchedGame.starts`) and can be copied, and games of
-OpenSpiel. What a seat may know in it: all that it is shown when it must act, what it did and what it got; in
-OpenSpiel's games all that is in their information state.
+It works for native games with `BatchedGame.starts` and `match_arrays`, and for games of OpenSpiel. In a
+native game, an information set is given by all that the seat was shown when it had to act, its actions
+and its rewards; in a game of OpenSpiel, by the information state.
 """
 
 from __future__ import annotations
@@ -18,23 +18,10 @@ from analysis.exploitability.tree import GameTree
 from league.envs import registry
 from league.envs.adapters.openspiel.game import OpenSpielGame
 from league.envs.base import BatchedGame
-from storage.errors import Mistake
+from league.envs.trees import native, openspiel
+from league.envs.trees.errors import Inexact
 
-MOST_HISTORIES = 5_000_000  # each takes 0.2 KiB and a microsecond, in OpenSpiel's games five
-
-
-class Inexact(Mistake, ValueError):
-    """What was asked has no exact answer here; a trained best response gives a lower bound."""
-
-
-class TooLarge(Inexact):
-    """The game's tree has more histories than can be walked."""
-
-    def __init__(self, env_id: str, found: str, most: int) -> None:
-        super().__init__(
-            f"env '{env_id}': its tree has {found} histories, expected at most {most:,} to be walked one by "
-            "one; train a best response instead (league exploit --train)"
-        )
+MOST_HISTORIES = 5_000_000  # each takes 0.2 KiB and 1 us; in games of OpenSpiel 5 us
 
 
 def tree_of(
@@ -44,9 +31,9 @@ def tree_of(
     step_limit: int | None = None,
     most_histories: int = MOST_HISTORIES,
 ) -> GameTree:
-    """The tree of the game `env_id`, whose matches are cut short after `step_limit` decisions.
+    """Return the tree of the game `env_id`, with matches truncated after `step_limit` decisions.
 
-    Raises TooLarge, Inexact for a game that cannot be walked, UnknownEnv, BadOption.
+    Raise TooLarge, Inexact for a game that cannot be walked, UnknownEnv, BadOption.
     """
     return _tree(env_id, json.dumps(dict(options or {}), sort_keys=True), step_limit, most_histories)
 
@@ -55,18 +42,13 @@ def tree_of(
 def _tree(env_id: str, options: str, step_limit: int | None, most_histories: int) -> GameTree:
     game = registry.make(env_id, 1, step_limit=step_limit, **json.loads(options))
     _check(env_id, game)
-    # imported here: both tell by errors of this module what they cannot walk
     if isinstance(game, OpenSpielGame):
-        from league.envs.trees import openspiel as openspiel_tree
-
-        return openspiel_tree.walk(env_id, game, most_histories)
-    from league.envs.trees import native as native_tree
-
-    return native_tree.walk(env_id, game, most_histories)
+        return openspiel.walk(env_id, game, most_histories)
+    return native.walk(env_id, game, most_histories)
 
 
 def _check(env_id: str, game: BatchedGame) -> None:
-    """Raise Inexact for a game whose seats are shown different things, or do other than choose."""
+    """Raise Inexact unless all seats have the same spaces, with Discrete actions."""
     kinds = {action.kind for action in game.action_specs}
     found = None
     if not game.shared_spaces:
@@ -77,6 +59,6 @@ def _check(env_id: str, game: BatchedGame) -> None:
         found = "a game that does not say how its matches may start and be copied (starts, match_arrays)"
     if found is not None:
         raise Inexact(
-            f"env '{env_id}': found {found}, expected a game whose tree can be walked: one choice at a time, "
-            "alike for all seats; train a best response instead (league exploit --train)"
+            f"env '{env_id}': found {found}, expected a game with a tree that can be walked: one choice at "
+            "a time, alike for all seats; train a best response instead (league exploit --train)"
         )

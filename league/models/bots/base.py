@@ -1,4 +1,4 @@
-"""What scripted bots have in common, and the one that plays every game: random."""
+"""Common parts of scripted bots, and the bot that plays every game: random."""
 
 from __future__ import annotations
 
@@ -9,63 +9,47 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
-from league.models.actor import Actor, Chosen, is_certain
+from league.models.actor import Actor, Chosen, Look, is_certain
 from storage.errors import Mistake
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0
 
 
 class UnknownBot(Mistake, ValueError):
-    """No bot goes by that name or import path, or it cannot play the game."""
+    """There is no bot with this name or import path, or it cannot play the game."""
 
 
 class BadChoice(Mistake, ValueError):
-    """What a bot raised or gave while it played, instead of actions."""
+    """A bot raised an error or returned something other than actions while it played."""
 
 
 class ScriptedPolicy(Actor):
-    """Chooses uniformly among the actions it prefers. For games in which an action is one choice."""
+    """Bot that chooses uniformly among preferred actions. For games in which an action is one choice."""
 
     @abstractmethod
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-        """Which of the legal actions it takes, at least one a row: [n, num_actions]."""
+        """Return the preferred legal actions, at least one in each row: [n, num_actions]."""
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        """An action for each row. `temperature` changes nothing: all it prefers is equally good to it."""
-        action, log_prob = uniform(self.preferred(observation, mask), rng)
-        return Chosen(action, log_prob, observation, action, log_prob == 0.0)
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        """Draw an action for each row. `temperature` has no effect: all preferred actions are equal."""
+        action, log_prob = uniform(self.preferred(look.observation, look.mask), rng)
+        return Chosen(action, log_prob, look.observation, action, log_prob == 0.0)
 
 
 class MixedPolicy(Actor):
-    """Draws from probabilities that it can name. For games in which an action is one choice."""
+    """Bot that draws from known probabilities. For games in which an action is one choice."""
 
     @abstractmethod
     def probabilities(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-        """How often it takes each legal action: [n, num_actions], each row sums to 1."""
+        """Return the probabilities of all actions: [n, num_actions], each row sums to 1."""
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        action, log_prob = drawn(self.probabilities(observation, mask), rng, temperature)
-        return Chosen(action, log_prob, observation, action, is_certain(log_prob, temperature))
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        action, log_prob = drawn(self.probabilities(look.observation, look.mask), rng, temperature)
+        return Chosen(action, log_prob, look.observation, action, is_certain(log_prob, temperature))
 
 
 class RandomBot(ScriptedPolicy):
-    """Any legal action, whatever the kind. Without `action` it is one choice."""
+    """Bot that draws any legal action uniformly. `action`: its kind; `None`: one choice."""
 
     action: ActionSpec | None = None
 
@@ -75,41 +59,33 @@ class RandomBot(ScriptedPolicy):
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         return mask
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         if self.action is None or self.action.kind == "discrete":
-            return super().decide(observation, mask, rng)
-        n = len(observation)
+            return super().decide(look, rng)
+        n = len(look)
         log_prob = np.zeros(n, dtype=np.float32)
         action = np.empty((n, *self.action.shape), dtype=self.action.dtype)
         if self.action.kind == "multi_discrete":
             for factor, (start, end) in enumerate(choices(self.action)):
-                action[:, factor], of_factor = uniform(mask[:, start:end], rng)
+                action[:, factor], of_factor = uniform(look.mask[:, start:end], rng)
                 log_prob += of_factor
         else:
             low, high = self.action.bounds()
             action[:] = np.clip(rng.uniform(low, high, action.shape), low, high)
             log_prob -= np.log(high.astype(np.float64) - low).sum()
-            return Chosen(action, log_prob, observation, action, np.zeros(n, dtype=np.bool_))
-        return Chosen(action, log_prob, observation, action, log_prob == 0.0)
+            return Chosen(action, log_prob, look.observation, action, np.zeros(n, dtype=np.bool_))
+        return Chosen(action, log_prob, look.observation, action, log_prob == 0.0)
 
 
 def choices(action: ActionSpec) -> list[tuple[int, int]]:
-    """Where the columns of each choice begin and end in a mask."""
+    """Return the first and the last column (exclusive) of each choice in a mask."""
     return list(itertools.pairwise(np.cumsum((0, *action.sizes)).tolist()))
 
 
 def uniform(
     allowed: npt.NDArray[np.bool_], rng: np.random.Generator
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Of each row of `allowed` [n, A] one, with its log-probability."""
+    """Draw one column of each row of `allowed` [n, A]; return it [n] with its log-probability [n]."""
     noise = rng.random(allowed.shape, dtype=np.float32)
     action = np.where(allowed, noise, np.float32(-1)).argmax(axis=1)
     return action, -np.log(allowed.sum(axis=1)).astype(np.float32)
@@ -118,14 +94,14 @@ def uniform(
 def drawn(
     probability: npt.NDArray[np.float32], rng: np.random.Generator, temperature: float
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
-    """Of each row of `probability` [n, A] an action, as `Actor.decide` has it, with its log-probability:
-    at this temperature, of the likeliest actions (0) at 1.
+    """Draw an action of each row of `probability` [n, A], at `temperature` as in `Actor.decide`.
 
+    Return actions [n] and log-probabilities [n] at this temperature; at temperature 0, those at 1.
     The largest of p / Exponential(1) is a draw from p (the Gumbel-max trick, exponentiated).
     """
     lot = probability
     if temperature not in (0.0, 1.0):
-        # relative to the likeliest first: a low temperature would leave nothing of any
+        # divided by the largest first: otherwise all powers could become 0 at a low temperature
         odds = (probability / probability.max(axis=1, keepdims=True)) ** np.float32(1.0 / temperature)
         lot = probability = odds / odds.sum(axis=1, keepdims=True)
     if temperature != 0.0:
@@ -135,5 +111,5 @@ def drawn(
 
 
 def on_one_line(error: Exception) -> str:
-    """What a library raised, for a message of one sentence."""
+    """Return the error of a library as text on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

@@ -1,20 +1,20 @@
-"""Bots by name: competitors that need no training here, and act on the same arrays as a policy.
+"""Bots by name: competitors without training, which act on the same arrays as a policy.
 
-Known by name alone, each for its games:
+These names need no settings, each in its own games:
 
     random            any legal action, in every game
-    one_ply           wins if it can at once, else stops the opponent from doing so, else random
+    one_ply           wins at once if possible, else prevents the opponent's win, else random
     perfect           an action that keeps the game's value, by minimax; in recall, by memory
-    equilibrium       an equilibrium of the whole game: nobody gains against it
-    tight             bets what is worth it, and never bluffs
-    roomy             goes where there is most room
+    equilibrium       an equilibrium of the whole game: no response gains against it
+    tight             bets with strong hands, and never bluffs
+    roomy             moves to where there is most room
     thrifty           takes tricks as cheaply as it can
     rock, paper, scissors, beat_last
 
-A user's own class is named "module:Class". Whatever needs settings (a tree search, an exported
-snapshot, a network in a file, a function) goes by a name that the config gives it: `bots.settings`.
+"module:Class" names a user's own class. Bots with settings (a tree search, an exported snapshot, a
+network in a file, a function) have names from the config: `bots.settings`.
 
-A bot that is uniform over the actions it prefers, or draws from probabilities, says so exactly.
+Bots that are uniform over preferred actions, or draw from probabilities, report exact probabilities.
 """
 
 from __future__ import annotations
@@ -64,17 +64,19 @@ _BOTS: dict[str, dict[str, Callable[[], Actor]]] = {
 
 
 def _checked(bots: dict[str, BotSettings]) -> dict[str, BotSettings]:
-    """Raises ValueError for a name that means something else already."""
+    """Raise ValueError for a name that is invalid or already has a meaning."""
     for name in bots:
         if name in _built_in():
-            raise ValueError(f"'{name}' is a bot of its own already; choose another name")
+            raise ValueError(f"'{name}' is the name of a built-in bot; choose another name")
         if not _NAME.fullmatch(name):
-            raise ValueError(f"'{name}' is no name for a bot, expected letters, digits, '.', '_' and '-'")
+            raise ValueError(
+                f"'{name}' is not a valid name of a bot, expected letters, digits, '.', '_' and '-'"
+            )
     return bots
 
 
 Bots = Annotated[dict[str, BotSettings], AfterValidator(_checked)]
-"""The table `bots` of a config: settings by the names that the user gave them."""
+"""The table `bots` of a config: settings by name."""
 
 
 def _built_in() -> set[str]:
@@ -82,7 +84,7 @@ def _built_in() -> set[str]:
 
 
 def bots_for(env_id: str) -> list[str]:
-    """The names of the bots that can play `env_id` without settings, in order."""
+    """Return the names of the bots that can play `env_id` without settings, in order."""
     return sorted(["random", *_BOTS.get(env_id, {})])
 
 
@@ -93,12 +95,12 @@ def make_bot(
     settings: Mapping[str, BotSettings] = {},
     observation: ObservationSpec | None = None,
 ) -> Actor:
-    """The bot `name` for the game `env_id`; "module:Class" is called with `env_id`.
+    """Return the bot `name` for the game `env_id`; "module:Class" is called with `env_id`.
 
-    `action`, `observation`: what an action of the seat is, and what it sees; without them, one choice,
-    and anything. A bot of kind export or onnx must be given both. `settings`: of bots by name.
+    `action`, `observation`: spaces of the seat. `None` means one choice, or any observation; bots of kind
+    export and onnx need both. `settings`: settings of bots by name.
 
-    Raises UnknownBot when there is no such bot, or it cannot play the game.
+    Raise UnknownBot if there is no such bot, or if it cannot play the game.
     """
     if name in settings:
         return _make_of_settings(name, env_id, settings[name], observation, action)
@@ -121,7 +123,7 @@ def _make_of_settings(
     observation: ObservationSpec | None,
     action: ActionSpec | None,
 ) -> Actor:
-    """Imports what the kind needs, and no more."""
+    """Make a bot with settings. Import only what its kind needs."""
     match settings:
         case FunctionSettings():
             return function_bot(name, settings.function, action)

@@ -1,4 +1,4 @@
-"""A bot for a game: for all of its seats that the bot can play, also where they differ."""
+"""A bot for all seats of a game that it can play, also where seats differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import BotSettings
@@ -23,7 +23,7 @@ class Seated(NamedTuple):
 
 
 def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str, BotSettings]) -> Seated:
-    """The bot `name` for `game`, which goes by `env_id`. Raises UnknownBot when it can play no seat."""
+    """Return the bot `name` for `game`, which has the id `env_id`. Raise UnknownBot if no seat suits it."""
     by_spaces: dict[object, list[int]] = {}
     for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
         by_spaces.setdefault(spaces, []).append(seat)
@@ -48,36 +48,27 @@ def seated_bot(name: str, env_id: str, game: BatchedGame, settings: Mapping[str,
 
 
 class BotOfSeats(Actor):
-    """Another bot for each seat, as the seats differ."""
+    """Actor that uses another bot for each seat, because the seats differ."""
 
-    wants_game = True  # which seat it is, nothing else tells
+    wants_game = True  # only `decide_at` is given the seat
 
     def __init__(self, bots: Sequence[Actor | None]) -> None:
-        """`bots` by seat."""
+        """Make it of `bots` by seat; `None`: no bot for that seat."""
         self._bots = bots
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        raise UnknownBot("a bot for seats that differ must know its seat: ask decide_at")
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        raise UnknownBot("a bot for seats that differ needs the seat: call decide_at")
 
     def decide_at(
         self,
         game: BatchedGame,
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> Chosen:
-        bot = self._bots[int(seat[0])]  # seats that differ are never asked together
+        bot = self._bots[int(seat[0])]  # one call never has seats that differ
         if bot is None:
             raise UnknownBot(f"no bot for seat {seat[0]}")
-        return bot.decide(observation, mask, rng, temperature)
+        return bot.decide(look, rng, temperature)

@@ -1,13 +1,13 @@
-"""Distributions over actions: what a network's parameters mean.
+"""Distributions over actions, given by the parameters that a network returns.
 
     discrete         A logits: a choice, the illegal ones masked out
     multi_discrete   A_1 + ... + A_k logits: k independent choices
-    continuous       d means, d log standard deviations: a Gaussian, brought into the bounds by tanh
-                     (squashed) or cut off at them (clipped) on its way to the game
+    continuous       d means, d log standard deviations: a Gaussian, mapped into the bounds by tanh
+                     (squashed) or clipped at them on its way to the game
 
-Each answers to the learner (`evaluate`, `kl`: torch, differentiable, one pass) and to whoever plays
-(`sample`, `to_env`: numpy out). What is recorded of a continuous action is the raw draw, and its
-log-probability is the Gaussian's: the Jacobian of the squashing cancels in every ratio.
+Learners use `evaluate` and `kl` (torch, differentiable, one pass); actors use `sample` and `to_env`
+(numpy results). For continuous actions the raw draw is recorded, with the log-probability of the
+Gaussian: the Jacobian of the squashing cancels in every ratio.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from league.models.actor import is_certain
 
 SMALLEST_NOISE = 1e-30  # an exponential draw may be exactly 0, and 0 / 0 would win every argmax
 LOG_STD_RANGE = (-5.0, 2.0)  # standard deviations from 0.007 to 7.4
-NODES, FARTHEST = 48, 6.0  # of the quadrature of a squashed entropy: how many, up to how many deviations
+NODES, FARTHEST = 48, 6.0  # quadrature of a squashed entropy: number of nodes, largest distance in deviations
 
 
 class Distribution(ABC):
-    """The distribution that rows of network parameters [N, num_parameters] stand for.
+    """The distribution over actions for rows of network parameters [N, num_parameters].
 
     Masks are bool [N, mask_width], at least one True for each choice.
     """
@@ -42,38 +42,41 @@ class Distribution(ABC):
 
     @abstractmethod
     def evaluate(self, parameters: Tensor, mask: Tensor, action: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities [N] of (raw) actions [N, *shape], and entropies [N] in nats."""
+        """Return log-probabilities [N] of raw actions [N, *shape], and entropies [N] in nats."""
 
     @abstractmethod
     def kl(self, p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
-        """KL(p || q) [N] in nats, of the distributions with these parameters, exact."""
+        """Return the exact KL(p || q) [N] in nats of the distributions with these parameters."""
 
     @abstractmethod
     def sample(
         self, parameters: Tensor, mask: npt.NDArray[np.bool_], rng: np.random.Generator, temperature: float
     ) -> tuple[npt.NDArray, npt.NDArray[np.float32]]:
-        """Raw actions [n, *shape] and their log-probabilities [n]. `parameters` may be overwritten.
+        """Draw raw actions [n, *shape]; return them with their log-probabilities [n].
 
-        `temperature`: as `Actor.decide` has it. The log-probabilities are those at this temperature;
-        of likeliest actions, which are not drawn, those at 1.
+        `temperature` as in `Actor.decide`. Log-probabilities are those at this temperature, and those at 1
+        for temperature 0. `parameters` may be overwritten.
         """
 
     @abstractmethod
     def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
-        """[n]: which actions, sampled at `temperature` with `log_prob` [n], could have been no other."""
+        """Return which actions [n], sampled at `temperature` with `log_prob` [n], were certain."""
 
     @abstractmethod
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
-        """[N, num_parameters]: of each choice, side by side; for continuous actions mean and log_std."""
+        """Return the probabilities of all choices side by side [N, num_parameters].
+
+        For continuous actions: mean and log_std. `parameters` may be overwritten.
+        """
 
     def to_env(self, raw: npt.NDArray) -> npt.NDArray:
-        """The actions that the game takes."""
+        """Return the actions for the game."""
         return raw
 
 
 @functools.lru_cache(maxsize=256)
 def distribution(action: ActionSpec, squash: bool = True) -> Distribution:
-    """The distribution over `action`; `squash` matters to continuous ones only."""
+    """Return the distribution over `action`; `squash` has an effect on continuous actions only."""
     if action.kind == "discrete":
         return Categorical(action.sizes[0])
     if action.kind == "multi_discrete":
@@ -85,7 +88,7 @@ def distribution(action: ActionSpec, squash: bool = True) -> Distribution:
 
 
 def _log_probs(logits: Tensor, mask: Tensor) -> Tensor:
-    """[..., A], -inf where illegal."""
+    """Return log-probabilities [..., A], -inf where illegal."""
     return logits.masked_fill(~mask, -torch.inf).log_softmax(-1)
 
 
@@ -95,12 +98,12 @@ def _entropy(log_probs: Tensor) -> Tensor:
 
 
 def _kl(p: Tensor, q: Tensor) -> Tensor:
-    """Of log-probabilities [..., A] with the same legal actions."""
+    """Return the KL of log-probabilities [..., A] with the same legal actions."""
     return (p.exp() * (p.clamp(min=-1e9) - q.clamp(min=-1e9))).sum(-1)
 
 
 def _draw(probability: Tensor, noise: Tensor) -> Tensor:
-    """A draw from `probability` [..., A], unnormalised or not, by its noise ~ Exponential(1).
+    """Draw from `probability` [..., A], normalised or not, by `noise` ~ Exponential(1).
 
     The largest of p / Exponential(1) is a draw from p (the Gumbel-max trick, exponentiated).
     """
@@ -112,12 +115,12 @@ def _noise(shape: torch.Size, rng: np.random.Generator) -> Tensor:
 
 
 def _tempered(logits: Tensor, temperature: float) -> Tensor:
-    """Logits of what is drawn from at `temperature`. Overwrites `logits`; costs nothing at 1."""
+    """Return the logits at `temperature`. Overwrite `logits`; do nothing at 1."""
     return logits if temperature in (0.0, 1.0) else logits.div_(temperature)
 
 
 class _Choices(Distribution):
-    """Of one choice or several, which have probabilities, not densities."""
+    """Distribution of one choice or several: with probabilities, not densities."""
 
     def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
         return is_certain(log_prob, temperature)
@@ -145,7 +148,7 @@ class Categorical(_Choices):
         return action.numpy(), probability.gather(1, action.unsqueeze(1)).squeeze(1).log().numpy()
 
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
-        """[N, A]. Overwrites `parameters`."""
+        """Return probabilities [N, A]. Overwrite `parameters`."""
         return parameters.masked_fill_(~mask, -torch.inf).softmax(1)
 
 
@@ -153,8 +156,8 @@ class Categorical(_Choices):
 class _Block:
     """Neighbouring factors of the same size, handled as one array [..., factors, size]."""
 
-    columns: slice  # of the parameters
-    factors: slice  # of the action
+    columns: slice  # columns of the parameters
+    factors: slice  # factors of the action
     size: int
 
     def of(self, columns: Tensor) -> Tensor:
@@ -162,7 +165,7 @@ class _Block:
 
 
 class MultiCategorical(_Choices):
-    """k independent choices. An illegal combination of legal ones is for the game to judge."""
+    """k independent choices. Combinations of legal choices are not checked here."""
 
     def __init__(self, sizes: tuple[int, ...]) -> None:
         self.num_parameters = sum(sizes)
@@ -207,7 +210,7 @@ class MultiCategorical(_Choices):
         return action.numpy(), log_prob.numpy()
 
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
-        """[N, A_1 + ... + A_k]. Overwrites `parameters`."""
+        """Return probabilities [N, A_1 + ... + A_k]. Overwrite `parameters`."""
         logits = parameters.masked_fill_(~mask, -torch.inf)
         return torch.cat([block.of(logits).softmax(2).flatten(1) for block in self._blocks], 1)
 
@@ -237,11 +240,11 @@ class Gaussian(Distribution):
         return self._log_prob(mean, log_std, action), entropy
 
     def kl(self, p: Tensor, q: Tensor, mask: Tensor) -> Tensor:
-        """Of the squashed distributions too: a one-to-one map of both changes nothing."""
+        """Return the KL, which is the same for squashed distributions: the map is one-to-one."""
         (mean, log_std), (other_mean, other_log_std) = self._split(p), self._split(q)
         log_ratio = 2.0 * (log_std - other_log_std)  # of the variances
         distance = (mean - other_mean) * (-other_log_std).exp()
-        # expm1: of near distributions nothing is left of ratio - 1 - log(ratio) in float32
+        # expm1: in float32, ratio - 1 - log(ratio) loses all digits for near distributions
         return 0.5 * (log_ratio.expm1() - log_ratio + distance.square()).sum(1)
 
     def sample(
@@ -254,14 +257,14 @@ class Gaussian(Distribution):
                 log_std = log_std + math.log(temperature)
             noise = torch.from_numpy(rng.standard_normal(mean.shape, dtype=np.float32))
             raw = torch.addcmul(mean, log_std.exp(), noise)
-        # of the draw as it is recorded, rounding included, so that the learner finds the same
+        # of the rounded draw that is recorded, so that the learner computes the same
         return raw.numpy(), self._log_prob(mean, log_std, raw).numpy()
 
     def certain(self, log_prob: npt.NDArray[np.float32], temperature: float) -> npt.NDArray[np.bool_]:
         return np.full(len(log_prob), temperature == 0.0)
 
     def probabilities(self, parameters: Tensor, mask: Tensor) -> Tensor:
-        """[N, 2 d]: no probabilities, but the mean and log_std that are meant by `parameters`."""
+        """Return mean and log_std [N, 2 d] of `parameters`, instead of probabilities."""
         return torch.cat(self._split(parameters), 1)
 
     def to_env(self, raw: npt.NDArray) -> npt.NDArray[np.float32]:
@@ -279,13 +282,13 @@ class Gaussian(Distribution):
         return -(0.5 * z.square() + log_std + 0.5 * math.log(2.0 * math.pi)).sum(1)
 
     def _mean_log_slope(self, mean: Tensor, log_std: Tensor) -> Tensor:
-        """E[log of the slope of the map from the raw draw to the action] [N], by quadrature.
+        """Return E[log of the slope of the map from raw draw to action] [N], by quadrature.
 
-        The entropy of a squashed draw is the Gaussian's plus this. Of tanh, the slope is
-        1 - tanh(x)^2, whose logarithm is 2 (log 2 - x - softplus(-2 x)) for any x.
-        Equally spaced nodes: of a smooth function that dies away they are exact to e^(-c nodes)
-        (Trefethen and Weideman 2014, doi 10.1137/130932132). As many Gauss-Hermite nodes lie too
-        far apart for wide draws: off by 0.04 nats at the widest, these by 0.002.
+        The entropy of a squashed draw is that of the Gaussian plus this. The slope of tanh is
+        1 - tanh(x)^2, with the logarithm 2 (log 2 - x - softplus(-2 x)) for any x.
+        Equally spaced nodes have an error of e^(-c nodes) for smooth functions that decay (Trefethen and
+        Weideman 2014, doi 10.1137/130932132). For the widest draws the error is 0.002 nats; with the
+        same number of Gauss-Hermite nodes, which are too far apart, it is 0.04.
         """
         nodes, weights = self._nodes.to(mean), self._weights.to(mean)
         x = mean.unsqueeze(2) + log_std.exp().unsqueeze(2) * nodes

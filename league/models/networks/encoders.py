@@ -1,12 +1,12 @@
-"""Encoders: from an observation to the features that memory and heads read.
+"""Encoders: networks from an observation to the features for memory and heads.
 
-    mlp      everything flat, through fully connected layers
+    mlp      flat, through fully connected layers
     cnn      boards [planes, rows, columns] through convolutions, then flat as above
     resnet   the same with residual blocks (He et al. 2016, https://arxiv.org/abs/1512.03385, figure 5
-             left), without batch normalisation: a policy that acts sees what its learner saw
+             left), without batch normalisation, so that acting and learning give the same features
 
-Padding keeps rows and columns. Of a dict observation each part that is a board goes through
-convolutions of its own; the other parts join them flat, before the fully connected layers.
+Padding keeps rows and columns. In a dict observation each part that is a board has its own
+convolutions; the other parts join them, flat, before the fully connected layers.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "tanh": nn.T
 
 
 class BadNetwork(Mistake, ValueError):
-    """The settings of a policy describe no network that can be built for what it sees and does."""
+    """The settings of a policy do not describe a network that fits its observations and actions."""
 
 
 def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float, generator: torch.Generator) -> None:
-    """Fresh orthogonal weights of `gain`, biases of zero (Saxe et al. 2014, https://arxiv.org/abs/1312.6120)."""
+    """Draw orthogonal weights with `gain`; zero the biases (Saxe et al. 2014, https://arxiv.org/abs/1312.6120)."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
 
 
 class Encoder(nn.Module, ABC):
-    """Observations [n, *shape] of any dtype -> features [n, width]."""
+    """Network from observations [n, *shape] of any dtype to features [n, width]."""
 
     width: int
 
@@ -66,7 +66,7 @@ class Dense(nn.Sequential, Encoder):
 
 
 class ResidualBlock(nn.Module):
-    """act(x + conv(act(conv(x)))); where the channels change, x passes a 1 x 1 convolution."""
+    """act(x + conv(act(conv(x)))); if the channels change, x passes a 1 x 1 convolution."""
 
     def __init__(self, planes: int, channels: int, kernel: int, activation: str) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ class Boards(Encoder):
             blocks = sum(isinstance(layer, ResidualBlock) for layer in stack.modules())
             for name, layer in stack.named_modules():
                 if isinstance(layer, nn.Conv2d):
-                    # what the blocks add to their input must not grow with their number
+                    # the sum of all branches must not grow with the number of blocks
                     branch = name.endswith("second")
                     orthogonal(layer, 1 / math.sqrt(blocks) if branch else math.sqrt(2.0), generator)
         self.dense.initialise(generator)
@@ -172,7 +172,7 @@ def build_encoder(
     channels: Sequence[int],
     kernel: int,
 ) -> Encoder:
-    """The encoder `architecture` (mlp, cnn, resnet) for what the network is shown. Raises BadNetwork."""
+    """Return the encoder `architecture` (mlp, cnn, resnet) for observations `seen`. Raise BadNetwork."""
     if architecture == "mlp":
         return Dense(seen.size, hidden, activation)
     return Boards(seen, architecture, channels, kernel, hidden, activation)

@@ -1,11 +1,11 @@
-"""Memories: what connects the steps of one seat in one match.
+"""Memories: layers that connect the steps of one seat in one match.
 
     gru, lstm      recurrent (Cho et al. 2014, https://arxiv.org/abs/1406.1078;
                    Hochreiter and Schmidhuber 1997)
-    transformer    attention over the last `context` steps, the present one included
+    transformer    attention over the last `context` steps, with the present one
 
-What is remembered is a row of floats per seat, all zero when a match begins. `step` takes every
-seat one step further; `unroll` takes whole sequences, and gives what `step` would.
+The memory of a seat is a row of floats, all zero when a match begins. `step` advances every seat by
+one step; `unroll` computes whole sequences, with the same result as repeated steps.
 """
 
 from __future__ import annotations
@@ -23,20 +23,24 @@ from league.models.spec import PolicySettings
 
 
 class Memory(nn.Module, ABC):
-    """n, M: rows; T, B: steps, sequences."""
+    """Base of all memories. In shapes: n, M rows; T steps; B sequences."""
 
     memory_size: int  # floats per seat
-    width: int  # of what it gives out
+    width: int  # of the output
 
     @abstractmethod
     def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Features [n, F], memory [n, memory_size] -> [n, width] and the memory after this step."""
+        """Return the output [n, width] and the memory after one step.
+
+        `features` [n, F], `memory` [n, memory_size].
+        """
 
     @abstractmethod
     def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Features [M, F], memory [B, memory_size] -> [M, width] and the memory after each sequence.
+        """Return the outputs [M, width] of whole sequences, and the memory after each [B, memory_size].
 
-        layout [T, B] int64: the row of each step; M where a sequence has ended.
+        `features` [M, F]; `layout` [T, B] int64: the row of each step, M where a sequence has ended;
+        `memory` [B, memory_size].
         """
 
     @abstractmethod
@@ -46,16 +50,17 @@ class Memory(nn.Module, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """The rows of a layout by time, the longest sequence first: no padding."""
+    """The rows of a layout by time, the longest sequence first, without padding."""
 
-    rows: Tensor  # [M] the row that lies at each packed place
+    rows: Tensor  # [M] the row at each packed place
     places: Tensor  # [M] the packed place of each row
-    sizes: Tensor  # [T] on the CPU: how many sequences are still going on
+    sizes: Tensor  # [T] on the CPU: number of sequences that have this step
     order: Tensor  # [B] the sequences, longest first
-    rank: Tensor  # [B] where each sequence lies in that order
+    rank: Tensor  # [B] place of each sequence in that order
 
     @staticmethod
     def of(layout: Tensor, num_rows: int) -> Packed:
+        """Return the packed form of `layout` [T, B] of `num_rows` rows."""
         present = layout < num_rows
         order = present.sum(0).argsort(descending=True)
         rows = layout[:, order][present[:, order]]
@@ -69,10 +74,10 @@ def _inverse(permutation: Tensor) -> Tensor:
 
 
 class Recurrent(Memory):
-    """A GRU, or an LSTM whose memory row is its output and its cell, side by side.
+    """A GRU, or an LSTM. The memory row of an LSTM is its output and its cell, side by side.
 
-    The weights are handed to the kernels as they are at each call: torch's own modules keep a list
-    of them aside, which need not follow the tensors that policies lend.
+    Each call passes the present weights to the kernels. torch's own modules keep a separate list of
+    weights, which would miss the tensors that policies lend.
     """
 
     def __init__(self, kind: str, num_features: int, size: int) -> None:
@@ -98,7 +103,7 @@ class Recurrent(Memory):
         return output.index_select(0, packed.places), last.index_select(0, packed.rank).float()
 
     def _by_kernel(self, data: Tensor, sizes: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Packed rows [M, F], memory [B, memory_size] -> packed outputs [M, size], memory."""
+        """Return packed outputs [M, size] and memory, for packed rows [M, F] and memory [B, memory_size]."""
         # has_biases, num_layers, dropout, train, bidirectional
         options = (True, 1, 0.0, self.training, False)
         if self.kind == "gru":
@@ -109,11 +114,11 @@ class Recurrent(Memory):
         return output, torch.cat([hidden[0], cell[0]], 1)
 
     def _by_loop(self, data: Tensor, sizes: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """As `_by_kernel`, of which it is the arithmetic."""
+        """Compute the same as `_by_kernel`, step by step."""
         weight_ih, weight_hh, bias_ih, bias_hh = self._weights()
         advance = _gru_step if self.kind == "gru" else _lstm_step
         state = memory.chunk(self.memory_size // self.width, 1)
-        outputs, lasts = [], []  # lasts: of the sequences that ended, shortest first
+        outputs, lasts = [], []  # lasts: states of the sequences that ended, shortest first
         for gates in F.linear(data, weight_ih, bias_ih).split(sizes.tolist()):
             if len(gates) < len(state[0]):
                 lasts.append(torch.cat([part[len(gates) :] for part in state], 1))
@@ -124,14 +129,14 @@ class Recurrent(Memory):
         return torch.cat(outputs), torch.cat(lasts[::-1])
 
     def _weights(self) -> list[Tensor]:
-        """weight_ih, weight_hh, bias_ih, bias_hh."""
+        """Return weight_ih, weight_hh, bias_ih, bias_hh."""
         weights: list[Tensor] = [*self.cell.all_weights[0]]
         if weights[0].is_cuda and len({weight.untyped_storage().data_ptr() for weight in weights}) > 1:
-            self.cell.flatten_parameters()  # in a copy of a module they lie apart, which is slow in cuDNN
+            self.cell.flatten_parameters()  # a copied module has separate tensors, which is slow in cuDNN
         return weights
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Each gate orthogonal, biases zero; the forget gates of an LSTM open (Jozefowicz et al. 2015)."""
+        """Make gates orthogonal, biases zero, forget gates of an LSTM open (Jozefowicz et al. 2015)."""
         weight_ih, weight_hh, *biases = self._weights()
         with torch.no_grad():
             for gate in (*weight_ih.split(self.width), *weight_hh.split(self.width)):
@@ -143,7 +148,7 @@ class Recurrent(Memory):
 
 
 def _gru_step(gates: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-    """What the input gives to the gates [n, 3 size], hidden [n, size] -> hidden."""
+    """Return hidden after a step. `gates` [n, 3 size]: input part of the gates; `state`: hidden [n, size]."""
     (hidden,) = state
     size = hidden.shape[1]
     own = torch.addmm(bias, hidden, weight)
@@ -153,7 +158,7 @@ def _gru_step(gates: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Te
 
 
 def _lstm_step(gates: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
-    """What the input gives to the gates [n, 4 size], hidden and cell [n, size] -> hidden, cell."""
+    """Return hidden, cell after a step. `gates` [n, 4 size]: input part; `state`: hidden, cell [n, size]."""
     hidden, cell = state
     enter, forget, new, leave = (torch.addmm(gates, hidden, weight) + bias).chunk(4, 1)
     cell = torch.addcmul(forget.sigmoid() * cell, enter.sigmoid(), new.tanh())
@@ -161,16 +166,16 @@ def _lstm_step(gates: Tensor, state: tuple[Tensor, ...], weight: Tensor, bias: T
 
 
 class Transformer(Memory):
-    """One pre-norm block whose attention looks back on the last `context` steps and no further.
+    """One pre-norm block with attention to the last `context` steps.
 
-    The window slides with every step, so a step depends on nothing before it and long sequences
-    cost no more per step than short ones. How much a step attends to another is their product plus a
-    learned number for each head and age (Raffel et al. 2020, https://arxiv.org/abs/1910.10683, 2.1).
+    The window slides with every step, so a step costs the same in long and short sequences. The score
+    between two steps is their product plus a learned number for each head and age (Raffel et al. 2020,
+    https://arxiv.org/abs/1910.10683, 2.1).
 
-    As each window is asked one question only, keys and values are never made: the question is taken
-    to the space of the features instead, and their weighted sum is taken out of it.
+    Each window has one query only. So keys and values are not computed: the query is mapped to the space
+    of the features instead, and the weighted sum of features is mapped to the output.
 
-    A memory row: the features of the last context - 1 steps, oldest first, and how many there are.
+    A memory row: the features of the last context - 1 steps, oldest first, and their number.
     """
 
     def __init__(self, num_features: int, width: int, context: int, heads: int, activation: str) -> None:
@@ -187,8 +192,10 @@ class Transformer(Memory):
         self.enter = nn.Linear(num_features, width)
         self.attention_norm = nn.LayerNorm(width)
         self.query = nn.Linear(width, width)
-        self.key = nn.Linear(width, width, bias=False)  # a bias would add the same to all, so nothing
-        self.content = nn.Linear(width, width, bias=False)  # a bias would be one of `leave`
+        self.key = nn.Linear(
+            width, width, bias=False
+        )  # a bias would add the same to all scores, without effect
+        self.content = nn.Linear(width, width, bias=False)  # its bias would be redundant with that of `leave`
         self.age = nn.Parameter(torch.empty(heads, context))  # oldest first, the present last
         self.leave = nn.Linear(width, width)
         self.dense_norm = nn.LayerNorm(width)
@@ -211,7 +218,7 @@ class Transformer(Memory):
         x = self.enter(features)
         present = self.attention_norm(x)
         kept, count = self._kept(memory)
-        # where each step's features lie, those of before the first step in front: [context - 1 + T, B]
+        # row of each step in the pool, with the remembered steps in front: [context - 1 + T, B]
         pool = torch.cat([present, kept.flatten(0, 1)])
         before = torch.arange(num_rows, len(pool), device=layout.device).view(num_sequences, self.context - 1)
         places = torch.cat([before.T, layout])
@@ -226,7 +233,7 @@ class Transformer(Memory):
         return output, self._row(pool[last.T], count + length)
 
     def _kept(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Features [n, context - 1, width], and how many of them are there [n]."""
+        """Return the remembered features [n, context - 1, width], and their number [n]."""
         return memory[:, :-1].unflatten(1, (self.context - 1, self.width)), memory[:, -1]
 
     def _row(self, kept: Tensor, count: Tensor) -> Tensor:
@@ -237,7 +244,10 @@ class Transformer(Memory):
         return torch.arange(self.context - 1, -1, -1, device=like.device)
 
     def _attend(self, x: Tensor, present: Tensor, window: Tensor, known: Tensor) -> Tensor:
-        """x, present [n, width], window [n, context, width], known [n, context] -> [n, width]."""
+        """Return the output [n, width].
+
+        `x`, `present` [n, width]; `window` [n, context, width]; `known` [n, context].
+        """
         shape = (self.heads, self.width // self.heads)
         query = self.query(present).unflatten(1, shape)
         question = torch.einsum("nhd,hdw->nhw", query, self.key.weight.unflatten(0, shape))
@@ -252,12 +262,12 @@ class Transformer(Memory):
             if isinstance(layer, nn.Linear):
                 orthogonal(layer, math.sqrt(2.0) if layer is self.dense[0] else 1.0, generator)
             elif isinstance(layer, nn.LayerNorm):
-                layer.reset_parameters()  # ones and zeros: nothing is drawn
+                layer.reset_parameters()  # ones and zeros
         nn.init.zeros_(self.age)
 
 
 def build_memory(settings: PolicySettings, num_features: int) -> Memory | None:
-    """The memory that the settings ask for, on features of a torso. Raises BadNetwork."""
+    """Return the memory that `settings` describe, on features of a torso, or `None`. Raise BadNetwork."""
     if settings.memory == "none":
         return None
     if settings.memory == "transformer":

@@ -1,11 +1,11 @@
-"""Networks: what a `PolicySpec` is built into.
+"""Networks, built from a `PolicySpec`.
 
-Rows of observations go in, the parameters of the action's distribution and values come out:
+They map rows of observations to parameters of the action's distribution, and to values:
 
     normaliser > torso > memory > policy_head, value_head
 
-A network keeps nothing between two calls: what it remembers of a seat is a row of floats that the
-caller hands in and gets back, all zero when a match begins.
+A network has no state between two calls. Its memory of a seat is a row of floats that the caller passes
+in and gets back, all zero when a match begins.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _TRUSTED: set[str] = set()
 
 
 class Network(nn.Module, ABC):
-    """The base of all networks; a class of your own that remembers is derived from it.
+    """Base of all networks. Derive a network of your own from it if it has memory.
 
-    n, M: rows; S: `memory_size`; P: parameters of the action's distribution; T, B: steps, sequences.
+    In shapes: n, M rows; S `memory_size`; P parameters of the action's distribution; T steps; B sequences.
     """
 
-    memory_size: int = 0  # floats that it wants kept for each seat
-    normaliser: Normaliser | None  # a None here would hide the layer of that name
+    memory_size: int = 0  # floats of memory per seat
+    normaliser: Normaliser | None  # no default here: a class attribute would hide the layer
 
     def __init__(self) -> None:
         super().__init__()
@@ -46,31 +46,36 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Act: [n, *shape], memory [n, S] -> parameters [n, P], memory [n, S]. The value is not computed.
+        """Return parameters [n, P] and the memory after this step [n, S], without computing values.
 
-        Without memory the second is whatever was given.
+        `observation` [n, *shape], `memory` [n, S]. A network without memory returns `memory` unchanged.
         """
 
     @abstractmethod
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """[n, *shape] of the spec's dtype, memory [n, S] -> parameters [n, P], values [n]."""
+        """Return parameters [n, P] and values [n].
+
+        `observation` [n, *shape] with the dtype of the spec, `memory` [n, S].
+        """
 
     @abstractmethod
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Whole sequences: [M, *shape] -> parameters [M, P], values [M], memory [B, S] after each.
+        """Return parameters [M, P], values [M] and the memory [B, S] after whole sequences.
 
-        layout: [T, B] int64, the row of each step, M where a sequence has ended; every row lies in it
-        once, every sequence has a step. memory: [B, S] before each sequence's first step.
+        `observation` [M, *shape]. `layout` [T, B] int64: the row of each step, M where a sequence has ended;
+        it holds every row once, and every sequence has a step. `memory` [B, S]: before the first steps.
         """
 
     def initialise(self, generator: torch.Generator) -> None:
-        """Draw fresh weights in place; the same generator state gives the same weights. A network of your
-        own may leave this out: then its constructor draws them (`CustomNetwork`)."""
+        """Draw fresh weights in place; the same generator state gives the same weights.
+
+        A network of your own may omit this: then its constructor draws the weights (`CustomNetwork`).
+        """
         raise NotImplementedError
 
 
 class LayeredNetwork(Network):
-    """A torso under a policy head and a value head, with whatever the settings put between them.
+    """A torso under a policy head and a value head, with the memory of the settings between them.
 
     Weights are orthogonal, with gain sqrt(2) in the torso, 0.01 at the policy (so that a fresh
     policy is close to uniform) and 1 at the value.
@@ -86,7 +91,7 @@ class LayeredNetwork(Network):
         self.memory_size = 0 if self.memory is None else self.memory.memory_size
         width = self.torso.width if self.memory is None else self.memory.width
         self.policy_head = nn.Linear(width, action.mask_width or len(action.low))
-        # the spread of continuous actions is the same wherever the seat is
+        # the standard deviations of continuous actions do not depend on the observation
         self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.kind == "continuous" else None
         self.value_torso = (
             build_encoder(seen, settings.architecture, *encoder) if settings.separate_value else None
@@ -137,7 +142,7 @@ class LayeredNetwork(Network):
     def _value(self, shown: Tensor, features: Tensor) -> Tensor:
         if self.value_torso is not None:
             own = self.value_torso(shown)
-            # it reads what the policy remembers, but teaches it nothing
+            # the value reads the policy's memory, without a gradient into it
             features = own if self.memory is None else torch.cat([own, features.detach()], 1)
         return self.value_head(features).squeeze(-1)
 
@@ -160,9 +165,9 @@ def _normaliser(spec: PolicySpec) -> Normaliser | None:
 
 
 class CustomNetwork(Network):
-    """A user's `module:Class` behind the normaliser: a plain module, or a `Network` if it remembers.
+    """A user's `module:Class` behind the normaliser: a plain module, or a `Network` if it has memory.
 
-    A plain module's `forward(observation)` gives (parameters [n, P], values [n]).
+    `forward(observation)` of a plain module returns (parameters [n, P], values [n]).
     """
 
     def __init__(self, spec: PolicySpec) -> None:
@@ -175,7 +180,7 @@ class CustomNetwork(Network):
         )
         try:
             self.module = self._make()
-        except Exception as error:  # whatever a user's class raises is for the user to read
+        except Exception as error:  # an error in a user's class is reported to the user
             raise BadNetwork(
                 f"{_where(spec)}: called with observation={spec.seen}, num_parameters={num_parameters} and "
                 f"policy.options {spec.settings.options} it raised {type(error).__name__}: {error}"
@@ -187,7 +192,7 @@ class CustomNetwork(Network):
         self._remembers = isinstance(self.module, Network)
 
     def initialise(self, generator: torch.Generator) -> None:
-        """By the module's own `initialise(generator)`; without one, as its constructor draws its weights."""
+        """Call the module's own `initialise(generator)`; without one, its constructor draws the weights."""
         if self.normaliser is not None:
             self.normaliser.initialise()
         own = getattr(type(self.module), "initialise", Network.initialise)
@@ -230,9 +235,9 @@ def _check_tensor(what: str, tensor: object, shape: tuple[int, ...]) -> None:
 
 
 def trust_network(path: str) -> None:
-    """Let this process import the network `path` ("module:Class"): whoever runs it has named it.
+    """Allow this process to import the network `path` ("module:Class"), which its user has named.
 
-    A snapshot never does: its spec comes from whoever wrote the run, and importing is running.
+    Never call it with a path from a snapshot: that may be foreign code, and importing executes it.
     """
     _TRUSTED.add(path)
 
@@ -254,18 +259,18 @@ def _imported(path: str) -> Callable[..., Any]:
 
 
 def build_network(spec: PolicySpec) -> Network:
-    """The network of `spec`, uninitialised.
+    """Return the network of `spec`, uninitialised.
 
-    Raises BadNetwork if its settings do not fit what is seen, WeightsMismatch for a class that no
+    Raise BadNetwork if its settings do not fit the observation, and WeightsMismatch for a class that no
     `trust_network` has named.
     """
     return (CustomNetwork if ":" in spec.architecture else LayeredNetwork)(spec)
 
 
 def check_network(spec: PolicySpec) -> None:
-    """Build the network of `spec` and run it. Raises Mistake, which says where it does not fit."""
+    """Build the network of `spec` and run it. Raise Mistake with the place where it does not fit."""
     try:
-        spec.seen  # noqa: B018  # connectors that do not fit say so here
+        spec.seen  # noqa: B018  # raises for connectors that do not fit
     except ValueError as error:
         raise BadNetwork(f"policy.connectors: {error}") from error
     networks = [build_network(spec) for _ in range(2)]
@@ -279,7 +284,7 @@ def check_network(spec: PolicySpec) -> None:
                 "torch's own generator, or from the one that initialise(generator) is given"
             )
     _check_outputs(spec, networks[0].eval(), _where(spec))
-    with torch.device("meta"):  # as all policies share it: without numbers but those of the weights
+    with torch.device("meta"):  # as policies share it: all numbers come from the weights
         bare = build_network(spec).eval()
     bare.load_state_dict(weights, assign=True)
     where = f"{_where(spec)}, with nothing of its own but parameters and saved buffers (see register_buffer)"
@@ -287,7 +292,7 @@ def check_network(spec: PolicySpec) -> None:
 
 
 def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
-    """Raise BadNetwork unless two rows come out of it as they should, alone and as one sequence."""
+    """Raise BadNetwork unless its outputs for two rows are right, as single steps and as one sequence."""
     rng, shape = np.random.default_rng(0), (2, *spec.seen.shape)
     rows = torch.from_numpy(rng.integers(0, 2, shape).astype(spec.seen.dtype))
     num_parameters = distribution(spec.action, spec.settings.squash).num_parameters
@@ -306,7 +311,7 @@ def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
         try:
             with torch.no_grad():
                 found = getattr(network, method)(*arguments)
-        except Exception as error:  # whatever a user's class raises is for the user to read
+        except Exception as error:  # an error in a user's class is reported to the user
             raise BadNetwork(
                 f"{where}: {method} of observations {list(rows.shape)} {spec.seen.dtype} raised "
                 f"{type(error).__name__}: {error}"
@@ -323,7 +328,7 @@ def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
 
 
 def _check_memory(network: Network, rows: Tensor, unrolled: tuple[Tensor, ...], where: str) -> None:
-    """Raise BadNetwork unless two steps, one after the other, give what `unroll` gave."""
+    """Raise BadNetwork unless two successive steps give the result of `unroll`."""
     memory: Tensor | None = torch.zeros(1, network.memory_size)
     with torch.no_grad():
         for row in range(2):

@@ -1,7 +1,7 @@
-"""Normaliser: observations with mean 0 and variance 1, by statistics of all that was learned from.
+"""Normaliser: observations with mean 0 and variance 1, by statistics of all training observations.
 
-The statistics are buffers, so they are part of every snapshot: a frozen policy goes on seeing the
-world as it did. They are merged batch by batch (Chan, Golub, LeVeque 1983, equation 2.1b).
+The statistics are buffers, so every snapshot holds its own, and a frozen policy keeps its scaling. They
+are merged batch by batch (Chan, Golub, LeVeque 1983, equation 2.1b).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 
 def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and (population) variance of rows [n, *shape], each [*shape] float64."""
+    """Return mean and population variance of rows [n, *shape], each [*shape] float64."""
     variance, mean = torch.var_mean(rows.double(), dim=0, correction=0)
     return mean, variance
 
@@ -21,7 +21,7 @@ def moments(rows: Tensor) -> tuple[Tensor, Tensor]:
 def merged(
     count_a: Tensor, mean_a: Tensor, variance_a: Tensor, count_b: Tensor, mean_b: Tensor, variance_b: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Count, mean and variance of two sets of rows together, given those of each; float64."""
+    """Return count, mean and variance of the union of two sets of rows a and b; float64."""
     count = count_a + count_b
     delta = mean_b - mean_a
     mean = mean_a + delta * (count_b / count)
@@ -45,13 +45,13 @@ class Normaliser(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def forward(self, observation: Tensor) -> Tensor:
-        """[n, *shape] of any dtype -> the same shape, float32."""
+        """Normalise observations [n, *shape] of any dtype; return the same shape in float32."""
         scale = (self.variance + self.epsilon).rsqrt().float()
         return ((observation.float() - self.mean.float()) * scale).clamp_(-self.clip, self.clip)
 
     @torch.no_grad()
     def update(self, rows: Tensor) -> None:
-        """Count these observations [n, *shape] in. The buffers change in place."""
+        """Add these observations [n, *shape] to the statistics, in place."""
         if not len(rows):
             return
         new = merged(self.count, self.mean, self.variance, self.count.new_tensor(len(rows)), *moments(rows))
@@ -59,7 +59,7 @@ class Normaliser(nn.Module):
             buffer.copy_(value)
 
     def initialise(self) -> None:
-        """As if nothing had been seen: observations pass as they are, clipped."""
+        """Reset the statistics: observations then pass unchanged, but clipped."""
         self.mean.zero_()
         self.variance.fill_(1.0)
         self.count.zero_()

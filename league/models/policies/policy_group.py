@@ -1,13 +1,13 @@
 """PolicyGroup: policies of one spec that decide in one call.
 
-What is done row by row (connectors, drawing) is done once for the rows of all. Their networks run
-one after the other, each with its weights where they lie. Plain mlps that are small, and have few
-rows each, run as one instead: the weights of a block of neighbours are copied side by side, once for
-as long as the group lives, and one batched product a layer serves the block.
+Work by rows (connectors, drawing) is done once for all policies. The networks run one after the other,
+with their weights in place. Small plain mlps with few rows each run together instead: the weights of a
+block of neighbours are copied side by side, once in the lifetime of the group, and one batched product
+per layer serves the block.
 
-Microseconds per row (`python -m tests.bench.policy_groups`), each policy by itself, one after the other,
-side by side: 128 networks 84-64-64 with 2 rows each 21, 8.9, 4.8; 84-256-256 with 8 rows each 12.8, 8.1,
-8.5: there the time goes into reading weights, and copies are read no faster.
+Microseconds per row (`python -m tests.bench.policy_groups`) for separate calls, one after the other, and
+side by side: 128 networks 84-64-64 with 2 rows each: 21, 8.9, 4.8; 84-256-256 with 8 rows each: 12.8,
+8.1, 8.5. In the second case the time goes into reading weights, which copies do not reduce.
 """
 
 from __future__ import annotations
@@ -21,26 +21,27 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from league.models.actor import Chosen
+from league.models.actor import Chosen, Look
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 
-BLOCK = 32  # neighbours whose weights lie side by side
-MANY_POLICIES = 16  # of a block with rows; fewer are called one after the other as fast
-# Rows of a policy that are few, and bytes of its weights that are few. A GPU waits for calls, not for bytes.
+BLOCK = 32  # policies in a block with stacked weights
+MANY_POLICIES = 16  # policies of a block with rows; with fewer, single calls are as fast
+# Limits on the rows and bytes of a policy for stacking. A GPU waits for calls rather than for bytes.
 FEW_ROWS = {"cpu": 32, "cuda": 256}
 FEW_BYTES = {"cpu": 2**17, "cuda": 2**24}
-STACKED_BYTES = 2**27  # of all blocks of a group; policies beyond it run one after the other
-# From so many multiplications on, oneDNN's product with bias and activation in one beats torch's own, which
-# on AMD's processors uses half of the vector unit: 2.1 times for 512 rows of 256 by 256
+STACKED_BYTES = 2**27  # of all blocks of a group; further policies run one after the other
+# From this many multiplications on, oneDNN's fused product with bias and activation is faster than torch's
+# own, which uses half of the vector unit on AMD's processors: 2.1 times for 512 rows of 256 by 256
 MUCH_WORK = 2**21
+FUSED_PRODUCT = "_linear_pointwise"  # of torch.ops.mkldnn
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "tanh": torch.tanh_}
 Layer = tuple[Tensor, Tensor]  # weight [out, in], bias [out]; stacked: [k, out, in], [k, 1, out]
 
 
 class PolicyGroup:
-    """Policies of one spec, on one device. What `Policy` says of memory and reward holds for the group."""
+    """Policies of one spec, on one device. Memory and reward are the same as in `Policy`."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self.policies = policies
@@ -51,16 +52,13 @@ class PolicyGroup:
     def decide(
         self,
         counts: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
     ) -> Chosen:
-        """As `Policy.decide`, of rows that lie in the order of the policies: `counts` [k] of each."""
+        """Decide as `Policy.decide` does, for rows in the order of the policies, `counts` [k] of each."""
         step = functools.partial(self._step, counts)
-        return self.policies[0].decide_by(step, observation, mask, rng, temperature, memory, reward)
+        return self.policies[0].decide_by(step, look, rng, temperature)
 
     def _step(
         self, counts: npt.NDArray[np.int64], seen: Tensor, memory: Tensor | None
@@ -79,7 +77,7 @@ class PolicyGroup:
 
 
 def is_dense(spec: PolicySpec) -> bool:
-    """Whether the way from what is seen to the choice's logits is fully connected layers and no more."""
+    """Return whether fully connected layers alone lead from the observation to the logits."""
     settings = spec.settings
     return (
         settings.architecture == "mlp"
@@ -89,26 +87,31 @@ def is_dense(spec: PolicySpec) -> bool:
     )
 
 
+def _has_fused_product() -> bool:
+    """Return whether this torch has oneDNN's product. It is private, so an upgrade may remove it."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, FUSED_PRODUCT)
+
+
 class _Dense:
-    """The logits of rows, through the fully connected layers of several policies."""
+    """The logits of rows by the fully connected layers of several policies."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         settings, device = policies[0].spec.settings, policies[0].device.type
-        torso = [f"torso.{2 * i}" for i in range(len(settings.hidden))]  # each with its activation behind
+        torso = [f"torso.{2 * i}" for i in range(len(settings.hidden))]  # each is followed by its activation
         names = [*torso, "policy_head"]
         self._layers: list[list[Layer]] = [
             [(policy.tensors[f"{name}.weight"], policy.tensors[f"{name}.bias"]) for name in names]
             for policy in policies
         ]
         self._activation = settings.activation
-        self._fused = device == "cpu" and torch.backends.mkldnn.is_available()
+        self._fused = device == "cpu" and _has_fused_product()
         self._few = FEW_ROWS[device]
         size = sum(weight.nbytes + bias.nbytes for weight, bias in self._layers[0])
         self._stackable = min(len(policies), STACKED_BYTES // size) if size <= FEW_BYTES[device] else 0
         self._stacks: dict[int, list[Layer]] = {}  # by the first policy of the block
 
     def __call__(self, counts: npt.NDArray[np.int64], seen: Tensor) -> Tensor:
-        """Rows [n, *shape], `counts` [k] of each policy in turn -> [n, choices]."""
+        """Return logits [n, choices] for rows [n, *shape], `counts` [k] of each policy in turn."""
         rows = seen.flatten(1).float()
         starts = np.cumsum(counts) - counts
         few = (counts > 0) & (counts <= self._few)
@@ -128,10 +131,11 @@ class _Dense:
         return logits
 
     def _through(self, layers: list[Layer], rows: Tensor) -> Tensor:
-        """[n, in] -> [n, choices]."""
+        """Return logits [n, choices] for rows [n, in]."""
         for weight, bias in layers[:-1]:
             if self._fused and len(rows) * weight.numel() >= MUCH_WORK:
-                rows = torch.ops.mkldnn._linear_pointwise(rows, weight, bias, self._activation, [], "")
+                product = getattr(torch.ops.mkldnn, FUSED_PRODUCT)
+                rows = product(rows, weight, bias, self._activation, [], "")
             else:
                 rows = _ACTIVATIONS[self._activation](F.linear(rows, weight, bias))
         return F.linear(rows, *layers[-1])
@@ -144,7 +148,7 @@ class _Dense:
         rows: Tensor,
         logits: Tensor,
     ) -> None:
-        """Fill in the logits of these policies, `counts` rows each from `starts` on, all padded alike."""
+        """Write the logits of these policies, `counts` rows each from `starts` on, padded to equal length."""
         k, longest = len(counts), int(counts.max())
         policy = np.repeat(np.arange(k), counts)
         within = np.arange(len(policy)) - np.repeat(np.cumsum(counts) - counts, counts)

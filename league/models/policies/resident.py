@@ -1,8 +1,8 @@
-"""Resident: the weights of many snapshots on one device, side by side, for whoever plays there.
+"""Resident policies: the weights of many snapshots side by side on one device.
 
-Snapshots of one architecture differ in nothing but numbers: each of their tensors is a row of one
-stacked tensor [rows, *shape]. A policy reads its row where it lies. The row of a snapshot that left
-is overwritten by the next that comes; what is leased never leaves.
+Snapshots of one architecture have tensors of equal shapes, so each tensor is a row of one stacked tensor
+[rows, *shape], and a policy uses its row in place. The row of an evicted snapshot is overwritten by the
+next one. Leased snapshots are never evicted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ResidentStack:
     """Room for the tensors of `capacity` snapshots of one architecture on a device."""
 
     def __init__(self, like: Mapping[str, Tensor], capacity: int, device: torch.device) -> None:
-        """`like`: tensors of such a snapshot."""
+        """Allocate the stack; `like` holds the tensors of one such snapshot."""
         self.stacked = {
             name: torch.empty((capacity, *tensor.shape), dtype=tensor.dtype, device=device)
             for name, tensor in like.items()
@@ -44,7 +44,7 @@ class ResidentStack:
         self._free = list(range(capacity))
 
     def put(self, tensors: Mapping[str, Tensor]) -> int | None:
-        """Copy `tensors` into a free row; None if there is none."""
+        """Copy `tensors` into a free row and return its number, or `None` if no row is free."""
         if not self._free:
             return None
         row = self._free.pop()
@@ -53,11 +53,11 @@ class ResidentStack:
         return row
 
     def row(self, row: int) -> dict[str, Tensor]:
-        """The tensors of this row: views."""
+        """Return views of the tensors of this row."""
         return {name: stack[row] for name, stack in self.stacked.items()}
 
     def free(self, row: int) -> None:
-        """Let the row be overwritten."""
+        """Allow the row to be overwritten."""
         self._free.append(row)
 
 
@@ -65,11 +65,11 @@ class ResidentStack:
 class _Resident:
     policy: Policy
     bytes: int
-    row: int | None  # None: beside the stack, which was full of leased ones
+    row: int | None  # `None`: outside of the stack, which was full of leased policies
 
 
 class ResidentPolicies(Generic[Key]):
-    """Policies on a device: the `capacity` used last, and whatever is leased. For one thread."""
+    """Policies on a device: the `capacity` last used, and all leased ones. For one thread."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class ResidentPolicies(Generic[Key]):
         device: torch.device,
         lend: Callable[[Key], contextlib.AbstractContextManager[Policy]],
     ) -> None:
-        """`lend` gives the policy of a key, on the CPU, until it is copied."""
-        self._rows = capacity + 1  # a newcomer is placed before the oldest leaves
+        """Make an empty cache. `lend` provides the policy of a key on the CPU while it is copied."""
+        self._rows = capacity + 1  # a new policy is placed before the oldest is evicted
         self._device = device
         self._lend = lend
         self._stacks: dict[PolicySpec, ResidentStack] = {}
@@ -88,12 +88,12 @@ class ResidentPolicies(Generic[Key]):
 
     @contextlib.contextmanager
     def lease(self, key: Key) -> Iterator[Policy]:
-        """The policy of `key`, which keeps its weights until the block is left, and no longer."""
+        """Lend the policy of `key`. Its weights are valid until the end of the block."""
         with self._policies.lease(key) as resident:
             yield resident.policy
 
     def info(self) -> TierInfo:
-        """The tier `device`."""
+        """Return counters of the cache tier `device`."""
         return self._policies.info("device")
 
     def _place(self, key: Key) -> _Resident:

@@ -15,7 +15,7 @@ PATIENCE = 60.0  # seconds after which a test that waits in vain gives up
 
 
 class Bout:
-    """Two seats play at once for 2, 3 or 4 rounds; it may be told to wait, or to raise."""
+    """Two seats play at once for 2, 3 or 4 rounds; it can be set to wait, or to raise."""
 
     def __init__(self, number):
         self.number = number
@@ -184,7 +184,7 @@ def test_a_match_that_raises_costs_itself_and_its_object_and_nothing_else(thread
     for seed in range(20):
         if seed not in crashed:
             assert told[seed] == expected(seed)
-        elif crashed[seed] is None:  # at its beginning: nobody decided anything
+        elif crashed[seed] is None:  # at its beginning: no seat decided anything
             assert told[seed] == ("CRASH", True, 0, [])
         else:  # the round in which it raised gives nothing
             assert told[seed] == ("CRASH", True, 4, [ONE_ROUND])

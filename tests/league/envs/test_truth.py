@@ -101,7 +101,7 @@ LINES = [(0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4
 
 @functools.cache
 def shares(board="." * 9, mover="x"):
-    """How often x wins, o wins, nobody does, when every empty cell is equally likely."""
+    """How often x wins, o wins, neither does, when every empty cell is equally likely."""
     other = "o" if mover == "x" else "x"
     if any(all(board[cell] == other for cell in line) for line in LINES):
         return (Fraction(other == "x"), Fraction(other == "o"), Fraction(0))

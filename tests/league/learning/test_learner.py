@@ -10,6 +10,7 @@ from league.episode import Episodes
 from league.learning.data.batching import minibatches
 from league.learning.data.replay import Replay
 from league.learning.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
+from league.models.actor import Look
 from league.models.policies.policy import Policy
 from storage.errors import Mistake, WeightsMismatch
 
@@ -30,7 +31,7 @@ def same(a, b):
 def one_step_matches(player, observation, mask, reward_of, rng):
     """Episodes of one step each; `reward_of` gives [n] rewards of what was chosen."""
     n = len(observation)
-    chosen = Policy(player.spec, player.weights()).decide(observation, mask, rng)
+    chosen = Policy(player.spec, player.weights()).decide(Look(observation, mask), rng)
     return Episodes(
         player="main-0",
         offset=np.arange(n + 1),
@@ -124,7 +125,7 @@ def cues(player, rng, length=5):
         observation = np.zeros((n, 4), np.float32)
         observation[np.arange(n), cue] = t == 0
         observation[:, 3] = t == length - 1
-        chosen = policy.decide(observation, np.ones((n, 3), bool), rng, memory=memory)
+        chosen = policy.decide(Look(observation, np.ones((n, 3), bool), memory), rng)
         right = np.where(chosen.action == cue, 1.0, -1.0) if t == length - 1 else np.zeros(n)
         for name, value in zip(columns, (observation, chosen.raw, chosen.log_prob, right), strict=True):
             columns[name].append(value)

@@ -1,4 +1,4 @@
-"""Whoever decides can also just act, and needs no torch for it."""
+"""Every actor that decides can also just act, without torch."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 
 
 class Last(Actor):
@@ -14,11 +14,11 @@ class Last(Actor):
 
     memory_size = 1
 
-    def decide(self, observation, mask, rng, temperature=1.0, memory=None, reward=None):
-        action = mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
-        if memory is not None:
-            memory += 1
-        return Chosen(action, np.zeros(len(action), np.float32), observation, action)
+    def decide(self, look, rng, temperature=1.0):
+        action = look.mask.shape[1] - 1 - look.mask[:, ::-1].argmax(1)
+        if look.memory is not None:
+            look.memory[:] += 1
+        return Chosen(action, np.zeros(len(action), np.float32), look.observation, action)
 
 
 def test_act_is_decide_without_the_record():
@@ -33,9 +33,9 @@ def test_act_is_decide_without_the_record():
 class Tells(Last):
     """Writes down at which temperature it is asked."""
 
-    def decide(self, observation, mask, rng, temperature=1.0, memory=None, reward=None):
+    def decide(self, look, rng, temperature=1.0):
         self.temperature = temperature
-        return super().decide(observation, mask, rng, temperature, memory, reward)
+        return super().decide(look, rng, temperature)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_what_is_seen_is_the_observation_unless_an_actor_says_otherwise():
 def test_who_does_not_search_decides_in_a_match_as_anywhere():
     mask = np.array([[True, True, False]])
     place = np.zeros(1, np.int64)
-    chosen = Last().decide_at(None, place, place, np.zeros((1, 4)), mask, np.random.default_rng(0))
+    chosen = Last().decide_at(None, place, place, Look(np.zeros((1, 4)), mask), np.random.default_rng(0))
     assert chosen.action.tolist() == [1]
 
 

@@ -31,7 +31,7 @@ PIPELINES = [
 
 
 def pipeline(connectors, observation=ROW, action=DISCRETE):
-    return Connectors(spec(connectors, observation, action))
+    return Connectors(spec(connectors).settings.connectors, observation, action)
 
 
 def spec(connectors, observation=ROW, action=DISCRETE):

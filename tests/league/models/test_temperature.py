@@ -9,6 +9,7 @@ import scipy.stats
 import torch
 
 from league.envs.spaces import ActionSpec
+from league.models.actor import Look
 from league.models.bots.base import MixedPolicy, RandomBot, ScriptedPolicy
 from league.models.networks.distributions import distribution
 
@@ -61,7 +62,7 @@ def tempered(action, row, mask, temperature):
 
 def decide(bot, n, temperature):
     seen, mask = np.zeros((n, 1), np.int8), np.ones((n, 4), bool)
-    return bot.decide(seen, mask, np.random.default_rng(0), temperature)
+    return bot.decide(Look(seen, mask), np.random.default_rng(0), temperature)
 
 
 # ---------------------------------------------------------------------- what is drawn

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from league.envs import registry
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.scripted import make_bot
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
@@ -21,12 +21,12 @@ class Counts(Actor):
     def __init__(self):
         self.told = []
 
-    def decide(self, observation, mask, rng, temperature=1.0, memory=None, reward=None):
-        memory[:, 0] += 1
-        memory[:, 1] += reward
-        self.told.append((memory.copy(), reward.copy(), temperature))
-        action = np.zeros(len(observation), np.int64)
-        return Chosen(action, np.zeros(len(observation), np.float32), -observation, action)
+    def decide(self, look, rng, temperature=1.0):
+        look.memory[:, 0] += 1
+        look.memory[:, 1] += look.reward
+        self.told.append((look.memory.copy(), look.reward.copy(), temperature))
+        action = np.zeros(len(look), np.int64)
+        return Chosen(action, np.zeros(len(look), np.float32), -look.observation, action)
 
     def see(self, observation, memory=None, reward=None):
         return memory + reward[:, None]
@@ -39,11 +39,11 @@ class Wide(Counts):
 class Plain(Actor):
     """Keeps nothing; refuses to be given anything."""
 
-    def decide(self, observation, mask, rng, temperature=1.0, memory=None, reward=None):
-        assert memory is None
-        assert reward is None
-        action = mask.argmax(axis=1)
-        return Chosen(action, np.zeros(len(action), np.float32), observation, action)
+    def decide(self, look, rng, temperature=1.0):
+        assert look.memory is None
+        assert look.reward is None
+        action = look.mask.argmax(axis=1)
+        return Chosen(action, np.zeros(len(action), np.float32), look.observation, action)
 
 
 @pytest.fixture
@@ -158,9 +158,9 @@ class Searches(Plain):
 
     wants_game = True
 
-    def decide_at(self, game, slot, seat, observation, mask, rng, temperature=1.0):
+    def decide_at(self, game, slot, seat, look, rng, temperature=1.0):
         self.asked = game, slot.tolist(), seat.tolist()
-        return self.decide(observation, mask, rng, temperature)
+        return self.decide(look, rng, temperature)
 
 
 def test_an_actor_that_searches_is_shown_the_matches_it_decides_in(game):
@@ -186,13 +186,13 @@ def test_policies_of_different_networks_and_bots_sit_at_one_table(game):
     action, taken, _ = seats.decide(block, RNG)
     for row, who in enumerate(sitting.ravel().tolist()):
         if who != 5:  # draws
-            alone = actors[who].decide(block.observation[[row]], block.mask[[row]], RNG, 0.0)
+            alone = actors[who].decide(Look(block.observation[[row]], block.mask[[row]]), RNG, 0.0)
             assert action[row] == alone.action[0]
     assert [who for who, _ in taken] == [3, 4]
     for who, own in taken:
         row = sitting.ravel().tolist().index(who)
         assert (own.slot.tolist(), own.seat.tolist()) == ([row // 2], [row % 2])
-        alone = actors[who].decide(block.observation[[row]], block.mask[[row]], RNG, 0.0)
+        alone = actors[who].decide(Look(block.observation[[row]], block.mask[[row]]), RNG, 0.0)
         np.testing.assert_allclose(own.chosen.log_prob, alone.log_prob, atol=1e-6)
         np.testing.assert_array_equal(own.chosen.seen, block.observation[[row]])
 
@@ -221,9 +221,9 @@ def test_one_policy_plays_in_several_modes_at_one_table():
 
 def test_certain_is_who_could_not_have_done_otherwise_in_the_order_of_the_block(game):
     class Coin(Plain):
-        def decide(self, observation, mask, rng, temperature=1.0, memory=None, reward=None):
-            chosen = super().decide(observation, mask, rng, temperature, memory, reward)
-            return chosen._replace(certain=np.arange(len(mask)) % 2 == 1)
+        def decide(self, look, rng, temperature=1.0):
+            chosen = super().decide(look, rng, temperature)
+            return chosen._replace(certain=np.arange(len(look)) % 2 == 1)
 
     seats = Seats(game, [Plain(), Coin(), make_bot("rock", "rock_paper_scissors")], [0.0, 1.0, 1.0])
     seats.begin(np.arange(3), np.array([[2, 1], [0, 2], [1, 0]]))

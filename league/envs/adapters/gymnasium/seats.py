@@ -1,4 +1,4 @@
-"""Which gymnasium env each seat of a match plays, as the id and the options of a game say it."""
+"""The gymnasium env of each seat, from the id and the options of a game."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from storage.suggestions import nearest
 
 @dataclass(frozen=True, slots=True)
 class SeatEnv:
-    """The env of one seat: its id, or "module:id"; its own options; what its rewards are multiplied by."""
+    """The env of one seat: its id or "module:id", its options, and the factor of its rewards."""
 
     name: str
     kwargs: dict[str, Any]
     scale: float
 
     def make(self) -> gymnasium.Env:
-        """One that can show itself as text does so, unless `kwargs` want another `render_mode`.
+        """Make the env, rendered as text if it supports that and `kwargs` set no other `render_mode`.
 
-        Raises ValueError.
+        Raise ValueError.
         """
         try:
             return gymnasium.make(self.name, disable_env_checker=True, **{**self._text(), **self.kwargs})
-        except Exception as error:  # whatever its constructor raises, it is the options, or what is installed
+        except Exception as error:  # any error of its constructor is due to options or installed packages
             raise ValueError(
                 f"gymnasium.make('{self.name}', **{self.kwargs}) failed: {type(error).__name__}: {error}"
             ) from error
@@ -42,9 +42,9 @@ class SeatEnv:
 
 
 def seat_envs(names: tuple[str, ...], seats: Any, kwargs: Any, scale: Any) -> list[SeatEnv]:
-    """The envs by seat, from the ids that a game names and its options as they came from a user.
+    """Return the envs by seat, from the ids in a game's name and the user's options.
 
-    Raises ValueError.
+    Raise ValueError if these do not fit.
     """
     if seats is None:
         seats = len(names)
@@ -72,7 +72,7 @@ def seat_envs(names: tuple[str, ...], seats: Any, kwargs: Any, scale: Any) -> li
 
 
 def expect_registered(name: str) -> None:
-    """Import the module of "module:id", if there is one. Raises LookupError, naming the nearest ids."""
+    """Import the module of "module:id", if there is one. Raise LookupError with the nearest ids."""
     module, _, env = name.rpartition(":")
     if module:
         try:

@@ -1,7 +1,7 @@
-"""From the spaces of gymnasium to those of a game's seats: what is shown, and what is taken.
+"""Spaces of gymnasium translated to spaces of a game's seats.
 
-A seat sees a Box or a Dict of Boxes, float32 (int8 and uint8 stay as they are); what is neither is
-flattened, as gymnasium does. Actions count from 0 and lie in one row.
+A seat sees a Box or a Dict of Boxes, as float32 (int8 and uint8 stay as they are); other spaces are
+flattened by gymnasium. Actions count from 0 and are one row.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Act = Callable[[npt.NDArray], Any]
 
 
 def shown(space: Space[Any]) -> Space[Any]:
-    """The space in which a game shows what an env shows in `space`."""
+    """Return the space of a seat that is shown observations of `space`."""
     if isinstance(space, Dict):
         return Dict({name: _box(part) for name, part in space.spaces.items()})
     return _box(space)
 
 
 def numbers(space: Space[Any], observation: Any) -> dict[str, Any]:
-    """An observation out of `space` as `shown(space)` holds it: by part, or under "" if it has none."""
+    """Return an observation of `space` in the form of `shown(space)`: by part, or under "" without parts."""
     if isinstance(space, Box):
         return {"": observation}
     if isinstance(space, Dict):
@@ -33,7 +33,7 @@ def numbers(space: Space[Any], observation: Any) -> dict[str, Any]:
 
 
 def taken(space: Space[Any]) -> tuple[Space[Any], Act]:
-    """The space in which a seat acts, and what makes an action of it one of the env's own `space`."""
+    """Return the action space of a seat, and a function from its actions to those of the env's `space`."""
     if isinstance(space, Discrete):
         start = int(space.start)
         return Discrete(int(space.n)), lambda action: int(action) + start
@@ -54,7 +54,7 @@ def taken(space: Space[Any]) -> tuple[Space[Any], Act]:
         with np.errstate(over="ignore"):
             low, high = (bound.astype(np.float32).ravel() for bound in (space.low, space.high))
         return Box(low, high, dtype=np.float32), bounded
-    return space, lambda action: action  # the game refuses it, by name
+    return space, lambda action: action  # the game refuses it with a message that names it
 
 
 def _flat(space: Space[Any], observation: Any) -> Any:
@@ -64,6 +64,6 @@ def _flat(space: Space[Any], observation: Any) -> Any:
 def _box(space: Space[Any]) -> Space[Any]:
     flat = space if isinstance(space, Box) else flatten_space(space)
     if not isinstance(flat, Box) or flat.dtype in (np.int8, np.uint8):
-        return flat  # the game refuses what is no Box
-    with np.errstate(over="ignore"):  # bounds beyond float32 are none
+        return flat  # the game refuses other spaces
+    with np.errstate(over="ignore"):  # bounds beyond float32 become infinite
         return Box(flat.low.astype(np.float32), flat.high.astype(np.float32), dtype=np.float32)

@@ -1,20 +1,19 @@
-"""All places of a game stepped together, by gymnasium's `VectorEnv`.
+"""All places of a game stepped together, by gymnasium's `VectorEnv`. A place is one seat of one slot.
 
     sync, async           gymnasium steps single envs, one after the other or in a process each. A place is
-                          reset from its match's own seed: matches are what they are when stepped alone.
+                          reset from the seed of its match, so matches are the same as when stepped alone.
     vector_entry_point    the env's own vectorised implementation, often much faster. It is seeded as a
-                          whole, whenever no match is under way, and matches go on from there: what one
-                          is like depends on its company, so none can be replayed by itself, and the
-                          conformance check says so.
+                          whole when no match is active. A match then depends on the matches beside it,
+                          so it cannot be replayed alone, and the conformance check fails for this.
 
-What becomes of a place whose episode is over is said by the env, in `metadata["autoreset_mode"]`:
+The env declares in `metadata["autoreset_mode"]` what follows the end of an episode in a place:
 
-    DISABLED     nothing: it must be reset before the next step, and may be
-    NEXT_STEP    the next step begins anew there; it takes no action and gives no reward
-    SAME_STEP    the step that ended it has begun anew already; the end is in `infos["final_obs"]`
+    DISABLED     nothing: the place must be reset before the next step
+    NEXT_STEP    the next step begins a new episode there; it ignores the action and gives no reward
+    SAME_STEP    the same step has begun a new episode; the last observation is in `infos["final_obs"]`
 
-Places that no match is in, or whose part of it is over, are stepped along with some action or other;
-what happens there is nobody's.
+Places without a match, or with a seat that has finished, are stepped with arbitrary actions; their
+results are ignored.
 """
 
 from __future__ import annotations
@@ -41,10 +40,9 @@ VECTORIZATIONS = ("none", "sync", "async", "vector_entry_point")
 def vector_places(
     seats: Sequence[SeatEnv], num_slots: int, vectorization: Any, threads: int
 ) -> VectorPlaces | None:
-    """The places of `num_slots` matches of these seats, place slot * len(seats) + seat; None if every
-    match shall be stepped alone.
+    """Return the places of `num_slots` matches of these seats; `None` if `vectorization` is "none".
 
-    Raises ValueError.
+    The place of a seat is slot * len(seats) + seat. Raise ValueError.
     """
     if vectorization == "none":
         return None
@@ -66,7 +64,7 @@ def vector_places(
     make = functools.partial(_make_vector, first, num_slots * len(seats), vectorization)
     try:
         return VectorPlaces(make)
-    except Exception as error:  # whatever its constructor raises, as in `SeatEnv.make`
+    except Exception as error:  # any error of its constructor, as in `SeatEnv.make`
         raise ValueError(f"vectorization {vectorization}: {error}") from error
 
 
@@ -75,11 +73,11 @@ def _make_vector(seat: SeatEnv, num_places: int, vectorization: str) -> VectorEn
     if vectorization == "sync":
         return SyncVectorEnv([make] * num_places, autoreset_mode=AutoresetMode.DISABLED)
     if vectorization == "async":
-        # a fork would copy the locks of whoever trains here, but not the threads that hold them
+        # a fork would copy the locks of this process, but not the threads that hold them
         return AsyncVectorEnv(
             [make] * num_places, context="forkserver", autoreset_mode=AutoresetMode.DISABLED
         )
-    with warnings.catch_warnings():  # of a missing mode: `VectorPlaces` refuses it, and says more
+    with warnings.catch_warnings():  # about a missing mode: `VectorPlaces` refuses it with a better message
         warnings.filterwarnings("ignore", message=".*(missing AutoresetMode|autoreset_mode).*")
         return gymnasium.make_vec(
             seat.name, num_envs=num_places, vectorization_mode="vector_entry_point", **seat.kwargs
@@ -94,7 +92,7 @@ class Single(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What the n places that acted were told by one step; arrays are [n, ...]."""
+    """Results of one step for the n places that acted; arrays are [n, ...]."""
 
     seen: dict[str, npt.NDArray]  # by part
     reward: npt.NDArray
@@ -103,10 +101,10 @@ class Moves(NamedTuple):
 
 
 class VectorPlaces:
-    """The places of one `VectorEnv`. `fresh` are those that stand at the start of an episode."""
+    """The places of one `VectorEnv`. `fresh` marks the places at the start of an episode."""
 
     def __init__(self, make: Callable[[], VectorEnv]) -> None:
-        """Raises ValueError if the env does not say its autoreset mode."""
+        """Make the env. Raise ValueError if it does not declare its autoreset mode."""
         self._make = make
         self._open()
 
@@ -120,18 +118,21 @@ class VectorPlaces:
         self._idle = np.asarray(env.action_space.sample())
         self._started = False
         self.fresh = np.zeros(env.num_envs, dtype=np.bool_)
-        self._over = np.zeros(env.num_envs, dtype=np.bool_)  # ended, and not begun anew
+        self._over = np.zeros(env.num_envs, dtype=np.bool_)  # ended, and not reset
 
     def drop(self) -> None:
-        """Throw the env away: it raised. The next `begin` makes another."""
+        """Discard the env, which raised. The next `begin` makes another."""
         self._broken = True
         processes = isinstance(self._env.unwrapped, AsyncVectorEnv)
-        with contextlib.suppress(Exception):  # it is broken already; a process that raised answers no more
+        with contextlib.suppress(
+            Exception
+        ):  # the env is broken already; a process that raised does not answer
             self._env.close(**({"terminate": True} if processes else {}))
 
     def begin(self, places: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64], alone: bool) -> None:
-        """Begin anew in these places [n], as far as the env can: the others become `fresh` in some later
-        step. `alone`: no other place is in use.
+        """Begin new episodes in these places [n]; if the env cannot, they become `fresh` in a later step.
+
+        `alone`: no other place is in use.
         """
         if self._broken:
             self._open()
@@ -146,7 +147,7 @@ class VectorPlaces:
             self._restart(places, None)
 
     def _restart(self, places: npt.NDArray[np.int64] | None, seed: Any) -> None:
-        """Reset these places (None: all). Those that had not ended must be nobody's."""
+        """Reset these places (`None`: all). No active match may be in them."""
         mask = np.ones(len(self._over), dtype=np.bool_)
         options = None
         if places is not None:
@@ -159,7 +160,7 @@ class VectorPlaces:
         self.fresh[mask] = True
 
     def step(self, places: npt.NDArray[np.int64], actions: list[Any]) -> Moves:
-        """One step of all, in which these places [n] take these actions."""
+        """Step all places, with these actions in these places [n], and return what happened there."""
         if self._mode is AutoresetMode.DISABLED and self._over.any():
             self._restart(np.flatnonzero(self._over), None)
         every = self._idle.copy()
@@ -180,7 +181,7 @@ class VectorPlaces:
         return Moves(seen, np.asarray(reward)[places], terminated[places], truncated[places])
 
     def seen(self, places: npt.NDArray[np.int64]) -> dict[str, npt.NDArray]:
-        """What the env shows of these places [n] now, by part: a copy, [n, *part.shape] each."""
+        """Return copies of the observations of these places [n] now, by part: [n, *part.shape] each."""
         space = self.single.observation_space
         if isinstance(space, Box):
             return {"": np.asarray(self._latest)[places]}
@@ -199,7 +200,7 @@ def _autoreset_mode(env: VectorEnv) -> AutoresetMode:
         modes = ", ".join(mode.name for mode in AutoresetMode)
         raise ValueError(
             f"{type(env.unwrapped).__name__}.metadata['autoreset_mode'] is {said!r}, expected gymnasium's "
-            f"AutoresetMode ({modes}): else nobody knows which of its steps begins an episode"
+            f"AutoresetMode ({modes}); without it, the first step of an episode cannot be recognised"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Any game of OpenSpiel as a batched game: `openspiel:hex(board_size=5)`, whatever `pyspiel.load_game` takes.
+"""Any game of OpenSpiel as a batched game: `openspiel:` and a game string, such as hex(board_size=5).
 
 Turn-based and simultaneous games, with chance and with hidden information (Lanctot et al.: OpenSpiel,
 a framework for reinforcement learning in games, 2019). A match is a `pyspiel.State`; its chance nodes
@@ -22,24 +22,24 @@ from league.envs.slots import SlotGame
 
 Observation = Literal["auto", "information_state", "observation"]
 
-DRAWS = 8  # numbers for chance nodes that are computed at once: numpy's calls cost more than they do
-TERMINAL, CHANCE = -4, -1  # of pyspiel.PlayerId: who is to act when it is no seat
+DRAWS = 8  # random numbers computed at once for chance nodes: a call of numpy costs more than the numbers
+TERMINAL, CHANCE = -4, -1  # of pyspiel.PlayerId: values of `current_player` that are not seats
 
 
 @functools.cache
 def game_of(name: str) -> type[OpenSpielGame]:
-    """The game behind OpenSpiel's game string `name`. Raises LookupError, as `openspiel_lookup.load`."""
+    """Return the game class of OpenSpiel's game string `name`. Raise LookupError as `lookup.load` does."""
     return type("OpenSpielGame", (OpenSpielGame,), {"id": f"openspiel:{name}", "game": load(name)})
 
 
 class OpenSpielGame(SlotGame):
-    """One Discrete action space for all seats, float32 observations.
+    """Game of OpenSpiel, with one Discrete action space for all seats and float32 observations.
 
     `observation`: "information_state" (all that a seat has seen since the match began) or "observation"
-    (what it sees now). "auto" takes the information state where something is hidden and the game has it
-    as a tensor, else the observation. `loss_reward`: the game's `min_utility` unless it is given.
+    (what it sees now). "auto" takes the information state if the game hides information and has the
+    tensor, else the observation. `loss_reward` defaults to the game's `min_utility`.
 
-    No game says whether it can be drawn, so all count as games that can.
+    OpenSpiel does not declare whether a game can be drawn, so draws count as possible.
     """
 
     id: ClassVar[str] = "openspiel"
@@ -57,7 +57,7 @@ class OpenSpielGame(SlotGame):
         self._recalls = self._wants_recall(observation)
         game, kind = self.game, self.game.get_type()
         try:
-            game.new_initial_state()  # some parameters are looked at only here
+            game.new_initial_state()  # some parameters are checked only here
             shape = (
                 game.information_state_tensor_shape() if self._recalls else game.observation_tensor_shape()
             )
@@ -83,7 +83,7 @@ class OpenSpielGame(SlotGame):
         self._has_chance = kind.chance_mode.name != "DETERMINISTIC"
         self._at_once = kind.dynamics.name == "SIMULTANEOUS"
         self._hides = kind.information.name == "IMPERFECT_INFORMATION"
-        # by slot * num_seats + seat; a memoryview is written in a third of the time that numpy takes
+        # by slot * num_seats + seat; writing to a memoryview takes a third of the time of numpy
         self._rows: list[Any] = [
             row.data for row in self._seen[0][""].reshape(num_slots * self.num_seats, -1)
         ]
@@ -91,14 +91,14 @@ class OpenSpielGame(SlotGame):
         self._seed = np.zeros(num_slots, dtype=np.int64)
         self._numbers = np.zeros((num_slots, DRAWS))  # for chance nodes: a match's present block
         self._number_rows: list[Any] = [row.data for row in self._numbers]
-        self._luck: list[Iterator[float]] = [iter(())] * num_slots  # what is left of the block
-        self._block = [0] * num_slots  # which one that is
-        self._before = np.zeros((num_slots, self.num_seats))  # returns that are told already
-        # noted of one match after the other, until `_write`
-        self._asked: list[int] = []  # slot * num_seats + seat of who must act
+        self._luck: list[Iterator[float]] = [iter(())] * num_slots  # the rest of the block
+        self._block = [0] * num_slots  # number of the present block
+        self._before = np.zeros((num_slots, self.num_seats))  # returns that were reported already
+        # notes of one match after the other, until `_write`
+        self._asked: list[int] = []  # slot * num_seats + seat of the seats that must act
         self._legal: list[int] = []  # their legal actions, side by side
         self._num_legal: list[int] = []
-        self._paid: list[int] = []  # slots whose returns may have changed
+        self._paid: list[int] = []  # slots in which returns may have changed
         self._returned: list[list[float]] = []
 
     def _wants_recall(self, observation: Observation) -> bool:
@@ -127,7 +127,7 @@ class OpenSpielGame(SlotGame):
         return state.observation_string(seat)
 
     def seen_in(self, state: Any, seat: int) -> npt.NDArray[np.float32]:
-        """What `seat` sees in any `pyspiel.State` of this game: [size], valid until it is asked again."""
+        """Return what `seat` sees in a `pyspiel.State` of this game: [size], valid until the next call."""
         self._see(state, seat)
         return self._observer.tensor
 
@@ -146,7 +146,7 @@ class OpenSpielGame(SlotGame):
             try:
                 self._matches[slot] = self._make()  # a state is one match
                 self._begin(self._matches[slot], slot, seed)
-            except Exception as error:  # a match's own mistake costs the match, not the run
+            except Exception as error:  # an error in a match ends this match, not the run
                 self._crashed(slot, error)
         self._moved[slots] = self._crash[slots]
         self._write()
@@ -158,7 +158,7 @@ class OpenSpielGame(SlotGame):
 
     def _advance(self, match: Any, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         if match.is_simultaneous_node():
-            joint = [0] * self.num_seats  # what is said for seats that have no action is not looked at
+            joint = [0] * self.num_seats  # the entries of seats without actions are ignored
             for seat, action in zip(seats, actions, strict=True):
                 joint[seat] = action
             match.apply_actions(joint)
@@ -173,7 +173,7 @@ class OpenSpielGame(SlotGame):
             self._take_turns(slot, action)
 
     def _take_turns(self, slot: npt.NDArray[np.int64], action: npt.NDArray[np.int64]) -> None:
-        """The same where one seat acts at a time: such a step takes a microsecond, so calls count."""
+        """Step games in which one seat acts at a time. A step takes 1 us, so this loop saves calls."""
         self.acting[slot] = False
         matches, rows, num_seats, see = self._matches, self._rows, self.num_seats, self._see
         tensor, asked, legal, num_legal = self._observer.tensor, self._asked, self._legal, self._num_legal
@@ -190,18 +190,18 @@ class OpenSpielGame(SlotGame):
                 see(state, player)
                 row = place * num_seats + player
                 rows[row][:] = tensor
-            except Exception as error:  # a match's own mistake costs the match, not the run
+            except Exception as error:  # an error in a match ends this match, not the run
                 self._crashed(place, error)
                 continue
             asked.append(row)
-            legal += allowed  # at once: lists that are kept are lists that the cache has lost
+            legal += allowed  # appended at once: kept lists would drop out of the processor cache
             num_legal.append(len(allowed))
         self._moved[slot] = True
-        self._tell(np.flatnonzero(self._moved))
+        self._report(np.flatnonzero(self._moved))
 
     def _show(self, state: Any, slot: int, player: int) -> None:
-        """Play what chance has to say; then note who must act, what they see, and what was gained."""
-        while player == CHANCE:  # the outcome in whose share of [0, 1) the match's next number lies
+        """Play chance nodes; then note which seats must act, what they see, and their returns."""
+        while player == CHANCE:  # take the outcome that has the next number in its share of [0, 1)
             number = next(self._luck[slot], None)
             if number is None:
                 number = self._more_luck(slot)
@@ -219,7 +219,7 @@ class OpenSpielGame(SlotGame):
         else:
             for seat in (player,) if player >= 0 else range(self.num_seats):
                 legal = state.legal_actions(seat)
-                if legal:  # where all act at once, who has nothing to choose is not asked
+                if legal:  # seats without actions do not act in a simultaneous node
                     row = slot * self.num_seats + seat
                     self._see(state, seat)
                     self._rows[row][:] = self._observer.tensor
@@ -227,7 +227,7 @@ class OpenSpielGame(SlotGame):
                     self._legal += legal
                     self._num_legal.append(len(legal))
         if player == TERMINAL or not self._pays_at_the_end:
-            # `rewards` would be told again after a chance node, and some games' miss what chance pays
+            # not `rewards`: they repeat after a chance node, and in some games miss rewards by chance
             self._paid.append(slot)
             self._returned.append(state.returns())
 
@@ -235,12 +235,12 @@ class OpenSpielGame(SlotGame):
         for seat in range(self.num_seats):
             self._rows[slot * self.num_seats + seat][:] = self.seen_in(match, seat)
 
-    def _tell(self, slots: npt.NDArray[np.int64]) -> None:
+    def _report(self, slots: npt.NDArray[np.int64]) -> None:
         self._write()
-        super()._tell(slots)
+        super()._report(slots)
 
     def _write(self) -> None:
-        """All that was noted of many matches, into the arrays at once."""
+        """Write the notes of many matches into the arrays at once."""
         if self._asked:
             asked, legal = (np.fromiter(row, np.int64, len(row)) for row in (self._asked, self._legal))
             self._masks[asked] = False
@@ -262,13 +262,13 @@ class OpenSpielGame(SlotGame):
 
 
 def _uniform(seeds: npt.NDArray[np.int64], block: int) -> npt.NDArray:
-    """The numbers of each seed's `block`, in [0, 1): [k, DRAWS]."""
+    """Return the random numbers of `block` for each seed [k], in [0, 1): [k, DRAWS]."""
     bits = chance.bits(seeds[:, None], block * DRAWS + np.arange(DRAWS))
     return (bits >> np.uint64(11)) * 2.0**-53
 
 
 def _observer(game: Any, recalls: bool) -> Any:
-    """Writes what a seat sees of a state into its `tensor`."""
+    """Return the observer that writes what a seat sees of a state into its `tensor`."""
     pyspiel, observation = (importlib.import_module(m) for m in ("pyspiel", "open_spiel.python.observation"))
     return observation.make_observation(
         game, pyspiel.IIGObservationType(perfect_recall=True) if recalls else None

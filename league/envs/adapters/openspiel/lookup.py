@@ -1,6 +1,6 @@
-"""OpenSpiel's games by name: `pyspiel.load_game`, with messages for people.
+"""OpenSpiel's games by name: `pyspiel.load_game`, with short messages.
 
-What is wrong with a name is found here where pyspiel would print all that it knows.
+Mistakes in a name are found here, because pyspiel would print the list of all its games.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from storage.suggestions import nearest
 
 
 def load(name: str) -> Any:
-    """The `pyspiel.Game` of a game string.
+    """Return the `pyspiel.Game` of a game string.
 
-    Raises LookupError: naming the nearest games, or why this one cannot be played in matches.
+    Raise LookupError with the nearest names, or with the reason why the game cannot be played in matches.
     """
     try:
         pyspiel = importlib.import_module("pyspiel")
@@ -52,5 +52,5 @@ def load(name: str) -> Any:
 
 
 def sentence(error: Exception) -> str:
-    """The library's message in one line."""
+    """Return the library's message on one line."""
     return " ".join(str(error).split())

@@ -15,11 +15,11 @@ from open_spiel.python.policy import Policy
 
 from league.envs.adapters.openspiel.game import Observation, OpenSpielGame, game_of
 
-Question = tuple[bytes, tuple[int, ...]]  # what a seat sees, and its legal actions
+Question = tuple[bytes, tuple[int, ...]]  # what a seat sees, as bytes, and its legal actions
 
 
 class Evaluates(Protocol):
-    """What is asked of an actor: `league.models.policies.policy.Policy` has it."""
+    """What an actor must offer here: `league.models.policies.policy.Policy` does."""
 
     memory_size: int
     wants_reward: bool
@@ -27,20 +27,20 @@ class Evaluates(Protocol):
     def evaluate(
         self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
-        """Probabilities [n, A] and values [n], by observations [n, *shape] and masks [n, A]."""
+        """Return probabilities [n, A] and values [n] for observations [n, *shape] and masks [n, A]."""
 
 
 def as_openspiel_policy(
     game: str, actor: Evaluates, observation: Observation = "auto", whole_tree: bool = True
 ) -> ActorPolicy:
-    """An OpenSpiel policy that plays the turn-based `game` as `actor` does; `.game` is the pyspiel.Game.
+    """Return an OpenSpiel policy that plays the turn-based `game` as `actor` does; see its `.game`.
 
-    `game` is a game string, with or without the prefix `openspiel:`, and `observation` the option of
-    that env. With `whole_tree` the actor is asked about every state of the game in one call; else about
-    each when it first comes up, which suits games whose tree is too large to walk.
+    `game` is a game string, with or without the prefix `openspiel:`; `observation` is the option of that
+    env. With `whole_tree` the actor evaluates all states of the game in one call; without it, each state
+    when it first comes up, for games with a tree too large to walk.
 
-    Raises LookupError when there is no such game, ValueError when it is no turn-based one, or when
-    what the actor does depends on more than what it sees now.
+    Raise LookupError if there is no such game. Raise ValueError if it is not turn-based, or if the actor
+    uses memory or rewards.
     """
     adapter = game_of(game.removeprefix("openspiel:"))(1, observation=observation)
     if adapter.game.get_type().dynamics.name != "SEQUENTIAL":
@@ -50,8 +50,8 @@ def as_openspiel_policy(
         )
     if actor.memory_size or actor.wants_reward:
         raise ValueError(
-            f"{adapter.id}: the policy remembers what it saw or got before, expected one that goes by what "
-            "it sees now"
+            f"{adapter.id}: the policy uses memory or rewards, expected one that acts on its present "
+            "observation alone"
         )
     policy = ActorPolicy(adapter, actor)
     if whole_tree:
@@ -60,7 +60,7 @@ def as_openspiel_policy(
 
 
 def _decisions(state: Any) -> Iterator[Any]:
-    """Every state from here on in which a player must act."""
+    """Yield every state from here on in which a player must act."""
     if state.is_terminal():
         return
     if not state.is_chance_node():
@@ -70,7 +70,7 @@ def _decisions(state: Any) -> Iterator[Any]:
 
 
 class ActorPolicy(Policy):
-    """An actor's answers, each kept once it was given: states that look alike are one question."""
+    """Answers of an actor, each kept after its first use: states that look alike are one question."""
 
     def __init__(self, adapter: OpenSpielGame, actor: Evaluates) -> None:
         super().__init__(adapter.game, list(range(adapter.num_seats)))
@@ -79,14 +79,14 @@ class ActorPolicy(Policy):
         self._known: dict[Question, dict[int, float]] = {}
 
     def action_probabilities(self, state: Any, player_id: int | None = None) -> dict[int, float]:
-        """By legal action. `player_id` is who must act in `state`: the game is turn-based."""
+        """Return the probability of each legal action in `state`. `player_id` must be the player to act."""
         question = self._question(state)
         if question not in self._known:
             self._ask([question])
         return self._known[question]
 
     def learn(self, states: Iterable[Any]) -> None:
-        """Ask about all of them in one call."""
+        """Evaluate all of these states in one call."""
         self._ask(list(dict.fromkeys(map(self._question, states))))
 
     def _question(self, state: Any) -> Question:
@@ -101,5 +101,5 @@ class ActorPolicy(Policy):
             mask[row, legal] = True
         probabilities, _ = self._actor.evaluate(seen.reshape(-1, *shape), mask)
         for (tensor, legal), row in zip(questions, probabilities.tolist(), strict=True):
-            total = sum(row[action] for action in legal)  # 1, as float32 goes
+            total = sum(row[action] for action in legal)  # 1, up to rounding of float32
             self._known[tensor, legal] = {action: row[action] / total for action in legal}

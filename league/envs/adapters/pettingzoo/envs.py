@@ -1,6 +1,6 @@
-"""Where PettingZoo's envs come from: what makes the one of a name, and how it is made.
+"""PettingZoo's envs by name: the functions that make them, and how they are called.
 
-Nothing here imports PettingZoo before an env of it is asked for.
+PettingZoo is imported when an env of it is first used.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Maker = Callable[..., Any]
 
 
 def find_makers(name: str) -> dict[str, Maker]:
-    """What makes the env of this name, by API: an id of PettingZoo's own, "classic/chess_v6", or a module
-    that has `env` or `parallel_env`, its path spelled with dots or slashes, "mpe2/simple_spread_v3".
+    """Return the functions that make the env of this name, by API.
 
-    Raises LookupError, saying what to install, or naming the nearest ids.
+    `name` is an id of PettingZoo, "classic/chess_v6", or the path of a module with `env` or `parallel_env`,
+    with dots or slashes, "mpe2/simple_spread_v3". Raise LookupError with what to install, or the nearest ids.
     """
     if importlib.util.find_spec("pettingzoo") is None:
         raise LookupError("pettingzoo is not installed; pip install 'checkpoint-league[pettingzoo]'")
@@ -33,10 +33,9 @@ def find_makers(name: str) -> dict[str, Maker]:
 
 
 def open_env(makers: Mapping[str, Maker], api: Api, kwargs: Mapping[str, Any], guarded: bool) -> Any:
-    """A new env that speaks `api`; "auto": all agents act at once if the env offers it. Without PettingZoo's
-    guards against wrong calls unless `guarded`.
+    """Return a new env with this `api`; "auto": Parallel if the env offers it.
 
-    Raises ValueError, whatever goes wrong.
+    PettingZoo's guards against wrong calls are removed unless `guarded`. Raise ValueError for any failure.
     """
     from pettingzoo import AECEnv, ParallelEnv
     from pettingzoo.utils import aec_to_parallel, parallel_to_aec
@@ -44,7 +43,7 @@ def open_env(makers: Mapping[str, Maker], api: Api, kwargs: Mapping[str, Any], g
     with _third_party_warnings():
         try:
             env = _choose(makers, api)(**kwargs)
-        except Exception as error:  # whatever it raises, it is the options, or what is installed
+        except Exception as error:  # any error here is due to options or installed packages
             raise ValueError(
                 f"the env cannot be made with {dict(kwargs)}: {type(error).__name__}: {error}"
             ) from error
@@ -60,7 +59,7 @@ def open_env(makers: Mapping[str, Maker], api: Api, kwargs: Mapping[str, Any], g
 
 
 def takes_option(makers: Mapping[str, Maker], api: Api, option: str) -> bool:
-    """Whether the env may be made with that option."""
+    """Return whether the env can be made with this option."""
     parameters = inspect.signature(_choose(makers, api)).parameters
     return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
@@ -70,7 +69,7 @@ def _choose(makers: Mapping[str, Maker], api: Api) -> Maker:
 
 
 def _registered(name: str) -> dict[str, Maker]:
-    """What makes the env that PettingZoo registers under this id."""
+    """Return the functions that make the env with this id in PettingZoo's registry."""
     import pettingzoo
 
     key = re.sub(r"_v(\d+)$", r"-v\1", name)
@@ -88,7 +87,7 @@ def _in_module(name: str) -> dict[str, Maker]:
         raise LookupError(f"module '{path}' cannot be imported: {error}") from error
     except ImportError as error:
         raise LookupError(f"module '{path}' cannot be imported: {error}") from error
-    except (TypeError, ValueError) as error:  # "", "..": no path at all
+    except (TypeError, ValueError) as error:  # "", "..": not a path
         raise LookupError(f"there is no such env: {_remedy(name)}") from error
     functions = {"aec": "env", "parallel": "parallel_env"}
     found = {api: getattr(module, each) for api, each in functions.items() if hasattr(module, each)}
@@ -108,8 +107,9 @@ def _remedy(name: str) -> str:
 
 
 def _unguarded(env: Any) -> Any:
-    """The env without those of PettingZoo's wrappers that only check what it is told: nothing illegal
-    comes from here, and they take as long as a small game itself.
+    """Return the env without PettingZoo's wrappers that only check calls.
+
+    Illegal calls never come from here, and the wrappers take as long as a small game itself.
     """
     from pettingzoo.utils import wrappers
     from pettingzoo.utils.conversions import aec_to_parallel_wrapper
@@ -128,10 +128,10 @@ def _unguarded(env: Any) -> Any:
 
 @contextlib.contextmanager
 def _third_party_warnings() -> Iterator[None]:
-    """Let pass what PettingZoo's own envs and conversions warn of when they are made."""
+    """Ignore warnings of PettingZoo's own envs and conversions when they are made."""
     with warnings.catch_warnings():
         # texas_holdem_no_limit gives the bounds of its float32 observations as float64
         warnings.filterwarnings("ignore", ".*precision lowered by casting")
-        # the conversions mention an env that shows nothing
+        # the conversions warn of an env without a render mode
         warnings.filterwarnings("ignore", ".*does not have a `render_mode` defined")
         yield

@@ -1,8 +1,8 @@
 """PettingZoo's envs as games: `pettingzoo:classic/chess_v6`, and a user's own AEC or Parallel class.
 
-Seats are the env's possible agents, in order, each with spaces of its own. What is legal is read from
-the mask in the observation or in `info`, and is no part of what a seat sees; illegal moves never reach
-the env. A match ends when no agent is left, and is truncated when the env truncated any.
+Seats are the env's possible agents, in order, each with its own spaces. Legal actions are read from the
+mask in the observation or in `info`. The mask is not part of what a seat sees, and illegal moves never
+reach the env. A match ends when no agent is left; it is truncated if the env truncated any agent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from league.envs.adapters.pettingzoo.envs import Api, Maker, find_makers, open_e
 from league.envs.adapters.pettingzoo.matches import MaskSource, Match, SeatView, match_of, view_seat
 from league.envs.slots import SlotGame
 
-# what a seat can lose at most, with the env's own defaults, where it is more than 1
+# the most that a seat can lose, with default options of the env, where it is more than 1
 LOWEST_RETURN = {
     "leduc_holdem_v4": -7.0,
     "rps_v2": -15.0,
@@ -31,7 +31,7 @@ LOWEST_RETURN = {
 
 @functools.cache
 def game_of(name: str) -> type[PettingZooGame]:
-    """The game of the env that `find_makers` finds under `name`. Raises LookupError as it does."""
+    """Return the game class of the env `name`. Raise LookupError as `find_makers` does."""
     return type(
         "PettingZooGame", (PettingZooGame,), {"id": f"pettingzoo:{name}", "makers": find_makers(name)}
     )
@@ -39,13 +39,15 @@ def game_of(name: str) -> type[PettingZooGame]:
 
 @functools.cache
 def game_from(maker: Maker, env_id: str) -> type[PettingZooGame]:
-    """The game of a user's own env: `maker` is its class, or a function that returns one."""
+    """Return the game class of a user's own env: `maker` is its class, or a function that returns one."""
     return type("PettingZooGame", (PettingZooGame,), {"id": env_id, "makers": {"auto": maker}})
 
 
 def is_pettingzoo(found: object) -> bool:
-    """Whether that is an env class of PettingZoo's, or, in a program that uses PettingZoo, a function that
-    can be called without arguments."""
+    """Return whether `found` is an env class of PettingZoo's, or a function without required arguments.
+
+    The result is `False` in a process that has not imported PettingZoo.
+    """
     pettingzoo = sys.modules.get("pettingzoo")
     if pettingzoo is None:
         return False
@@ -58,18 +60,18 @@ def is_pettingzoo(found: object) -> bool:
 
 
 class PettingZooGame(SlotGame):
-    """An env in each slot, made with `kwargs`.
+    """A PettingZoo env in each slot, made with `kwargs`.
 
-    api          parallel: all agents act at once; aec: one after the other; auto: at once if the env
+    api          parallel: all agents act at once; aec: one after the other; auto: parallel if the env
                  offers it
-    mask         where the env says what is legal: observation, info, none (everything is), or auto:
-                 wherever it does
-    loss_reward  the lowest return a seat can get; none: known for PettingZoo's classic games, else -1
-    fresh        make the env anew for each match, for one whose `reset` leaves something behind
+    mask         place of the mask of legal actions: observation, info, none (all actions are legal), or
+                 auto: where it is found
+    loss_reward  the lowest return of a seat; `None`: known for PettingZoo's classic games, else -1
+    fresh        make a new env for each match, for envs with an incomplete `reset`
     """
 
     id: ClassVar[str] = "pettingzoo"
-    makers: ClassVar[Mapping[str, Maker]]  # by API; "auto": whichever it is
+    makers: ClassVar[Mapping[str, Maker]]  # by API; "auto": either API
 
     def __init__(
         self,
@@ -97,8 +99,10 @@ class PettingZooGame(SlotGame):
         self.action_spaces = tuple(view.takes for view in self.views)
         self.loss_reward = _lowest_return(first) if loss_reward is None else float(loss_reward)
         super().__init__(num_slots, step_limit=step_limit, threads=threads)
-        self.ended = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # the agent died
-        self.cut_short = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # because its time ran out
+        self.ended = np.zeros(
+            (num_slots, self.num_seats), dtype=np.bool_
+        )  # the agent terminated or was truncated
+        self.cut_short = np.zeros((num_slots, self.num_seats), dtype=np.bool_)  # the agent was truncated
         if _text_mode(first) is None and takes_option(self.makers, api, "render_mode"):
             self._kwargs["render_mode"] = "ansi"
             first = self._open()
@@ -109,11 +113,11 @@ class PettingZooGame(SlotGame):
         return self.cut_short[slot, seat] | ~self.ended[slot, seat]
 
     def render(self, slot: int, seat: int | None = None) -> str:
-        """The env's own text. PettingZoo has none for one seat alone: each of them is shown everything."""
+        """Return the env's own text. PettingZoo has none for single seats: every seat is shown everything."""
         return str(self.native(slot).render())
 
     def native(self, slot: int) -> Any:
-        """The PettingZoo env."""
+        """Return the PettingZoo env."""
         return super().native(slot).env
 
     def _make(self) -> Match:
@@ -139,7 +143,7 @@ class PettingZooGame(SlotGame):
         match.env.close()
 
     def _open(self) -> Any:
-        try:  # without masks an illegal move is the env's own affair
+        try:  # without masks, the env itself must handle illegal moves
             return open_env(self.makers, self._api, self._kwargs, guarded=self._mask_source == "none")
         except ValueError as error:
             raise ValueError(f"{self.id}: {error}") from error
@@ -162,7 +166,7 @@ def _lowest_return(env: Any) -> float:
 
 
 def _text_mode(env: Any) -> str | None:
-    """ "ansi" if the env shows itself as text, None if it would if it were told to, else another word."""
+    """Return "ansi" if the env renders text, `None` if it could with another mode, else another string."""
     if "ansi" not in getattr(env, "metadata", {}).get("render_modes", ()):
         return "never"
     return getattr(env, "render_mode", "ansi")

@@ -1,7 +1,7 @@
 """One PettingZoo env in one slot: AEC (agents act one after the other) or Parallel (all at once).
 
-Both write what they say into the rows of their slot. What an env calls an agent is a seat here; who is
-dead, who has come back or was never there is read off the env after every step, never remembered.
+Both write observations, masks and rewards into the rows of their slot. An agent of the env is a seat
+here. The set of living agents is read from the env after every step, because agents may come and go.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,32 +17,29 @@ from gymnasium.spaces import Box, Dict, Space
 
 from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
 
-if TYPE_CHECKING:
-    from league.envs.adapters.pettingzoo.game import PettingZooGame
-
 MASK = "action_mask"
-SEEDS = 2**31  # many envs hand their seed to numpy's RandomState, which takes no more
+SEEDS = 2**31  # many envs pass their seed to numpy's RandomState, which takes no larger ones
 
 MaskSource = Literal["observation", "info", "auto", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class SeatView:
-    """How one agent's spaces look to a seat."""
+    """The spaces of one agent, and their translation for its seat."""
 
     agent: Any
-    sees: Space[Any]  # what the env shows, less the mask
-    inside: str | None  # the entry of a dict observation that is all the seat sees
+    sees: Space[Any]  # the observation of the env without the mask
+    inside: str | None  # the only other entry of a dict observation with a mask
     shows: Space[Any]  # the same as a Box, or a Dict of Boxes
     takes: Space[Any]
-    act: Callable[[Any], Any]  # makes an action of the env's own
-    mask: MaskSource  # auto: in `info`, if it is there
+    act: Callable[[Any], Any]  # translates an action for the env
+    mask: MaskSource  # auto: in `info`, if present
 
 
 def view_seat(agent: Any, sees: Space[Any], takes: Space[Any], mask: MaskSource) -> SeatView:
-    """`mask` says where the env names what is legal; "auto": in the observation, or else in `info`.
+    """Return the view of one agent. `mask`: place of the mask; "auto": the observation, or else `info`.
 
-    Raises ValueError when a mask must be in the observation, and is not.
+    Raise ValueError if the mask must be in the observation but is not.
     """
     inside = None
     if mask in ("auto", "observation") and isinstance(sees, Dict) and MASK in sees.spaces:
@@ -57,22 +54,38 @@ def view_seat(agent: Any, sees: Space[Any], takes: Space[Any], mask: MaskSource)
 
 
 def _shows(space: Space[Any]) -> Space[Any]:
-    if isinstance(space, Box) and space.dtype == np.bool_:  # planes of a board: a byte each, not four
+    if (
+        isinstance(space, Box) and space.dtype == np.bool_
+    ):  # planes of a board: one byte per cell instead of four
         return Box(0, 1, space.shape, np.int8)
     return shown(space)
 
 
-class Match(ABC):
-    """What both kinds share: the env, and the rows of its game that it writes."""
+class Rows(Protocol):
+    """The part of a game that its matches use: the views of seats, and arrays with a row for each slot."""
 
-    def __init__(self, game: PettingZooGame, env: Any) -> None:
+    views: tuple[SeatView, ...]
+    seen: list[dict[str, npt.NDArray]]
+    mask: list[npt.NDArray[np.bool_]]
+    acting: npt.NDArray[np.bool_]
+    gained: npt.NDArray[np.float32]
+    finished: npt.NDArray[np.bool_]
+    cut: npt.NDArray[np.bool_]
+    ended: npt.NDArray[np.bool_]  # [num_slots, num_seats] the agent terminated or was truncated
+    cut_short: npt.NDArray[np.bool_]  # [num_slots, num_seats] the agent was truncated
+
+
+class Match(ABC):
+    """Common part of both kinds: the env, and the rows of its game that it writes."""
+
+    def __init__(self, game: Rows, env: Any) -> None:
         self.env = env
         self._game = game
         self._views = game.views
         self._seat_of = {view.agent: seat for seat, view in enumerate(game.views)}
 
     def begin(self, slot: int, seed: int) -> None:
-        """Start anew. Raises ValueError when nobody is there to act."""
+        """Start a new match. Raise ValueError if the env has no agents then."""
         self._game.ended[slot] = self._game.cut_short[slot] = False
         self._reset(slot, seed % SEEDS)
         if self._game.finished[slot]:
@@ -80,15 +93,15 @@ class Match(ABC):
 
     @abstractmethod
     def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
-        """Take the actions of the seats that were asked, and ask the next."""
+        """Apply the actions of these seats, and mark the seats that must act next."""
 
     @abstractmethod
     def refresh(self, slot: int) -> None:
-        """Write what all who still play see now."""
+        """Write what all living agents see now."""
 
     @abstractmethod
     def _reset(self, slot: int, seed: int) -> None:
-        """Reset the env and ask the first seats, or finish the match if there are none."""
+        """Reset the env and mark the first seats to act; finish the match if there are none."""
 
     def _see(self, slot: int, seat: int, observation: Any) -> None:
         view, rows = self._views[seat], self._game.seen[seat]
@@ -101,7 +114,7 @@ class Match(ABC):
                 rows[name][slot] = row
 
     def _allow(self, slot: int, seat: int, observation: Any, info: Mapping[str, Any]) -> bool:
-        """Write what is legal for a seat now; whether anything is."""
+        """Write the legal actions of a seat, and return whether there are any."""
         source, row = self._views[seat].mask, self._game.mask[seat]
         if source == "none" or row.shape[1] == 0:
             return True
@@ -114,7 +127,7 @@ class Match(ABC):
             if mask is None:
                 row[slot] = True
                 return True
-        if isinstance(mask, tuple):  # of several choices
+        if isinstance(mask, tuple):  # masks of several choices
             mask = np.concatenate([np.ravel(choice) for choice in mask])
         row[slot] = mask
         return bool(np.count_nonzero(row[slot]))
@@ -129,15 +142,15 @@ class Match(ABC):
         self._game.cut_short[slot, seat] = truncated and not terminated
 
 
-def match_of(game: PettingZooGame, env: Any) -> Match:
-    """The env as a match of the game, by the API that it speaks."""
+def match_of(game: Rows, env: Any) -> Match:
+    """Return the env as a match of the game, by its API."""
     from pettingzoo import AECEnv
 
     return AecMatch(game, env) if isinstance(env, AECEnv) else ParallelMatch(game, env)
 
 
 class AecMatch(Match):
-    """Agents act one after the other. Whoever is dead is stepped with None, as PettingZoo asks."""
+    """Match in which agents act one after the other. PettingZoo requires to step dead agents with `None`."""
 
     def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         env, gained, seat_of = self.env, self._game.gained, self._seat_of
@@ -158,7 +171,7 @@ class AecMatch(Match):
         self._next(slot)
 
     def _next(self, slot: int) -> None:
-        """Show the one who acts next what it sees, or finish the match."""
+        """Write what the next agent sees, or finish the match."""
         env, game = self.env, self._game
         death = True in env.terminations.values() or True in env.truncations.values()
         if (death and not self._bury(slot)) or not env.agents:
@@ -170,11 +183,11 @@ class AecMatch(Match):
         self._see(slot, seat, observation)
         if not self._allow(slot, seat, observation, env.infos.get(agent, {})):
             raise ValueError(f"agent {agent!r} must act, and has no legal action")
-        game.ended[slot, seat] = False  # it may have come back
+        game.ended[slot, seat] = False  # the agent may have returned
         game.acting[slot, seat] = True
 
     def _bury(self, slot: int) -> bool:
-        """Note who died, and tell them None until it is the turn of one who lives; whether one does."""
+        """Note dead agents, and step them with `None`. Return whether a living agent must act."""
         env = self.env
         for _ in range(len(self._views) + 1):
             dead = [a for a in env.agents if env.terminations[a] or env.truncations[a]]
@@ -183,7 +196,7 @@ class AecMatch(Match):
                 if env.truncations[agent]:
                     self._see(slot, self._seat_of[agent], env.observe(agent))
             if len(dead) == len(env.agents):
-                return False  # none of them could do anything any more
+                return False  # no agent can act any more
             if env.agent_selection not in dead:
                 return True
             env.step(None)
@@ -191,24 +204,25 @@ class AecMatch(Match):
 
 
 class ParallelMatch(Match):
-    """All agents act at once. One whose mask allows nothing waits: nobody is asked, and the env is
-    told an action that it will not heed.
+    """Match in which all agents act at once.
+
+    An agent with an empty mask waits: its seat does not act, and the env gets an arbitrary action.
     """
 
-    def __init__(self, game: PettingZooGame, env: Any) -> None:
+    def __init__(self, game: Rows, env: Any) -> None:
         super().__init__(game, env)
         self._waiting: list[int] = []
         self._idle = [view.act(_first(view.takes)) for view in game.views]
 
     def advance(self, slot: int, seats: Sequence[int], actions: Sequence[Any]) -> None:
         views, gained, seat_of = self._views, self._game.gained, self._seat_of
-        told = {views[s].agent: views[s].act(a) for s, a in zip(seats, actions, strict=True)}
+        actions_of = {views[s].agent: views[s].act(a) for s, a in zip(seats, actions, strict=True)}
         for seat in self._waiting:
-            told[views[seat].agent] = self._idle[seat]
-        observations, rewards, terminations, truncations, infos = self.env.step(told)
+            actions_of[views[seat].agent] = self._idle[seat]
+        observations, rewards, terminations, truncations, infos = self.env.step(actions_of)
         for agent, reward in rewards.items():
             gained[slot, seat_of[agent]] = reward
-        for agent in told:
+        for agent in actions_of:
             terminated, truncated = terminations.get(agent, False), truncations.get(agent, False)
             if terminated or truncated:
                 self._note_end(slot, agent, terminated, truncated)
@@ -218,7 +232,7 @@ class ParallelMatch(Match):
         self._ask(slot, alive, observations, infos)
 
     def refresh(self, slot: int) -> None:
-        """Every step shows it to all of them."""
+        """Do nothing: every step writes the observations of all agents."""
 
     def _reset(self, slot: int, seed: int) -> None:
         observations, infos = self.env.reset(seed=seed)
@@ -227,7 +241,7 @@ class ParallelMatch(Match):
     def _ask(
         self, slot: int, agents: Sequence[Any], observations: Mapping[Any, Any], infos: Mapping[Any, Any]
     ) -> None:
-        """Show all who live what they see, and name those who may act; or finish the match."""
+        """Write what all living agents see, and mark those that may act; or finish the match."""
         acting, ended = self._game.acting, self._game.ended
         self._waiting = []
         for agent in agents:
@@ -245,7 +259,7 @@ class ParallelMatch(Match):
 
 
 def _first(space: Space[Any]) -> npt.NDArray | int:
-    """The lowest action of a seat's space."""
+    """Return the lowest action of a seat's space."""
     if isinstance(space, Box):
         return space.low
     return 0 if not space.shape else np.zeros(space.shape, dtype=np.int64)

@@ -1,12 +1,11 @@
 """Every game here as a PettingZoo env: `aec_env("connect_four")`, `parallel_env("tron")`.
 
-An agent sees {"observation": ..., "action_mask": ...}. The mask of whoever need not act now allows
-nothing, as in PettingZoo's own games. AEC asks those who act at once one after the other; none sees
-what another chose before all have. Parallel takes an action of everybody, and heeds those of the
-agents whose mask allows something. An illegal action ends the match: the offender gets the game's
-`loss_reward`.
+An agent sees {"observation": ..., "action_mask": ...}. The mask of an agent that need not act allows
+nothing, as in PettingZoo's own games. In AEC, agents of a simultaneous move act one after the other, and
+see the result when all have acted. Parallel takes an action of every agent, and ignores those of agents
+that need not act. An illegal action ends the match, and its agent gets the game's `loss_reward`.
 
-A match depends on the seed of its reset alone; a reset without one draws it from the seed before.
+A match depends on the seed of its reset alone; a reset without a seed derives one from the seed before.
 """
 
 from __future__ import annotations
@@ -26,20 +25,21 @@ _SLOT = np.array([0])
 
 
 def aec_env(env_id: str, *, render_mode: str | None = None, **options: Any) -> AecView:
-    """The game `env_id`, with its `options`, as a PettingZoo AEC env. `render_mode`: None or "ansi".
+    """Return the game `env_id`, with its `options`, as a PettingZoo AEC env.
 
-    Raises UnknownEnv or BadOption as `registry.make` does, ValueError unless actions are Discrete.
+    `render_mode`: `None` or "ansi". Raise UnknownEnv or BadOption as `registry.make` does, and ValueError
+    unless actions are Discrete.
     """
     return AecView(_Match(env_id, options), render_mode)
 
 
 def parallel_env(env_id: str, *, render_mode: str | None = None, **options: Any) -> ParallelView:
-    """The game `env_id` as a PettingZoo Parallel env; else as `aec_env`."""
+    """Return the game `env_id` as a PettingZoo Parallel env; arguments and errors as for `aec_env`."""
     return ParallelView(_Match(env_id, options), render_mode)
 
 
 class _Match:
-    """One match of a game, and how it looks to agents."""
+    """One match of a game, as its agents see it."""
 
     def __init__(self, env_id: str, options: Mapping[str, Any]) -> None:
         self.game = registry.make(env_id, 1, **options)
@@ -48,7 +48,7 @@ class _Match:
                 raise ValueError(f"env '{env_id}': actions are {space}, expected Discrete for PettingZoo")
         self.agents = [f"player_{seat}" for seat in range(self.game.num_seats)]
         self.seat_of = {agent: seat for seat, agent in enumerate(self.agents)}
-        # copies, for each agent draws samples from a space of its own, which it seeds
+        # copies, because each agent seeds and samples its own space
         self.action_spaces: dict[str, Space[Any]] = {
             agent: copy.deepcopy(space)
             for agent, space in zip(self.agents, self.game.action_spaces, strict=True)
@@ -65,7 +65,7 @@ class _Match:
         self.metadata: dict[str, Any] = {
             "name": env_id,
             "render_modes": ["ansi"] if self.game.renders else [],
-            "is_parallelizable": False,  # not all agents act in each cycle; `parallel_env` is what can
+            "is_parallelizable": False,  # not all agents act in each cycle; use `parallel_env`
         }
         self._rng = np.random.default_rng()
         self.due: list[str] = []  # agents that must act now, in order of their seats
@@ -77,7 +77,7 @@ class _Match:
         self._ask()
 
     def play(self, actions: Mapping[str, Any]) -> Transition:
-        """Take the actions of all that are due."""
+        """Step the game with the actions of all due agents."""
         taken = [np.array([int(actions[self.agents[seat]]) for seat in b.seat]) for b in self._blocks]
         transition = self.game.step(taken)
         self._ask()
@@ -98,7 +98,7 @@ class _Match:
 
 
 class _View:
-    """What both kinds of env have."""
+    """Common part of both kinds of env."""
 
     def __init__(self, match: _Match, render_mode: str | None) -> None:
         if render_mode is not None and render_mode not in match.metadata["render_modes"]:
@@ -122,11 +122,11 @@ class _View:
         return self._match.game.render(0) if self.render_mode == "ansi" else None
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is nothing to release."""
 
 
 class AecView(_View, AECEnv):
-    """Agents act one after the other."""
+    """AEC env: agents act one after the other."""
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         self._match.start(seed)
@@ -170,7 +170,7 @@ class AecView(_View, AECEnv):
 
 
 class ParallelView(_View, ParallelEnv):
-    """All agents act at once; who need not act is not heeded."""
+    """Parallel env: all agents act at once; actions of agents that need not act are ignored."""
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -182,7 +182,7 @@ class ParallelView(_View, ParallelEnv):
     def step(
         self, actions: Mapping[str, Any]
     ) -> tuple[dict[str, Any], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
-        """Raises ValueError when the action of one who must act is missing."""
+        """Step the match. Raise ValueError if the action of a due agent is missing."""
         if not self.agents:
             return {}, {}, {}, {}, {}
         for agent in self._match.due:
@@ -195,15 +195,15 @@ class ParallelView(_View, ParallelEnv):
         rewards = dict(zip(self.agents, transition.rewards[0].tolist(), strict=True))
         over = len(transition.ended) > 0
         cut = over and bool(transition.truncated[0])
-        observations, told = self._observations(), self.agents
+        observations, agents = self._observations(), self.agents
         if over:
             self.agents = []
         return (
             observations,
             rewards,
-            dict.fromkeys(told, over and not cut),
-            dict.fromkeys(told, cut),
-            {agent: {} for agent in told},
+            dict.fromkeys(agents, over and not cut),
+            dict.fromkeys(agents, cut),
+            {agent: {} for agent in agents},
         )
 
     def _observations(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Heuristics for the native games of four: what a sensible beginner plays.
+"""Heuristic bots for the native games with four seats, at the level of a sensible beginner.
 
-thrifty  (whist)  takes a trick that is not the partner's with its cheapest card that can, else plays
-                  its cheapest; leads its highest card, trumps last
-roomy    (tron)   goes where there is most room to go on, half of it where another may enter too
+thrifty  (whist)  takes a trick with the lowest card that can, unless the partner is ahead; else plays
+                  its lowest card; leads its highest card, trumps last
+roomy    (tron)   moves to the cell with most room behind it; cells that another may enter count half
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _IS_TRUMP = whist.SUIT == whist.TRUMP
 _COST = whist.RANK + whist.NUM_RANKS * _IS_TRUMP
 _LEAD_COST = whist.NUM_RANKS * _IS_TRUMP - whist.RANK
 _PARTNER = 1  # among left, partner, right
-REACH = 12  # steps that `roomy` thinks ahead
+REACH = 12  # steps that `roomy` looks ahead
 _SIDE = tron.SIGHT  # row and column of the own head
 _TARGETS = ((_SIDE, _SIDE - 1), (_SIDE - 1, _SIDE), (_SIDE, _SIDE + 1))  # left, ahead, right
 
 
 class Thrifty(ScriptedPolicy):
-    """Plays whist card by card, without memory."""
+    """Bot for whist, without memory."""
 
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         cards, led = whist.unpack(observation)
@@ -33,13 +33,13 @@ class Thrifty(ScriptedPolicy):
         takes = mask & (strength > ahead) & (on_table[:, [_PARTNER]] < ahead)
         choice = np.where(takes.any(axis=1, keepdims=True), takes, mask)
         cost = np.where(led.any(axis=1, keepdims=True), _COST, _LEAD_COST)
-        dearest = whist.CARDS
-        cheapest = np.where(choice, cost, dearest).min(axis=1, keepdims=True)
+        highest = whist.CARDS
+        cheapest = np.where(choice, cost, highest).min(axis=1, keepdims=True)
         return choice & (cost == cheapest)
 
 
 class Roomy(ScriptedPolicy):
-    """Keeps away from walls in tron."""
+    """Bot for tron that keeps away from walls."""
 
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         free, heads = observation[:, 0] == 0, observation[:, 1].astype(np.bool_)
@@ -50,7 +50,7 @@ class Roomy(ScriptedPolicy):
 
 
 def _room(free: npt.NDArray[np.bool_], start: tuple[int, int]) -> npt.NDArray[np.int64]:
-    """How many of the free cells [n, V, V] are within reach of `start`: [n]."""
+    """Return how many of the free cells [n, V, V] are within REACH steps of `start`: [n]."""
     reached = np.zeros_like(free)
     reached[:, *start] = free[:, *start]
     for _ in range(REACH):
@@ -59,7 +59,7 @@ def _room(free: npt.NDArray[np.bool_], start: tuple[int, int]) -> npt.NDArray[np
 
 
 def _grown(cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """These cells [n, V, V] and the ones beside them."""
+    """Return these cells [n, V, V] and their neighbours."""
     grown = cells.copy()
     grown[:, 1:] |= cells[:, :-1]
     grown[:, :-1] |= cells[:, 1:]

@@ -16,7 +16,7 @@ Completes = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray[np.bool_]
 
 
 class OnePlyBot(ScriptedPolicy):
-    """Wins at once if it can; else takes a cell with which the opponent would win; else anything."""
+    """Bot that wins at once if it can; else takes a cell with which the opponent would win; else any cell."""
 
     def __init__(self, split: Callable[[npt.NDArray], npt.NDArray], completes: Completes) -> None:
         self._split = split  # observations -> the stones of both sides [n, 2], own first
@@ -31,7 +31,7 @@ class OnePlyBot(ScriptedPolicy):
 
 
 class PerfectTicTacToe(ScriptedPolicy):
-    """Any cell that keeps the value of the game under perfect play."""
+    """Bot that takes any cell that keeps the value of the game under perfect play."""
 
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         stones = _three_stones(observation)
@@ -39,7 +39,7 @@ class PerfectTicTacToe(ScriptedPolicy):
 
 
 def _completes_four(stones: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Columns [n, 7] in which a stone of the first side gives it four in a line."""
+    """Return the columns [n, 7] in which a stone of the first side gives it four in a line."""
     one, rows = np.uint64(1), np.uint64(connect_four.ROWS)
     column = np.arange(connect_four.COLUMNS, dtype=np.uint64) * rows
     height = np.bitwise_count(((stones[:, :1] | stones[:, 1:]) >> column) & ((one << rows) - one))
@@ -52,18 +52,18 @@ def _three_stones(observation: npt.NDArray) -> npt.NDArray[np.int64]:
 
 
 def _completes_three(stones: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Cells [n, 9] in which a stone of the first side gives it three in a line."""
+    """Return the cells [n, 9] in which a stone of the first side gives it three in a line."""
     return tic_tac_toe.WINS[stones[:, :1] | (1 << np.arange(tic_tac_toe.CELLS))] & mask
 
 
 @functools.cache
 def _optimal_cells() -> npt.NDArray[np.int64]:
-    """[512, 512]: by the mover's stones and the opponent's, the cells that keep the value, as bits."""
+    """Return the cells that keep the value, as bits, by the mover's stones and the opponent's: [512, 512]."""
     optimal = np.zeros((tic_tac_toe.FULL + 1,) * 2, dtype=np.int64)
 
     @functools.cache
     def value(mover: int, opponent: int) -> int:
-        """1, 0, -1: the mover wins, draws, loses. Fills `optimal` on the way."""
+        """Return 1, 0 or -1 if the mover wins, draws or loses. Fill `optimal` on the way."""
         if tic_tac_toe.WINS[opponent]:
             return -1
         empty = [1 << c for c in range(tic_tac_toe.CELLS) if not (mover | opponent) >> c & 1]
@@ -79,8 +79,10 @@ def _optimal_cells() -> npt.NDArray[np.int64]:
 
 
 def one_ply_connect_four() -> OnePlyBot:
+    """Return the bot `one_ply` of connect_four."""
     return OnePlyBot(connect_four.bitboards, _completes_four)
 
 
 def one_ply_tic_tac_toe() -> OnePlyBot:
+    """Return the bot `one_ply` of tic_tac_toe."""
     return OnePlyBot(_three_stones, _completes_three)

@@ -1,4 +1,4 @@
-"""Bots for small poker: an equilibrium of kuhn_poker, and a tight one for leduc_poker."""
+"""Bots for small poker: an equilibrium of kuhn_poker, and a tight player of leduc_poker."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy.typing as npt
 from league.envs.games import kuhn_poker, leduc_poker
 from league.models.bots.base import MixedPolicy, ScriptedPolicy
 
-FOLD_OR_CHECK, CALL, RAISE = 0, 1, 2  # how far a hand goes
+FOLD_OR_CHECK, CALL, RAISE = 0, 1, 2  # the strongest action of a hand
 _TIGHT = np.array([FOLD_OR_CHECK, CALL, RAISE])  # jack, queen, king before the public card
 _TIGHT_UNPAIRED = np.array([FOLD_OR_CHECK, FOLD_OR_CHECK, CALL])  # and after it
 
 
 class KuhnEquilibrium(MixedPolicy):
-    """Loses no more than the game's value, against anybody: H. W. Kuhn, A simplified two-person poker (1950).
+    """Equilibrium of kuhn_poker: H. W. Kuhn, A simplified two-person poker (1950).
 
-    The first seat has a family of equilibria, by how often it bets a jack (`alpha`, 0 to 1/3); the
-    second seat has one.
+    It loses no more than the value of the game, against any opponent. The first seat has a family of
+    equilibria, by the probability `alpha` of betting a jack (0 to 1/3); the second seat has one.
     """
 
     def __init__(self, alpha: float = 1 / 6) -> None:
-        # probability to bet, by whether the seat is the second and faces a bet, then by card
+        # probability of a bet: [second seat, faces a bet, card]
         self._bet = np.array(
             [
                 [[alpha, 0, 3 * alpha], [0, alpha + 1 / 3, 1]],
@@ -40,8 +40,11 @@ class KuhnEquilibrium(MixedPolicy):
 
 
 class TightLeduc(ScriptedPolicy):
-    """Raises with a king, after the public card with a pair; calls with a queen, then with a king; folds
-    the rest to a raise."""
+    """Bot for leduc_poker that never bluffs.
+
+    First round: raise with a king, call with a queen. Second round: raise with a pair, call with a king. It
+    folds all other hands to a raise.
+    """
 
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         own, public = observation[:, 2:5], observation[:, 5:8]

@@ -1,16 +1,16 @@
-"""Bots for games of many like rounds: rock_paper_scissors, and recall, which asks for a memory."""
+"""Bots for games with many equal rounds: rock_paper_scissors, and recall, which needs memory."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import ScriptedPolicy, uniform
 
 
 class Always(ScriptedPolicy):
-    """The same action, whatever happens."""
+    """Bot that always takes the same action."""
 
     def __init__(self, action: int) -> None:
         self._action = action
@@ -20,7 +20,7 @@ class Always(ScriptedPolicy):
 
 
 class BeatLast(ScriptedPolicy):
-    """In rock_paper_scissors what beats the opponent's previous action; anything in the first round."""
+    """Bot for rock_paper_scissors that beats the opponent's previous action; random in the first round."""
 
     def preferred(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         theirs = observation[:, :3] > 0
@@ -29,24 +29,15 @@ class BeatLast(ScriptedPolicy):
 
 
 class PerfectRecall(Actor):
-    """Remembers the cue of recall, and names it at every step."""
+    """Bot for recall that remembers the cue, and names it at every step."""
 
     memory_size = 1  # the cue that was shown, counted from 1; 0: none yet
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        if memory is None:
-            memory = np.zeros((len(observation), 1), dtype=np.float32)
-        cues = observation[:, :-1]
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        memory = np.zeros((len(look), 1), dtype=np.float32) if look.memory is None else look.memory
+        cues = look.observation[:, :-1]
         shown = cues.any(axis=1)
         memory[shown, 0] = cues[shown].argmax(axis=1) + 1
-        known = memory == np.arange(1, mask.shape[1] + 1)
-        action, log_prob = uniform(np.where(known.any(axis=1, keepdims=True), known, mask), rng)
-        return Chosen(action, log_prob, observation, action, log_prob == 0.0)
+        known = memory == np.arange(1, look.mask.shape[1] + 1)
+        action, log_prob = uniform(np.where(known.any(axis=1, keepdims=True), known, look.mask), rng)
+        return Chosen(action, log_prob, look.observation, action, log_prob == 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import UnknownBot
 from league.models.bots.settings import ExportSettings
 from league.models.policies.policy import Policy
@@ -19,23 +19,15 @@ from storage.upkeep.exports import read_export
 
 
 class Greedy(Actor):
-    """An actor that always takes its likeliest action, at any temperature."""
+    """Actor that always takes the likeliest action of another, at any temperature."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor = actor
         self.memory_size = actor.memory_size
         self.wants_reward = actor.wants_reward
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        return self._actor.decide(observation, mask, rng, 0.0, memory, reward)
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        return self._actor.decide(look, rng, 0.0)
 
     def see(
         self,
@@ -49,10 +41,10 @@ class Greedy(Actor):
 def exported_bot(
     name: str, settings: ExportSettings, observation: ObservationSpec, action: ActionSpec
 ) -> Actor:
-    """The policy in `settings.folder`, its weights verified.
+    """Return the policy in `settings.folder`, with verified weights.
 
-    Raises UnknownBot if there is none, it was trained for other spaces, or its network is code of its
-    own that no `trust_network` has named.
+    Raise UnknownBot if there is no policy, if it was trained for other spaces, or if its network is custom
+    code that no `trust_network` has named.
     """
     try:
         manifest, tensors = read_export(Path(settings.folder))

@@ -1,7 +1,7 @@
 """A network in an ONNX file as a bot, whatever it was trained with.
 
-Only what ONNX itself defines is run, by onnxruntime on one thread of the CPU: libraries of a file's
-own operators are never loaded.
+onnxruntime runs operators of ONNX itself, on one thread of the CPU. Libraries with custom operators are
+never loaded.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.actor import Actor, Chosen, is_certain
+from league.models.actor import Actor, Chosen, Look, is_certain
 from league.models.bots.base import BadChoice, UnknownBot, choices, drawn, on_one_line
 from league.models.bots.settings import OnnxSettings
 
@@ -39,48 +39,40 @@ Run = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray]
 
 
 class OnnxBot(Actor):
-    """Draws from the logits that a graph gives; of continuous actions it takes what is given, within bounds.
+    """Bot that draws from the logits of a graph; continuous actions are its output, clipped to the bounds.
 
-    Raises BadChoice for an output that is not shaped as the actions are, or holds NaN.
+    Raise BadChoice for an output with a wrong shape or with NaN.
     """
 
     def __init__(self, where: str, run: Run, action: ActionSpec, greedy: bool) -> None:
-        """`where`: what messages call it. `greedy`: the likeliest action, always."""
+        """Make the bot. `where`: its name in messages. `greedy`: always take the likeliest action."""
         self._where = where
         self._run = run
         self._action = action
         self._greedy = greedy
         self._width = action.mask_width or len(action.low)
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        n, spec = len(observation), self._action
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        n, spec = len(look), self._action
         temperature = 0.0 if self._greedy else temperature
-        output = self.output(observation, mask)
+        output = self.output(look.observation, look.mask)
         log_prob = np.zeros(n, dtype=np.float32)
         if spec.kind == "continuous":
             action = np.clip(output, *spec.bounds())
-            return Chosen(action, log_prob, observation, action, np.ones(n, dtype=np.bool_))
+            return Chosen(action, log_prob, look.observation, action, np.ones(n, dtype=np.bool_))
         action = np.empty((n, len(spec.sizes)), dtype=np.int64)
         for choice, (start, end) in enumerate(choices(spec)):
-            probability = _softmax(output[:, start:end], mask[:, start:end])
+            probability = _softmax(output[:, start:end], look.mask[:, start:end])
             action[:, choice], of_choice = drawn(probability, rng, temperature)
             log_prob += of_choice
         action = action.reshape(n, *spec.shape)
-        return Chosen(action, log_prob, observation, action, is_certain(log_prob, temperature))
+        return Chosen(action, log_prob, look.observation, action, is_certain(log_prob, temperature))
 
     def output(self, observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-        """What the graph gives, [n, mask_width] or [n, d]."""
+        """Return the output of the graph, [n, mask_width] or [n, d]. Raise BadChoice."""
         try:
             output = np.asarray(self._run(observation, mask))
-        except Exception as error:  # onnxruntime has a class for each, all below Exception
+        except Exception as error:  # onnxruntime has many classes of errors, all below Exception
             raise BadChoice(
                 f"{self._where}: of observations {list(observation.shape)} it raised {on_one_line(error)}"
             ) from error
@@ -96,16 +88,16 @@ class OnnxBot(Actor):
 
 
 def _softmax(logits: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
-    """Probabilities [n, A], 0 where illegal; infinite logits count as very large ones."""
+    """Return probabilities [n, A], 0 where illegal; infinite logits count as very large ones."""
     logits = np.where(mask, logits.clip(-LARGEST_LOGIT, LARGEST_LOGIT), -np.inf)
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     return odds / odds.sum(axis=1, keepdims=True)
 
 
 def onnx_bot(name: str, settings: OnnxSettings, observation: ObservationSpec, action: ActionSpec) -> OnnxBot:
-    """The network in `settings.file`, tried on observations of zeros.
+    """Return the network in `settings.file`, after a trial on observations of zeros.
 
-    Raises UnknownBot if it cannot be read, or does not fit the game.
+    Raise UnknownBot if it cannot be read, or if it does not fit the game.
     """
     where = f"bot '{name}': {settings.file}"
     bot = OnnxBot(where, _load(where, Path(settings.file)), action, settings.mode == "greedy")
@@ -132,7 +124,7 @@ def _load(where: str, path: Path) -> Run:
     options.log_severity_level = _ERRORS_ONLY
     try:
         session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime has a class for each, all below Exception
+    except Exception as error:  # onnxruntime has many classes of errors, all below Exception
         raise UnknownBot(f"{where}: cannot be read as an ONNX file: {on_one_line(error)}") from error
     return _runner(where, session)
 

@@ -1,6 +1,6 @@
-"""OpenSpiel's bots, in games that are OpenSpiel's: tree search, and those it has registered by name.
+"""OpenSpiel's bots, in games of OpenSpiel: tree search, and its registered bots.
 
-They look into the match itself, not at what a seat is shown of it.
+They use the state of the match itself, not the observation of a seat.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy.typing as npt
 from league.envs.adapters.openspiel.game import OpenSpielGame
 from league.envs.base import BatchedGame
 from league.envs.registry import game_class
-from league.models.actor import Actor, Chosen, is_certain
+from league.models.actor import Actor, Chosen, Look, is_certain
 from league.models.bots.base import BadChoice, UnknownBot, drawn, on_one_line
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
 from storage.errors import Mistake
 
-MAX_TREE_MIB = 512  # beyond it a search forgets what it hardly visited
+MAX_TREE_MIB = 512  # beyond this size a search drops nodes with few visits
 
 
 class _OneChoice(NamedTuple):
-    """As in `Chosen`, of one decision."""
+    """The same as `Chosen`, for one decision."""
 
     action: int
     log_prob: float
@@ -32,26 +32,25 @@ class _OneChoice(NamedTuple):
 
 
 class OpenSpielBot(Actor):
-    """Asked with the game at hand, of whose matches `native` gives the pyspiel.State."""
+    """Bot that decides on the pyspiel.State of a match, which is `game.native(slot)`."""
 
     wants_game = True
 
     def __init__(self, name: str, game: Any) -> None:
-        """`game`: a pyspiel.Game."""
+        """Make the bot for `game`, a pyspiel.Game."""
         self._name = name
         self._game = game
 
     @abstractmethod
     def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
-        """What `seat` does, which must act in `state`."""
+        """Return the choice of `seat`, which must act in `state`."""
 
     def decide_at(
         self,
         game: BatchedGame,
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
+        look: Look,
         rng: np.random.Generator,
         temperature: float = 1.0,
     ) -> Chosen:
@@ -59,30 +58,22 @@ class OpenSpielBot(Actor):
         log_prob = np.empty(len(slot), dtype=np.float32)
         certain = np.empty(len(slot), dtype=np.bool_)
         for row, (s, who) in enumerate(zip(slot.tolist(), seat.tolist(), strict=True)):
-            # bots search in clones that they make themselves
+            # bots search in their own clones of the state
             action[row], log_prob[row], certain[row] = self._choose(game.native(s), who, rng, temperature)
-        return Chosen(action, log_prob, observation, action, certain)
+        return Chosen(action, log_prob, look.observation, action, certain)
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
         raise Mistake(
-            f"bot '{self._name}' was asked to act on observations, but it looks into the match itself; call "
+            f"bot '{self._name}' cannot act on observations, because it uses the state of the match; call "
             "decide_at(game, ...), or let it play in a run"
         )
 
 
 class MctsBot(OpenSpielBot):
-    """Monte Carlo tree search (Kocsis and Szepesvari: Bandit based Monte-Carlo planning, ECML 2006), by
-    OpenSpiel, in C++.
+    """OpenSpiel's Monte Carlo tree search, in C++.
 
-    All it draws comes from a seed that `rng` gives, one for each decision; between two it keeps nothing.
+    Kocsis and Szepesvari: Bandit based Monte-Carlo planning, ECML 2006. Each decision draws from a seed
+    of its own, which `rng` gives. Nothing is kept between decisions.
     """
 
     def __init__(self, name: str, game: Any, settings: MctsSettings) -> None:
@@ -104,21 +95,21 @@ class MctsBot(OpenSpielBot):
             of_search,
             False,  # not verbose
         )
-        return _OneChoice(search.step(state), 0.0, certain=False)  # how likely it was, a search cannot tell
+        return _OneChoice(search.step(state), 0.0, certain=False)  # a search gives no probability
 
 
 class RegisteredBot(OpenSpielBot):
-    """A bot of OpenSpiel's that gives the probabilities of its actions, and keeps nothing of a match."""
+    """Registered bot of OpenSpiel that gives probabilities of its actions and keeps no state of a match."""
 
     def __init__(self, name: str, game: Any, bots: Sequence[Any]) -> None:
-        """`bots`: a pyspiel.Bot for each seat."""
+        """Make the bot of `bots`, a pyspiel.Bot for each seat."""
         super().__init__(name, game)
         self._bots = bots
 
     def _choose(self, state: Any, seat: int, rng: np.random.Generator, temperature: float) -> _OneChoice:
         try:
             policy = self._bots[seat].get_policy(state)
-        except Exception as error:  # pyspiel.SpielError, or what a bot written in Python raises
+        except Exception as error:  # pyspiel.SpielError, or any error of a bot written in Python
             raise BadChoice(f"bot '{self._name}': in a match it raised {on_one_line(error)}") from error
         actions, probability = zip(*policy, strict=True)
         chosen, log_prob = drawn(np.array([probability], dtype=np.float32), rng, temperature)
@@ -127,7 +118,7 @@ class RegisteredBot(OpenSpielBot):
 
 
 def mcts_bot(name: str, env_id: str, settings: MctsSettings) -> Actor:
-    """Tree search in `env_id`. Raises UnknownBot where it cannot be done, or would see what is hidden."""
+    """Return tree search in `env_id`. Raise UnknownBot if it is impossible or would see hidden cards."""
     where = f"bot '{name}' of kind mcts cannot play '{env_id}'"
     game = _game(where, env_id)
     kind = game.get_type()
@@ -146,7 +137,7 @@ def mcts_bot(name: str, env_id: str, settings: MctsSettings) -> Actor:
 
 
 def registered_bot(name: str, env_id: str, settings: OpenSpielSettings) -> Actor:
-    """A bot by OpenSpiel's name for it. Raises UnknownBot if none such can play `env_id`."""
+    """Return the registered bot `settings.bot`. Raise UnknownBot if it cannot play `env_id`."""
     where = f"bot '{name}' of kind openspiel cannot play '{env_id}'"
     game = _game(where, env_id)
     import pyspiel
@@ -169,7 +160,7 @@ def registered_bot(name: str, env_id: str, settings: OpenSpielSettings) -> Actor
 
 
 def _game(where: str, env_id: str) -> Any:
-    """The pyspiel.Game behind `env_id`."""
+    """Return the pyspiel.Game behind `env_id`."""
     game = game_class(env_id)
     if not issubclass(game, OpenSpielGame):
         raise UnknownBot(

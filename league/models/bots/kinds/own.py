@@ -1,4 +1,4 @@
-"""Bots of a user's own: a class that acts, or a function that chooses."""
+"""A user's own bots: a class with `act`, or a function."""
 
 from __future__ import annotations
 
@@ -10,38 +10,30 @@ import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
 from league.import_paths import import_path
-from league.models.actor import Actor, Chosen
+from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import BadChoice, UnknownBot, on_one_line
 from storage.errors import Mistake
 
 
 class OwnBot(Actor):
-    """A user's bot that has `act(observation, mask, rng, greedy)` and no more. What it raises, or gives
-    instead of actions and log-probabilities, is a BadChoice.
+    """A user's bot that has nothing but `act(observation, mask, rng, greedy)`.
 
-    Whatever it says of its log-probabilities, it was certain if it drew nothing from `rng`. At no
-    temperature but 0 does it play otherwise than at 1.
+    Temperature 0 is greedy; all others are the same as 1. An action counts as certain if the bot drew
+    nothing from `rng`, whatever log-probabilities it returns. Raise BadChoice for an error in the bot, or
+    for a result other than actions and log-probabilities.
     """
 
     def __init__(self, bot: Any, where: str = "bot") -> None:
-        """`where`: what messages call it."""
+        """Wrap `bot`. `where`: its name in messages."""
         self.bot, self._where = bot, where
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        before = rng.bit_generator.state
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        observation, mask, before = look.observation, look.mask, rng.bit_generator.state
         try:
             action, log_prob = map(np.asarray, self.bot.act(observation, mask, rng, temperature == 0.0))
-        except Exception as error:  # whatever a user's class raises is for the user to read
+        except Exception as error:  # an error in a user's class is reported to the user
             raise BadChoice(
-                f"{self._where}: asked to act on observations {list(observation.shape)} and masks "
+                f"{self._where}: for observations {list(observation.shape)} and masks "
                 f"{list(mask.shape)}, expected actions and their log-probabilities, found "
                 f"{on_one_line(error)}"
             ) from error
@@ -55,33 +47,26 @@ class OwnBot(Actor):
 
 
 class FunctionBot(Actor):
-    """`choose(observation [n, *shape], mask [n, mask_width], rng)` gives actions [n, *action.shape].
+    """Bot from a function `choose(observation [n, *shape], mask [n, mask_width], rng)` -> actions.
 
-    It says nothing of how likely they were: their log-probabilities are those of a certain choice, 0,
-    which they were if it drew nothing from `rng`. An illegal action forfeits its match; what are no
-    actions at all raises BadChoice.
+    Actions are [n, *action.shape]. Their log-probabilities are unknown and recorded as 0; they count as
+    certain if the function drew nothing from `rng`. An illegal action forfeits its match. Raise BadChoice
+    for an error in the function, or for results that are not actions.
     """
 
     def __init__(self, where: str, choose: Callable[..., Any], action: ActionSpec | None = None) -> None:
-        """`where`: what messages call it. Without `action`, an action is one choice."""
+        """Wrap `choose`. `where`: its name in messages. Without `action`, an action is one choice."""
         self._where = where
         self._choose = choose
         self._shape = () if action is None else action.shape
         self._dtype = np.dtype(np.int64 if action is None else action.dtype)
 
-    def decide(
-        self,
-        observation: npt.NDArray,
-        mask: npt.NDArray[np.bool_],
-        rng: np.random.Generator,
-        temperature: float = 1.0,
-        memory: npt.NDArray[np.float32] | None = None,
-        reward: npt.NDArray[np.float32] | None = None,
-    ) -> Chosen:
-        n, before = len(observation), rng.bit_generator.state
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        observation, mask, before = look.observation, look.mask, rng.bit_generator.state
+        n = len(look)
         try:
             action = np.asarray(self._choose(observation, mask, rng))
-        except Exception as error:  # whatever a user's function raises is for the user to read
+        except Exception as error:  # an error in a user's function is reported to the user
             raise BadChoice(
                 f"{self._where}: of observations {list(observation.shape)} and masks {list(mask.shape)} it "
                 f"raised {on_one_line(error)}"
@@ -97,12 +82,12 @@ class FunctionBot(Actor):
 
 
 def _undrawn(rng: np.random.Generator, before: Mapping[str, Any], n: int) -> npt.NDArray[np.bool_]:
-    """[n], all alike: whether the generator's state is as it was `before`."""
+    """Return whether the state of `rng` is still `before`, n times."""
     return np.full(n, rng.bit_generator.state == before)
 
 
 def own_bot(path: str, env_id: str) -> Actor:
-    """What "module:Class" makes of the env's id. Raises UnknownBot."""
+    """Return the bot that "module:Class" makes for the env's id. Raise UnknownBot."""
     make = _imported("bot", path, "a class or function that takes the env id")
     try:
         bot = make(env_id)
@@ -116,7 +101,7 @@ def own_bot(path: str, env_id: str) -> Actor:
 
 
 def function_bot(name: str, path: str, action: ActionSpec | None) -> FunctionBot:
-    """The function "module:function" as a bot. Raises UnknownBot."""
+    """Return the function "module:function" as a bot. Raise UnknownBot."""
     where = f"bot '{name}': function"
     choose = _imported(where, path, "a function choose(observation, mask, rng) that gives actions")
     return FunctionBot(f"{where} '{path}'", choose, action)

@@ -1,4 +1,4 @@
-"""The cue is shown once and asked for at the end; nothing in between tells how long it has been."""
+"""The cue is shown once and asked for at the end; the steps in between all look the same."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Whist against plain rules, tricks worked out by hand, and what nobody may know."""
+"""Whist against plain rules, tricks worked out by hand, and what no seat may see."""
 
 import numpy as np
 import pytest

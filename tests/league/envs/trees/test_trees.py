@@ -10,8 +10,9 @@ from open_spiel.python.algorithms.exploitability import nash_conv
 from analysis.exploitability import best_responses, strategy
 from league.envs import registry
 from league.envs.adapters.openspiel.policy import as_openspiel_policy
+from league.envs.trees.errors import Inexact, TooLarge
 from league.envs.trees.openspiel import estimated_histories
-from league.envs.trees.trees import Inexact, TooLarge, tree_of
+from league.envs.trees.trees import tree_of
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
@@ -146,8 +147,8 @@ def test_a_seat_is_told_what_it_got_since_its_last_decision_and_no_more():
 
 
 def test_a_game_that_shows_more_than_a_seat_is_said_to_know_has_no_exact_answer():
-    """Of imperfect recall: its tensor tells apart what its information states do not."""
-    with pytest.raises(Inexact, match="does not tell what it is shown"):
+    """Of imperfect recall: its tensor separates what its information states do not."""
+    with pytest.raises(Inexact, match="has various observations"):
         tree_of("openspiel:dark_hex_ir(board_size=2)")
 
 
@@ -231,7 +232,7 @@ def test_a_copied_match_goes_on_like_its_original_and_leaves_it_alone(env_id):
         copied.copies(np.arange(3))
         after = copied.copies(np.arange(3))
         after.due()
-        after.step([other])  # something else, which nobody else must notice
+        after.step([other])  # something else, which no other seat may notice
         rewards = copied.step([actions[rows]]).rewards.copy()
         assert (rewards == game.step([actions]).rewards[[5, 2, 5]]).all()
         assert (copied.active == game.active[[5, 2, 5]]).all()
@@ -254,7 +255,7 @@ def test_a_step_limit_cuts_the_tree_as_it_cuts_matches():
         native, theirs = cut("kuhn_poker", limit), cut("openspiel:kuhn_poker", limit)
         assert native.values == pytest.approx(theirs.values, abs=1e-12)
         assert native.best == pytest.approx(theirs.best, abs=1e-12)
-    assert cut("kuhn_poker", 1).best == (0.0, 0.0)  # nobody has won anything yet
+    assert cut("kuhn_poker", 1).best == (0.0, 0.0)  # no seat has won anything yet
     assert cut("kuhn_poker", 3) == cut("kuhn_poker", None)
 
 

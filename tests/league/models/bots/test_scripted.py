@@ -8,6 +8,7 @@ import pytest
 
 from league.envs import registry
 from league.envs.spaces import ActionSpec
+from league.models.actor import Look
 from league.models.bots.scripted import RandomBot, UnknownBot, bots_for, make_bot
 from league.models.bots.settings import FunctionSettings
 
@@ -60,7 +61,7 @@ def test_random_is_uniform_over_several_choices_at_once():
     n = 20_000
     bot = make_bot("random", "mine:Game", ActionSpec("multi_discrete", (2, 3)))
     mask = np.tile([True, True, True, False, True], (n, 1))
-    chosen = bot.decide(np.zeros((n, 1)), mask, np.random.default_rng(0))
+    chosen = bot.decide(Look(np.zeros((n, 1)), mask), np.random.default_rng(0))
     assert (chosen.action.shape, chosen.action.dtype) == ((n, 2), np.int64)
     joint = np.bincount(3 * chosen.action[:, 0] + chosen.action[:, 1], minlength=6)
     assert joint[[1, 4]].tolist() == [0, 0]
@@ -131,7 +132,7 @@ def test_a_users_bot_is_found_by_its_import_path_and_may_refuse_a_game(monkeypat
 def test_a_users_bot_that_can_only_act_decides_like_all_others(monkeypatch):
     monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(First=First))
     bot, observation = make_bot("my_bots:First", "kuhn_poker"), np.zeros((1, 3))
-    chosen = bot.decide(observation, np.array([[False, True]]), np.random.default_rng(0), memory=None)
+    chosen = bot.decide(Look(observation, np.array([[False, True]])), np.random.default_rng(0))
     assert chosen.action.tolist() == chosen.raw.tolist() == [1]
     assert chosen.seen is observation
     assert (bot.memory_size, bot.wants_reward) == (0, False)

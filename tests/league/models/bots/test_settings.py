@@ -1,4 +1,4 @@
-"""Settings of bots survive a config, and what is wrong with them is said where it stands."""
+"""Settings of bots survive a config, and mistakes are reported with their place."""
 
 from pathlib import Path
 
@@ -49,13 +49,13 @@ def test_relative_paths_are_kept_whole_so_that_a_resumed_run_finds_them(monkeypa
         (
             "random",
             {"kind": "mcts", "simulations": 1},
-            "'random' is a bot of its own already; choose another name",
+            "'random' is the name of a built-in bot; choose another name",
         ),
-        ("one_ply", {"kind": "mcts", "simulations": 1}, "'one_ply' is a bot of its own"),
+        ("one_ply", {"kind": "mcts", "simulations": 1}, "'one_ply' is the name of a built-in bot"),
         (
             "net:greedy",
             {"kind": "mcts", "simulations": 1},
-            "'net:greedy' is no name for a bot, expected letters",
+            "'net:greedy' is not a valid name of a bot, expected letters",
         ),
         (
             "b",

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import WeightsMismatch
@@ -69,7 +70,7 @@ def test_greedy_takes_the_likeliest_legal_action(observation):
 def test_a_plain_policy_records_what_it_was_given_and_what_it_gave(observation):
     policy = Policy(SPEC, initial_weights(SPEC, 0))
     assert (policy.memory_size, policy.wants_reward) == (0, False)
-    chosen = policy.decide(observation, masks(500, [0, 1, 2, 3]), np.random.default_rng(0))
+    chosen = policy.decide(Look(observation, masks(500, [0, 1, 2, 3])), np.random.default_rng(0))
     assert chosen.seen is observation
     assert chosen.raw is chosen.action
     assert policy.see(observation) is observation
@@ -78,7 +79,7 @@ def test_a_plain_policy_records_what_it_was_given_and_what_it_gave(observation):
 def test_several_choices_are_evaluated_side_by_side(observation):
     policy = Policy(spec(MULTI), initial_weights(spec(MULTI), 0))
     mask = np.ones((500, 5), bool)
-    chosen = policy.decide(observation, mask, np.random.default_rng(0))
+    chosen = policy.decide(Look(observation, mask), np.random.default_rng(0))
     probability, _ = policy.evaluate(observation, mask)
     assert chosen.action.shape == (500, 2)
     np.testing.assert_allclose(probability[:, :2].sum(1), 1.0, rtol=1e-5)
@@ -93,7 +94,7 @@ def test_real_numbers_reach_the_game_within_bounds_and_the_record_as_they_were_d
     its_spec = spec(CONTINUOUS, squash=squash)
     policy = Policy(its_spec, initial_weights(its_spec, 0))
     mask = np.ones((500, 0), bool)
-    chosen = policy.decide(observation, mask, np.random.default_rng(0))
+    chosen = policy.decide(Look(observation, mask), np.random.default_rng(0))
     assert chosen.action.dtype == chosen.raw.dtype == np.float32
     assert (chosen.action >= [-1, 0]).all()
     assert (chosen.action <= [1, 5]).all()
@@ -107,7 +108,7 @@ def test_real_numbers_reach_the_game_within_bounds_and_the_record_as_they_were_d
     z = (chosen.raw - mean) / np.exp(log_std)
     log_prob = (-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi)).sum(1)
     np.testing.assert_allclose(chosen.log_prob, log_prob, rtol=1e-5, atol=1e-5)
-    greedy = policy.decide(observation, mask, np.random.default_rng(0), temperature=0.0)
+    greedy = policy.decide(Look(observation, mask), np.random.default_rng(0), temperature=0.0)
     np.testing.assert_allclose(greedy.raw, mean, rtol=1e-5, atol=1e-6)
 
 
@@ -127,13 +128,15 @@ def test_a_seat_in_mixed_batches_sees_and_does_what_it_would_alone(memory, actio
         mask = np.ones((len(due), action.mask_width), bool)
         reward = rng.standard_normal(len(due)).astype(np.float32)
         rows = together[due]
-        chosen = policy.decide(observation, mask, rng, 0.0, rows, reward)
+        chosen = policy.decide(Look(observation, mask, rows, reward), rng, 0.0)
         together[due] = rows
         fresh = policy.evaluate(observation, mask)[0]
         for row, seat in enumerate(due):
             one = slice(row, row + 1)
             before = alone[seat : seat + 1].copy()
-            single = policy.decide(observation[one], mask[one], rng, 0.0, alone[seat : seat + 1], reward[one])
+            single = policy.decide(
+                Look(observation[one], mask[one], alone[seat : seat + 1], reward[one]), rng, 0.0
+            )
             np.testing.assert_allclose(single.seen[0], chosen.seen[row], atol=1e-5)
             np.testing.assert_allclose(single.raw[0], chosen.raw[row], atol=1e-5)
             np.testing.assert_allclose(single.log_prob[0], chosen.log_prob[row], atol=1e-5)
@@ -147,8 +150,8 @@ def test_no_memory_is_that_of_a_match_that_begins(observation):
     policy, mask = remembering(), masks(500, [0, 1, 2, 3])
     assert policy.wants_reward
     memory = np.zeros((500, policy.memory_size), np.float32)
-    without = policy.decide(observation, mask, np.random.default_rng(0))
-    given = policy.decide(observation, mask, np.random.default_rng(0), memory=memory, reward=np.zeros(500))
+    without = policy.decide(Look(observation, mask), np.random.default_rng(0))
+    given = policy.decide(Look(observation, mask, memory, np.zeros(500)), np.random.default_rng(0))
     np.testing.assert_array_equal(without.raw, given.raw)
     np.testing.assert_array_equal(without.log_prob, given.log_prob)
     assert memory.any(axis=1).all()
@@ -157,12 +160,12 @@ def test_no_memory_is_that_of_a_match_that_begins(observation):
 def test_looking_and_evaluating_leave_the_memory_as_it_is(observation):
     policy, mask = remembering(), masks(500, [0, 1, 2, 3])
     memory = np.zeros((500, policy.memory_size), np.float32)
-    policy.decide(observation, mask, np.random.default_rng(0), memory=memory)
+    policy.decide(Look(observation, mask, memory), np.random.default_rng(0))
     before, reward = memory.copy(), np.ones(500, np.float32)
     probability, _ = policy.evaluate(observation, mask, memory, reward)
     seen = policy.see(observation, memory, reward)
     np.testing.assert_array_equal(memory, before)
-    chosen = policy.decide(observation, mask, np.random.default_rng(0), memory=memory, reward=reward)
+    chosen = policy.decide(Look(observation, mask, memory, reward), np.random.default_rng(0))
     np.testing.assert_array_equal(chosen.seen, seen)
     np.testing.assert_allclose(np.exp(chosen.log_prob), probability[np.arange(500), chosen.raw], rtol=1e-4)
     assert (memory != before).any()

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
 from league.models.policies import policy_group
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
@@ -40,13 +41,13 @@ def rows(group, counts, seed=0):
 def check_against_each_alone(group, counts):
     observation, mask, memory, reward = rows(group, counts)
     together, rng = memory.copy(), np.random.default_rng(1)
-    chosen = group.decide(counts, observation, mask, rng, 0.0, together, reward)
+    chosen = group.decide(counts, Look(observation, mask, together, reward), rng, 0.0)
     start = 0
     for policy, count in zip(group.policies, counts.tolist(), strict=True):
         own, start = slice(start, start + count), start + count
         if not count:
             continue
-        alone = policy.decide(observation[own], mask[own], rng, 0.0, memory[own], reward[own])
+        alone = policy.decide(Look(observation[own], mask[own], memory[own], reward[own]), rng, 0.0)
         np.testing.assert_allclose(chosen.raw[own], alone.raw, atol=1e-4)
         np.testing.assert_allclose(chosen.action[own], alone.action, atol=1e-4)
         np.testing.assert_allclose(chosen.log_prob[own], alone.log_prob, atol=1e-4)
@@ -91,6 +92,12 @@ def test_large_batches_go_through_the_fused_product_and_come_out_the_same(activa
     assert calls == [70, 70] * torch.backends.mkldnn.is_available()
 
 
+def test_a_torch_without_the_fused_product_takes_the_plain_way(monkeypatch):
+    monkeypatch.setattr(policy_group, "FUSED_PRODUCT", "_removed_by_an_upgrade")
+    monkeypatch.setattr(policy_group, "MUCH_WORK", 1)
+    check_against_each_alone(group_of(3), np.array([5, 70, 1]))
+
+
 def test_networks_run_side_by_side_where_many_have_few_rows_and_alone_elsewhere():
     group = group_of(70)
     counts = np.full(70, 50)
@@ -122,7 +129,7 @@ def test_each_policy_draws_with_its_own_probabilities():
     many, masks = np.repeat(one, 160, axis=0), np.repeat(mask, 160, axis=0)
     rng, seen = np.random.default_rng(0), np.zeros((20, 4))
     for _ in range(calls):
-        chosen = group.decide(counts, many, masks, rng)
+        chosen = group.decide(counts, Look(many, masks), rng)
         np.add.at(seen, (np.arange(160) // 8, chosen.action), 1)
     expected = np.concatenate([policy.evaluate(one, mask)[0] for policy in group.policies])
     assert np.ptp(expected, axis=0).max() > 0.3  # they differ

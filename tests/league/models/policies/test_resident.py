@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.resident import ResidentPolicies, ResidentStack, check_device
 from league.models.spec import PolicySettings, PolicySpec
@@ -51,7 +52,7 @@ def same(a, b, rows=64):
     rng = np.random.default_rng(0)
     observation = rng.integers(0, 2, (rows, 2, 3, 3)).astype(np.int8)
     mask = np.ones((rows, a.spec.action.mask_width), bool)
-    chosen = [policy.decide(observation, mask, np.random.default_rng(1)) for policy in (a, b)]
+    chosen = [policy.decide(Look(observation, mask), np.random.default_rng(1)) for policy in (a, b)]
     return all(np.array_equal(x, y) for x, y in zip(*chosen, strict=True))
 
 
@@ -84,7 +85,7 @@ def test_memory_is_written_where_the_caller_keeps_it(make):
         for _ in range(3):
             observation = rng.integers(0, 2, (5, 2, 3, 3)).astype(np.int8)
             for policy, memory in zip((resident, mapped(its_spec, 3)), memories, strict=True):
-                policy.decide(observation, mask, np.random.default_rng(0), memory=memory)
+                policy.decide(Look(observation, mask, memory), np.random.default_rng(0))
     assert memories[0].any()
     np.testing.assert_array_equal(*memories)
 
@@ -161,7 +162,7 @@ def test_a_policy_computes_where_its_weights_lie_and_draws_on_the_cpu(its_spec, 
     )
     mask = np.ones((5, its_spec.action.mask_width), bool)
     observation = np.zeros((5, 2, 3, 3), np.int8)
-    chosen = policy.decide(observation, mask, np.random.default_rng(0))
+    chosen = policy.decide(Look(observation, mask), np.random.default_rng(0))
     assert (len(chosen.action), came_back) == (5, ["meta"])
     policy.evaluate(observation, mask)
     assert came_back == ["meta"] * 3  # and the values

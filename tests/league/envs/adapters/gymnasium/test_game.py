@@ -14,7 +14,7 @@ from storage.records import EndReason
 
 
 class Tape(gymnasium.Env):
-    """Counts its steps and writes down what it is told; ends after `length`, raises at action `broken`."""
+    """Counts its steps and writes down its actions; ends after `length`, raises at action `broken`."""
 
     made = 0
 
@@ -232,7 +232,7 @@ def test_an_env_that_raises_costs_its_match_and_nothing_else(tape, caplog):
         transition = game.step([np.array([0, 1, 2])])
     assert transition.ended.tolist() == [1]
     assert transition.reason.tolist() == [EndReason.CRASH]
-    assert transition.truncated.tolist() == [True]  # nobody knows how it would have ended
+    assert transition.truncated.tolist() == [True]  # its end is unknown
     assert transition.forfeited.tolist() == [[False]]
     assert transition.rewards[:, 0].tolist() == [1.0, 0.0, 1.0]
     assert game.was_cut(np.array([1]), np.array([0])).tolist() == [True]

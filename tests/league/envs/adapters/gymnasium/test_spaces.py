@@ -55,7 +55,7 @@ def test_every_action_of_a_seat_becomes_one_of_the_envs_own(space):
     seat.seed(0)
     actions = [seat.sample() for _ in range(50)]
     if isinstance(seat, Box):
-        actions += [seat.low, seat.high]  # a float32 bound may lie beyond the env's own
+        actions += [seat.low, seat.high]  # a float32 bound may be beyond the env's own
     told = [act(action) for action in actions]
     assert all(space.contains(action) for action in told)
     assert len({np.asarray(action).tobytes() for action in told}) > 2

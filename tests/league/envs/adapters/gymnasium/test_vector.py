@@ -18,7 +18,7 @@ CARTPOLE = "gymnasium:CartPole-v1"
 class Counters(VectorEnv):
     """Places count their steps, from an episode's own luck; those with odd luck last 3, others 5 steps.
 
-    It is seeded as a whole, and begins anew as its mode says. A place that is asked for a step when it
+    It is seeded as a whole, and begins again as its mode says. A place that is asked for a step when it
     should be reset, or whose action counts when it should not, shows -1 from then on.
     """
 
@@ -261,7 +261,7 @@ def test_matches_from_one_seed_come_out_the_same_twice(counters):
     )
     assert first == second
     game = registry.make(counters, 3, vectorization="vector_entry_point")
-    assert play(game, 9) == play(game, 9)  # seeded anew whenever no match is under way
+    assert play(game, 9) == play(game, 9)  # seeded again whenever no match is under way
 
 
 def test_only_what_needs_a_seed_for_each_match_is_beyond_a_vectorised_implementation():

@@ -85,7 +85,7 @@ def test_all_states_are_asked_about_in_one_call_and_boards_that_look_alike_once(
 
 
 def positions(state):
-    """Every board on which somebody must move, as text."""
+    """Every board on which a seat must move, as text."""
     if state.is_terminal():
         return set()
     return {str(state)}.union(*(positions(state.child(action)) for action in state.legal_actions()))
@@ -105,7 +105,7 @@ def test_games_and_policies_without_a_table_of_answers_are_refused():
     with pytest.raises(ValueError, match=r"seats act at once, expected a turn-based game"):
         as_openspiel_policy("goofspiel(num_cards=3)", Uniform())
     for settings in ({"memory": "gru", "memory_size": 8}, {"connectors": [{"kind": "previous"}]}):
-        with pytest.raises(ValueError, match=r"remembers what it saw or got before"):
+        with pytest.raises(ValueError, match=r"uses memory or rewards"):
             as_openspiel_policy("openspiel:kuhn_poker", network("openspiel:kuhn_poker", **settings))
     with pytest.raises(LookupError, match=r"did you mean leduc_poker"):
         as_openspiel_policy("leduc_pokr", Uniform())

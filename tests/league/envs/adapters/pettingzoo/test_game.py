@@ -143,7 +143,7 @@ def test_knights_and_archers_that_walk_into_the_zombies_die_one_by_one():
 
 
 @pytest.mark.parametrize(
-    ("name", "preferred"),  # whoever may, raises as much as may be
+    ("name", "preferred"),  # every seat raises as much as it may
     [
         ("leduc_holdem_v4", [1, 0, 3, 2]),
         ("texas_holdem_v4", [1, 0, 3, 2]),
@@ -262,7 +262,7 @@ def test_the_text_of_an_env_that_has_some_is_shown():
     assert game.render(0) == game.render(0, 0) == "1 guesses"
     assert game_of("classic/chess_v6")(1).renders
     assert not game_of("classic/tictactoe_v3")(1).renders
-    assert not game_from(lambda: Coin(), "mine:Coin")(1).renders  # it cannot be told to
+    assert not game_from(lambda: Coin(), "mine:Coin")(1).renders  # it has no such mode
 
 
 def test_an_env_that_remembers_is_found_out_and_cured_by_making_it_anew():

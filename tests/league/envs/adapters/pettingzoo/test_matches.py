@@ -1,4 +1,4 @@
-"""Hand-written envs, AEC and Parallel: who is asked, what is told, who gets what, how it ends."""
+"""Hand-written envs, AEC and Parallel: which seats act, which actions arrive, rewards and ends."""
 
 import logging
 
@@ -21,7 +21,7 @@ class Told:
     render_mode = None
 
     def __init__(self, die=None, cut=None, come=None, start=ALL, mask=None, broken=None, takes=None):
-        """`die`, `cut`, `come`: the agents to whom it happens, by step. `mask(agent, step)`: None if the
+        """`die`, `cut`, `come`: the agents that it happens to, by step. `mask(agent, step)`: None if the
         env says nothing. `broken`: the step that raises, 0 for the reset.
         """
         self.possible_agents = list(ALL)

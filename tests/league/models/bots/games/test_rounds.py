@@ -5,6 +5,7 @@ import pytest
 
 from league.envs import registry
 from league.envs.games.rock_paper_scissors import PAPER, ROCK, SCISSORS
+from league.models.actor import Look
 from league.models.bots.scripted import make_bot
 
 
@@ -42,7 +43,7 @@ def test_the_perfect_bot_of_recall_names_the_cue_long_after_it_was_shown():
     game.reset(slots, slots)
     while game.active.any():
         (block,) = game.due()
-        chosen = bot.decide(block.observation, block.mask, rng, memory=memory)
+        chosen = bot.decide(Look(block.observation, block.mask, memory), rng)
         transition = game.step([chosen.action])
     assert transition.rewards[:, 0].tolist() == [1.0] * 50
     assert len(set(memory[:, 0])) == 4

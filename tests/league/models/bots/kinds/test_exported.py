@@ -8,6 +8,7 @@ import torch
 
 from league.envs import registry
 from league.envs.spaces import ActionSpec
+from league.models.actor import Look
 from league.models.bots.base import UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import ExportSettings
@@ -61,8 +62,10 @@ def test_it_plays_as_the_policy_it_was_and_remembers_as_much(export, mode, tempe
     for step in range(6):
         (block,) = game.due()
         seen, mask = block.observation, block.mask
-        ours = bot.decide(seen, mask, np.random.default_rng(step), 1.0, memories[0], reward)
-        theirs = policy.decide(seen, mask, np.random.default_rng(step), temperature, memories[1], reward)
+        ours = bot.decide(Look(seen, mask, memories[0], reward), np.random.default_rng(step))
+        theirs = policy.decide(
+            Look(seen, mask, memories[1], reward), np.random.default_rng(step), temperature
+        )
         assert ours.action.tolist() == theirs.action.tolist()
         assert ours.certain.tolist() == theirs.certain.tolist() == [mode == "greedy"] * 20
         np.testing.assert_array_equal(memories[0], memories[1])

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from league.envs import registry
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
 from league.models.bots.base import BadChoice, UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import OnnxSettings
@@ -75,16 +76,17 @@ def test_a_network_in_a_file_chooses_as_the_network_does(env_id, tmp_path):
     while game.active.any():
         (block,) = game.due()
         seen, mask = block.observation, block.mask
+        look = Look(seen, mask)
         for temperature in (0.0, 0.5, 1.0):
             ours, theirs = (
-                actor.decide(seen, mask, np.random.default_rng(1), temperature) for actor in (bot, policy)
+                actor.decide(look, np.random.default_rng(1), temperature) for actor in (bot, policy)
             )
             assert ours.action.tolist() == theirs.action.tolist()
             np.testing.assert_allclose(ours.log_prob, theirs.log_prob, atol=1e-5)
             assert ours.certain.tolist() == theirs.certain.tolist()
         likeliest = policy.act(seen, mask, np.random.default_rng(2), greedy=True)[0].tolist()
         assert bot.act(seen, mask, np.random.default_rng(3), greedy=True)[0].tolist() == likeliest
-        forever = always.decide(seen, mask, np.random.default_rng(4))
+        forever = always.decide(Look(seen, mask), np.random.default_rng(4))
         assert forever.action.tolist() == likeliest
         assert forever.certain.all()
         game.step([ours.action])
@@ -103,7 +105,7 @@ def test_several_choices_at_once_are_drawn_each_from_its_own_logits(tmp_path):
     )
     mask = np.tile([True, True, True, False, True], (20_000, 1))
     chosen = bot_of(path, ActionSpec("multi_discrete", (2, 3))).decide(
-        np.zeros((20_000, 3), np.int8), mask, np.random.default_rng(0)
+        Look(np.zeros((20_000, 3), np.int8), mask), np.random.default_rng(0)
     )
     assert (chosen.action.shape, chosen.action.dtype) == ((20_000, 2), np.int64)
     assert chosen.action[:, 0].mean() == pytest.approx(3 / 4, abs=0.02)
@@ -135,7 +137,7 @@ def test_continuous_actions_are_taken_as_they_come_but_within_their_bounds(tmp_p
         path, ActionSpec("continuous", low=(-1.0, 0.0), high=(1.0, 0.5)), ObservationSpec((2,), "float64")
     )
     chosen = bot.decide(
-        np.array([[0.25, 0.25], [-7.0, 7.0]]), np.ones((2, 0), bool), np.random.default_rng(0)
+        Look(np.array([[0.25, 0.25], [-7.0, 7.0]]), np.ones((2, 0), bool)), np.random.default_rng(0)
     )
     assert chosen.action.tolist() == [[0.25, 0.25], [-1.0, 0.5]]
     assert chosen.certain.all()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from league.envs import registry
+from league.models.actor import Look
 from league.models.bots.base import BadChoice, UnknownBot
 from league.models.bots.scripted import make_bot
 from league.models.bots.settings import MctsSettings, OpenSpielSettings
@@ -24,7 +25,7 @@ def registered(env_id, bot, **parameters):
 
 def at(bot, game, block, rng, rows=slice(None), temperature=1.0):
     slot, seat, seen, mask = (part[rows] for part in (block.slot, block.seat, block.observation, block.mask))
-    return bot.decide_at(game, slot, seat, seen, mask, rng, temperature)
+    return bot.decide_at(game, slot, seat, Look(seen, mask), rng, temperature)
 
 
 def scores(env_id, bots, num_matches, seed=0):
@@ -111,9 +112,7 @@ def test_a_game_that_does_not_allow_a_search_is_refused(env_id, message):
 
 def test_who_has_observations_only_is_told_that_a_search_needs_the_match():
     bot = mcts(TIC_TAC_TOE, 10)
-    with pytest.raises(
-        Mistake, match=r"bot 'searcher' was asked to act on observations, .* let it play in a run"
-    ):
+    with pytest.raises(Mistake, match=r"bot 'searcher' cannot act on observations, .* let it play in a run"):
         bot.act(np.zeros((1, 27)), np.ones((1, 9), bool), np.random.default_rng(0))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from league.envs import registry
 from league.envs.spaces import ActionSpec
+from league.models.actor import Look
 from league.models.bots.base import BadChoice, UnknownBot
 from league.models.bots.kinds.own import OwnBot
 from league.models.bots.scripted import make_bot
@@ -32,7 +33,7 @@ def named(monkeypatch):
 
 
 def decide(bot, n=3, width=9):
-    return bot.decide(np.zeros((n, 18), np.int8), np.ones((n, width), bool), np.random.default_rng(5))
+    return bot.decide(Look(np.zeros((n, 18), np.int8), np.ones((n, width), bool)), np.random.default_rng(5))
 
 
 def test_a_function_chooses_for_a_whole_batch_with_the_generator_it_is_given(named):
@@ -59,7 +60,7 @@ def test_a_bot_that_can_only_act_is_told_of_greedy_play_and_believed_no_certaint
 
     bot = OwnBot(Acts())
     observation, mask, rng = np.zeros((50, 1)), np.ones((50, 9), bool), np.random.default_rng(0)
-    drawn, likeliest = (bot.decide(observation, mask, rng, temperature) for temperature in (0.5, 0.0))
+    drawn, likeliest = (bot.decide(Look(observation, mask), rng, temperature) for temperature in (0.5, 0.0))
     assert drawn.action.any()
     assert drawn.certain.tolist() == [False] * 50
     assert not likeliest.action.any()
@@ -83,7 +84,7 @@ def test_what_a_class_raises_or_gives_instead_of_actions_is_told_in_one_sentence
 
     with pytest.raises(BadChoice, match=f"bot 'a:B': .*{told}"):
         OwnBot(Acts(), "bot 'a:B'").decide(
-            np.zeros((50, 1)), np.ones((50, 9), bool), np.random.default_rng(0)
+            Look(np.zeros((50, 1)), np.ones((50, 9), bool)), np.random.default_rng(0)
         )
 
 
@@ -127,7 +128,7 @@ def test_an_illegal_action_forfeits_the_match(named, illegal):
     game.reset(np.arange(2), np.arange(2))
     (block,) = game.due()
     bot = named(lambda observation, mask, rng: [0, illegal])
-    end = game.step([bot.decide(block.observation, block.mask, np.random.default_rng(0)).action])
+    end = game.step([bot.decide(Look(block.observation, block.mask), np.random.default_rng(0)).action])
     assert end.ended.tolist() == [1]
     assert end.reason.tolist() == [EndReason.ILLEGAL_ACTION]
 
