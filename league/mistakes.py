@@ -9,8 +9,11 @@ from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from storage.suggestions import nearest
+from storage.suggestions import did_you_mean
+
+_UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
 def explain(error: ValidationError, settings: type[BaseModel]) -> str:
@@ -19,9 +22,9 @@ def explain(error: ValidationError, settings: type[BaseModel]) -> str:
     for item, place in _of_the_member_meant(error, settings):
         path, keys = place.path, place.keys
         if item["type"] == "extra_forbidden":
-            near = nearest(str(item["loc"][-1]), keys)
-            remedy = f"did you mean '{near[0]}'?" if near else f"expected one of: {', '.join(keys)}"
-            problems.append(f"unknown key '{path}'; {remedy}")
+            problems.append(f"unknown key '{path}'; {did_you_mean(item['loc'][-1], keys)}")
+        elif item["type"] == _UNKNOWN_KEY:
+            problems.append(f"unknown key '{path}'; {item['ctx']['remedy']}")
         elif item["type"] == "value_error":
             message = str(item["ctx"]["error"])
             inside = re.split(r"[.:]", message, maxsplit=1)[0] in keys
@@ -34,6 +37,28 @@ def explain(error: ValidationError, settings: type[BaseModel]) -> str:
             message = item["msg"]
             problems.append(f"{path}: found {item['input']!r}; {message[0].lower()}{message[1:]}")
     return "; ".join(" ".join(problem.split()) for problem in problems)
+
+
+def placed(error: ValidationError, settings: type[BaseModel], *where: str) -> list[InitErrorDetails]:
+    """Return the mistakes against `settings` as those of larger settings that hold them at `where`.
+
+    A validator raises them by `ValidationError.from_exception_data`. An unknown key keeps its remedy,
+    which the annotations of the larger settings do not show.
+    """
+    moved = []
+    for item, place in _of_the_member_meant(error, settings):
+        kind: str | PydanticCustomError = item["type"]
+        if kind == "extra_forbidden":
+            remedy = did_you_mean(item["loc"][-1], place.keys)
+            kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", {"remedy": remedy})
+        elif kind == _UNKNOWN_KEY:
+            kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", item["ctx"])
+        moved.append(
+            InitErrorDetails(
+                type=kind, loc=(*where, *item["loc"]), input=item["input"], ctx=item.get("ctx", {})
+            )
+        )
+    return moved
 
 
 @dataclass(frozen=True, slots=True)

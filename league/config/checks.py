@@ -12,6 +12,7 @@ from league.learning.settings import check_precision
 from league.models.bots.seated import seated_bot
 from league.models.networks.networks import check_network, trust_network
 from league.rules.building.builder import find_builder
+from league.rules.matchmaking.branches import open_branch
 from storage.records import MAIN
 from storage.suggestions import nearest
 
@@ -162,9 +163,9 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
             "league.roles.<role>.seats or league.training.state.members.<player>.seats"
         )
     for role, rules in settings.league.resolve().items():
-        for branch in ("mains", "verification"):
-            if rules.opponents.share(branch) > 0:
+        for name, branch in rules.opponents.branches.items():
+            if branch.share > 0 and open_branch(name, branch).any_seat:
                 raise ValueError(
-                    f"league.roles.{role}: branch '{branch}' needs a league in which everybody may take "
+                    f"league.roles.{role}: branch '{name}' needs a league in which everybody may take "
                     "every seat; give its share to current_main or pfsp"
                 )

@@ -28,8 +28,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
+from league.mistakes import placed
 from league.rules.building.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
-from league.rules.matchmaking.branches import Branch, OpponentSettings
+from league.rules.matchmaking.branches import Branch
+from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
+from league.rules.matchmaking.branches.nash import Nash
+from league.rules.matchmaking.branches.past import Forgotten, PastMain, Pfsp, Window
+from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.section import Section
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer, Role, Snapshot
@@ -88,9 +93,9 @@ def _alphastar_paper(n: int) -> Roles:
         MAIN: RoleSettings(
             opponents=OpponentSettings(
                 branches={
-                    "self_play": Branch(share=0.35),
-                    "pfsp": Branch(share=0.5, weighting="hard"),
-                    "forgotten": Branch(share=0.15, weighting="hard"),
+                    "self_play": SelfPlay(share=0.35),
+                    "pfsp": Pfsp(share=0.5, weighting="hard"),
+                    "forgotten": Forgotten(share=0.15, weighting="hard"),
                 }
             ),
             freeze=FreezeSettings(max_steps=n),
@@ -98,8 +103,8 @@ def _alphastar_paper(n: int) -> Roles:
         MAIN_EXPLOITER: RoleSettings(
             opponents=OpponentSettings(
                 branches={
-                    "current_main": Branch(share=0.5),
-                    "past_main": Branch(share=0.5, weighting="variance"),
+                    "current_main": CurrentMain(share=0.5),
+                    "past_main": PastMain(share=0.5, weighting="variance"),
                 },
                 switch_below=0.2,
             ),
@@ -107,7 +112,7 @@ def _alphastar_paper(n: int) -> Roles:
             reset=ResetSettings(probability=1.0),
         ),
         LEAGUE_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"pfsp": Branch(share=1.0, weighting="hard")}),
+            opponents=OpponentSettings(branches={"pfsp": Pfsp(share=1.0, weighting="hard")}),
             freeze=FreezeSettings(beats="snapshots", min_steps=soon, max_steps=n),
             reset=ResetSettings(probability=0.25),
         ),
@@ -121,9 +126,9 @@ def _alphastar_pseudocode(n: int) -> Roles:
         MAIN: RoleSettings(
             opponents=OpponentSettings(
                 branches={
-                    "pfsp": Branch(share=0.5, weighting="hard"),
-                    "verification": Branch(share=0.15, weighting="hard"),
-                    "mains": Branch(share=0.35),
+                    "pfsp": Pfsp(share=0.5, weighting="hard"),
+                    "verification": Verification(share=0.15, weighting="hard"),
+                    "mains": Mains(share=0.35),
                 },
                 switch_below=at_most_30,
                 exploited_below=0.3,
@@ -132,12 +137,12 @@ def _alphastar_pseudocode(n: int) -> Roles:
             freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
         ),
         MAIN_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"mains": Branch(share=1.0)}, switch_below=at_most_10),
+            opponents=OpponentSettings(branches={"mains": Mains(share=1.0)}, switch_below=at_most_10),
             freeze=FreezeSettings(beats="mains", min_steps=n, max_steps=2 * n),
             reset=ResetSettings(probability=1.0),
         ),
         LEAGUE_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"pfsp": Branch(share=1.0, weighting="capped_linear")}),
+            opponents=OpponentSettings(branches={"pfsp": Pfsp(share=1.0, weighting="capped_linear")}),
             freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
             reset=ResetSettings(probability=0.25),
         ),
@@ -147,37 +152,35 @@ def _alphastar_pseudocode(n: int) -> Roles:
 def _win_rate_threshold(n: int) -> Roles:
     """RLlib has no least number of steps either; `min_steps` is ours, as above."""
     return _one_main(
-        {"window": Branch(share=1.0)}, FreezeSettings(beats="snapshots", win_rate=0.95, min_steps=n // 10)
+        {"window": Window(share=1.0)}, FreezeSettings(beats="snapshots", win_rate=0.95, min_steps=n // 10)
     )
 
 
 def _self_play(n: int) -> Roles:
-    branches = {"self_play": Branch(share=0.8), "window": Branch(share=0.2, window=10)}
+    branches = {"self_play": SelfPlay(share=0.8), "window": Window(share=0.2, window=10)}
     return _one_main(branches, FreezeSettings(max_steps=n))
 
 
 def _fictitious(n: int) -> Roles:
-    return _one_main({"window": Branch(share=1.0)}, FreezeSettings(max_steps=n))
+    return _one_main({"window": Window(share=1.0)}, FreezeSettings(max_steps=n))
 
 
 def _pfsp(n: int) -> Roles:
-    return _one_main({"pfsp": Branch(share=1.0, weighting="hard")}, FreezeSettings(max_steps=n))
+    return _one_main({"pfsp": Pfsp(share=1.0, weighting="hard")}, FreezeSettings(max_steps=n))
 
 
 def _psro(n: int) -> Roles:
     """The main is the best response that is being trained; a quarter of the requests fill the payoffs."""
-    return _one_main(
-        {"nash": Branch(share=1.0)}, FreezeSettings(max_steps=n), evaluation=0.25, evaluate="pool"
-    )
+    return _one_main({"nash": Nash(share=1.0)}, FreezeSettings(max_steps=n), evaluation=0.25, evaluate="pool")
 
 
 def _population(n: int) -> Roles:
     """Ratings alone predict: the paper pairs by Elo."""
-    return _one_main({"peers": Branch(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)
+    return _one_main({"peers": Peers(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)
 
 
 def _none(n: int) -> Roles:
-    return _one_main({"self_play": Branch(share=1.0)}, FreezeSettings())
+    return _one_main({"self_play": SelfPlay(share=1.0)}, FreezeSettings())
 
 
 def _one_main(branches: Mapping[str, Branch], freeze: FreezeSettings, **opponents: Any) -> Roles:
@@ -281,7 +284,8 @@ class LeagueSettings(Section):
         try:
             return RoleSettings.model_validate(_merged(base, self.roles.get(role, {})))
         except ValidationError as error:
-            raise ValueError(_one_sentence(error, f"roles.{role}")) from error
+            mistakes = placed(error, RoleSettings, "roles", role)
+            raise ValidationError.from_exception_data("league", mistakes) from None
 
     def policy_of(self, player: str, role: Role) -> dict[str, Any]:
         """Where the policy of `player` differs from the run's."""
@@ -331,21 +335,3 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 def _suggest(name: str, known: Iterable[str]) -> str:
     near = nearest(name, list(known))
     return f"; did you mean '{near[0]}'?" if near else ""
-
-
-def _one_sentence(error: ValidationError, where: str) -> str:
-    fields = {
-        f
-        for m in (RoleSettings, OpponentSettings, Branch, FreezeSettings, ResetSettings, KeepSettings)
-        for f in m.model_fields
-    }
-    found = []
-    for problem in error.errors():
-        path = ".".join([where, *(str(part) for part in problem["loc"])])
-        if problem["type"] == "extra_forbidden":
-            found.append(f"{path}: no such setting{_suggest(str(problem['loc'][-1]), fields)}")
-        else:
-            message = problem["msg"].removeprefix("Value error, ")
-            given = "" if problem["type"] == "value_error" else f"found {problem['input']!r}; "
-            found.append(f"{path}: {given}{message[0].lower()}{message[1:]}")
-    return "; ".join(found)

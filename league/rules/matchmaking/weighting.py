@@ -3,12 +3,12 @@ Methods): opponents are drawn in proportion to f(p), p the home player's win rat
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
 
+from league.import_paths import import_path, is_import_path
 from storage.arrays import Floats
 from storage.suggestions import nearest
 
@@ -67,7 +67,7 @@ WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
 
 def check_name(name: str) -> None:
     """Raises ValueError unless `name` is a weighting or has the form of an import path."""
-    if name in WEIGHTINGS or ":" in name:
+    if name in WEIGHTINGS or is_import_path(name):
         return
     near = nearest(name, WEIGHTINGS)
     hint = f"did you mean '{near[0]}'?" if near else "or give your own as 'module:name'"
@@ -81,11 +81,10 @@ def find_weighting(name: str, exponent: float = 2.0) -> Weighting:
         return lambda p: hard(p, exponent)
     if name in WEIGHTINGS:
         return WEIGHTINGS[name]
-    module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"weighting '{name}' cannot be imported ({error}); is it on the path?") from error
+        found = import_path(name)
+    except ValueError as error:
+        raise ValueError(f"weighting {error}") from error
     if not callable(found):
         raise ValueError(f"weighting '{name}' is a {type(found).__name__}, expected a function of win rates")
     return found
