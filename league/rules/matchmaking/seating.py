@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, PositiveInt
 
+from league.hashing import GAMMA, mix
 from league.rules.roster import Roster
 from league.section import Section
 from storage.arrays import Indices
@@ -118,15 +119,5 @@ def match_seeds(run_seed: int, match_id: npt.NDArray[np.int64]) -> npt.NDArray[n
     splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014),
     whose state is the mixed run seed advanced by the match id.
     """
-    state = _mix(np.array([run_seed % 2**64], dtype=np.uint64))
-    return (_mix(state + match_id.astype(np.uint64) * _GAMMA) >> np.uint64(1)).astype(np.int64)
-
-
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    z = z + _GAMMA
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    state = mix(np.array([run_seed % 2**64], dtype=np.uint64) + GAMMA)
+    return (mix(state + match_id.astype(np.uint64) * GAMMA + GAMMA) >> np.uint64(1)).astype(np.int64)

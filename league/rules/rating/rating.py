@@ -18,7 +18,7 @@ from pydantic import Field, PlainValidator
 
 from league.rules.rating.closed_form import Seen, Table
 from league.rules.rating.draws import PRIOR_SHARE, DrawRecord
-from league.rules.rating.prediction import expected_score, first_probability, team_difference
+from league.rules.rating.prediction import expected_score
 from league.rules.rating.trueskill_library import Library
 from league.section import Section
 from storage.arrays import Floats, Indices
@@ -149,26 +149,6 @@ class RatingBook:
         )
         return expected_score(of_home * self.mu[h] - of_away * self.mu[a], c, self.draw_margin(sum(sizes)))
 
-    def team_win_probability(self, home: Indices, away: Indices) -> Floats:
-        """Expected score of the teams `home` [n, H] against `away` [n, A], of anyone: [n]. With sums of
-        mu and c^2 = (H + A) beta^2 + the sum of variances; who sits in several seats is one skill."""
-        side = np.repeat(np.array([1, -1]), [home.shape[1], away.shape[1]])
-        gap, variance = team_difference(np.hstack([home, away]), side, self.mu, self.variance)
-        c = np.sqrt(len(side) * self.settings.beta**2 + variance)
-        return expected_score(gap, c, self.draw_margin(len(side)))
-
-    def pairwise_scores(self, seated: Indices) -> Floats:
-        """Of n free-for-alls `seated` [n, S], each seat's expected score against the mean of the others
-        [n, S], pair by pair as the payoff counts them: exact."""
-        scores = self.win_probability(seated[:, :, None], seated[:, None, :])  # a seat with itself: 1/2
-        return (scores.sum(axis=2) - 0.5) / (seated.shape[1] - 1)
-
-    def first_probability(self, seated: Indices) -> Floats:
-        """Probability that each seat of n free-for-alls `seated` [n, S] performs best: [n, S], by
-        quadrature (see `prediction.first_probability`)."""
-        deviation = np.sqrt(self.variance[seated] + self.settings.beta**2)
-        return first_probability(self.mu[seated], deviation)
-
     # ------------------------------------------------------------------ what has happened
 
     def rate_pairs(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> Indices:
@@ -180,10 +160,6 @@ class RatingBook:
         return self._between_estimates(
             len(home), lambda games: self._rate_pairs(home[games], away[games], outcome[games])
         )
-
-    def rate_ranked(self, seated: Indices, rank: npt.NDArray[np.int8]) -> Indices:
-        """Rate M free-for-alls in order: `rate_teams` of one seat each."""
-        return self.rate_teams(seated, np.arange(seated.shape[1]), rank)
 
     def rate_teams(self, seated: Indices, team_of_seat: Indices, rank: npt.NDArray[np.int8]) -> Indices:
         """Rate M matches of teams in order: who sat where [M, S], the team of each seat [S], ranks [M, S]

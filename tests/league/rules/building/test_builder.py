@@ -17,7 +17,6 @@ from league.rules.building.builder import (
     ResetSettings,
     find_builder,
 )
-from league.rules.building.evidence import explains
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
@@ -32,6 +31,7 @@ from storage.records import (
     Reset,
     Retire,
 )
+from tests.league.rules.building.explains import explains
 
 WIN, DRAW, LOSS, _ = Outcome
 N = 1_000
