@@ -7,14 +7,13 @@ all switches and fallbacks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from league.import_paths import is_import_path
 from league.rules.matchmaking import uneven
 from league.rules.matchmaking.branches import (
     BRANCHES,
@@ -22,12 +21,15 @@ from league.rules.matchmaking.branches import (
     PSEUDO_TYPES,
     Branch,
     LeagueView,
+    checked,
     match_type_of,
     open_branch,
+    own_types,
 )
 from league.rules.matchmaking.branches.live import ChosenMain, past_main
+from league.rules.matchmaking.dealing import Deal, deal
 from league.rules.matchmaking.opponents import OpponentSettings
-from league.rules.matchmaking.pools import NOBODY, Pool, everybody, newcomers, rarest_pairs
+from league.rules.matchmaking.pools import Pool, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
 from league.rules.roster import Roster
@@ -75,21 +77,12 @@ class _Request:
 
 
 @dataclass(frozen=True, slots=True)
-class _Deal:
-    """Matches [m] whose opponents come from one pool."""
-
-    match_type: int
-    matches: Indices
-    pool: Pool
-
-
-@dataclass(frozen=True, slots=True)
 class _Draft:
     """Matches [M] of T teams on the way to their opponents."""
 
     match_type: npt.NDArray[np.int16]  # [M]
     opponent: Indices  # [M, T - 1], _OPEN where none was found yet
-    deals: tuple[_Deal, ...] = ()
+    deals: tuple[Deal, ...] = ()
 
     def copy(self) -> _Draft:
         """Return a draft with arrays of its own."""
@@ -121,7 +114,8 @@ class Matchmaker:
         self._others = int(self._team_of_seat[-1])  # teams beside the player's own
         self._places = None if seats_of is None else Places(self._team_of_seat, seats_of)
         opponents = {role: rules.opponents for role, rules in roles.items()}
-        own = _own_types(opponents.values())
+        names = [name for rules in opponents.values() for name in rules.branches]
+        own = own_types(names, MATCH_TYPES)
         self._match_types = (*BRANCHES, *own, *PSEUDO_TYPES)
         self._type = {name: index for index, name in enumerate(self._match_types)}
         self._roles = {role: self._open(role, settings) for role, settings in opponents.items()}
@@ -236,7 +230,7 @@ class Matchmaker:
         """Return the pool of a branch. Raise ValueError for candidates that a user's own cannot have."""
         if name in BRANCHES:
             return (past_main(view) if name == "past_main" else branch).pool(view)
-        return _checked(name, branch.pool(view), view.roster)
+        return checked(name, branch.pool(view), view.roster)
 
     def _fallback(self, branch: Branch | None, view: LeagueView) -> int:
         """Return the match type that a branch without candidates becomes."""
@@ -263,19 +257,19 @@ class Matchmaker:
         chosen = mains[rng.integers(len(mains), size=len(matches))]
         deals = list(draft.deals)
         for main in np.unique(chosen).tolist():
-            led: dict[int, _Deal] = {}  # by match type: what two branches lead to alike is one deal
+            led: dict[int, Deal] = {}  # by match type: what two branches lead to alike is one deal
             for kind in sorted(branches):
                 of_kind = matches[(chosen == main) & (drawn[matches] == kind)]
                 if len(of_kind):
                     lead = branches[kind].lead(main, view)
                     to = self._type[lead.match_type]
                     before = led[to].matches if to in led else of_kind[:0]
-                    led[to] = _Deal(to, np.sort(np.concatenate([before, of_kind])), lead.pool)
-            for to, deal in led.items():
-                result.match_type[deal.matches] = to
-                if not deal.pool:
-                    result.opponent[deal.matches] = main
-            deals += [deal for deal in led.values() if deal.pool]
+                    led[to] = Deal(to, np.sort(np.concatenate([before, of_kind])), lead.pool)
+            for to, each in led.items():
+                result.match_type[each.matches] = to
+                if not each.pool:
+                    result.opponent[each.matches] = main
+            deals += [each for each in led.values() if each.pool]
         return _Draft(result.match_type, result.opponent, tuple(deals))
 
     def _meet_current_mains(self, draft: _Draft, past: Pool | None, request: _Request) -> _Draft:
@@ -299,35 +293,19 @@ class Matchmaker:
 
     def _deal_pools(self, draft: _Draft, pools: Mapping[str, Pool], request: _Request) -> _Draft:
         """Draw the opponents of all matches that a pool was found for, and seat the player in self-play."""
-        dealt = np.concatenate([np.zeros(0, dtype=np.int64), *(deal.matches for deal in draft.deals)])
+        dealt = np.concatenate([np.zeros(0, dtype=np.int64), *(each.matches for each in draft.deals)])
         of_pools = [
-            _Deal(kind, np.setdiff1d(np.flatnonzero(draft.match_type == kind), dealt), pool)
+            Deal(kind, np.setdiff1d(np.flatnonzero(draft.match_type == kind), dealt), pool)
             for kind, pool in ((self._type[name], pool) for name, pool in pools.items())
         ]
-        result = draft.copy()
-        deals = [deal for deal in (*of_pools, *draft.deals) if len(deal.matches)]
-        self._deal(deals, result.opponent, request.rng)
-        result.opponent[result.match_type == self._type["self_play"]] = request.view.home
-        left = np.flatnonzero((result.opponent == _OPEN).any(axis=1))
+        deals = [each for each in (*of_pools, *draft.deals) if len(each.matches)]
+        opponent = deal(deals, draft.opponent, self._settings.distinct_opponents, request.rng)
+        opponent[draft.match_type == self._type["self_play"]] = request.view.home
+        left = np.flatnonzero((opponent == _OPEN).any(axis=1))
         if len(left):
-            name = self._match_types[result.match_type[left[0]]]
+            name = self._match_types[draft.match_type[left[0]]]
             raise RuntimeError(f"matchmaker: branch '{name}' found no opponent for {len(left)} matches")
-        return result
-
-    def _deal(self, deals: Sequence[_Deal], opponent: Indices, rng: np.random.Generator) -> None:
-        """Draw each deal's few opponents, and deal its seats out to them, into `opponent` [M, T - 1]."""
-        for deal, most in zip(deals, self._budget(deals), strict=True):
-            seats = len(deal.matches) * self._others
-            draws = rng.choice(deal.pool.candidates, size=min(seats, most), p=deal.pool.p)
-            opponent[deal.matches] = draws[np.arange(seats) % len(draws)].reshape(-1, self._others)
-
-    def _budget(self, deals: Sequence[_Deal]) -> list[int]:
-        """Return how many draws each deal may make: in proportion to its matches, at least one."""
-        total, most = sum(len(deal.matches) for deal in deals), self._settings.distinct_opponents
-        budget = [max(1, most * len(deal.matches) // total) for deal in deals]
-        while sum(budget) > max(most, len(deals)):
-            budget[budget.index(max(budget))] -= 1
-        return budget
+        return _Draft(draft.match_type, opponent)
 
     def _arrange(self, draft: _Draft, request: _Request) -> Tables:
         alone = draft.match_type == self._type["self_play"]
@@ -341,7 +319,7 @@ class Matchmaker:
         view, n, rng = request.view, request.n, request.rng
         home = view.home
         if request.role.settings.evaluate == "player":
-            pool = everybody(view.roster)
+            pool = snapshots_and_bots(view.roster)
             if not pool:
                 return None
         else:
@@ -356,7 +334,8 @@ class Matchmaker:
             return self._placed(home, match_type, {"evaluation": pool}, request, learning=False)
         opponent = np.empty((n, self._others), dtype=np.int64)
         if n:
-            self._deal([_Deal(self._type["evaluation"], np.arange(n), pool)], opponent, rng)
+            whole = Deal(self._type["evaluation"], np.arange(n), pool)
+            opponent = deal([whole], opponent, self._settings.distinct_opponents, rng)
         none_learn = np.zeros(n, dtype=np.bool_)
         pairing = Pairing(home, opponent, match_type, home_learns=False, all_learn=none_learn)
         return arrange(pairing, balanced=self._settings.seats == "balanced", rng=rng)
@@ -405,38 +384,3 @@ class Matchmaker:
                     f"matchmaker: '{self._env}' has {seats}, but {role} draws opponents by "
                     f"{' and '.join(others)}, expected self_play only; set league.preset to none"
                 )
-
-
-def _own_types(roles: Iterable[OpponentSettings]) -> list[str]:
-    """Return the match types of users' own branches. Raise ValueError for two branches of one type."""
-    path_of = dict.fromkeys(MATCH_TYPES, "the branch of that name")
-    for rules in roles:
-        for path in filter(is_import_path, rules.branches):
-            name = match_type_of(path)
-            if path_of.setdefault(name, path) != path:
-                raise ValueError(
-                    f"branches: matches of '{path}' would be recorded as '{name}', like those of "
-                    f"{path_of[name]}; rename the class"
-                )
-    return [name for name in path_of if name not in MATCH_TYPES]
-
-
-def _checked(name: str, pool: Pool, roster: Roster) -> Pool:
-    """Return the pool of a user's own branch with indices as int64. Raise ValueError for other candidates."""
-    found = np.asarray(pool.candidates)
-    if not found.size:
-        return NOBODY
-    if found.ndim != 1 or not np.issubdtype(found.dtype, np.integer):
-        raise ValueError(f"branch '{name}': candidates are {found!r}, expected indices of the roster [k]")
-    if found.min() < 0 or found.max() >= len(roster):
-        raise ValueError(
-            f"branch '{name}': candidates are between {found.min()} and {found.max()}, expected indices of "
-            f"the roster, from 0 to {len(roster) - 1}"
-        )
-    for competitor in map(roster.id, found.tolist()):
-        if roster.is_retired(competitor):
-            raise ValueError(
-                f"branch '{name}': candidate '{competitor}' is retired, expected one that may be played; "
-                "take view.roster.snapshots() or view.snapshots_of(player)"
-            )
-    return Pool(found.astype(np.int64), pool.p)

@@ -23,7 +23,7 @@ class Pool:
         return len(self.candidates) > 0
 
 
-NOBODY = Pool(np.zeros(0, dtype=np.int64), np.zeros(0))
+EMPTY = Pool(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def alike(candidates: Indices) -> Pool:
@@ -38,7 +38,7 @@ def newcomers(roster: Roster, standings: Standings) -> Pool:
     return alike(snapshots[games < standings.settings.placement_games])
 
 
-def everybody(roster: Roster) -> Pool:
+def snapshots_and_bots(roster: Roster) -> Pool:
     """Return all seated snapshots and bots, all equally likely."""
     return alike(np.concatenate([roster.snapshots(), roster.indices(bot.name for bot in roster.bots)]))
 

@@ -17,8 +17,9 @@ _SQRT_HALF = math.sqrt(0.5)
 
 
 def expected_score(gap: Floats, c: Floats, margin: float) -> Floats:
-    """P(win) + P(draw) / 2 of the side that leads by `gap` [...] in the mean, c [...] the standard
-    deviation of the difference, `margin` epsilon, all in mu.
+    """Return P(win) + P(draw) / 2 of the side that leads by `gap` [...] in the mean.
+
+    c [...] is the standard deviation of the difference, `margin` is epsilon, all in mu.
 
     P(win) = Phi((gap - epsilon) / c), P(loss) = Phi((-gap - epsilon) / c). Swapping the sides gives
     one minus it; without draws it is Phi(gap / c).
@@ -27,6 +28,6 @@ def expected_score(gap: Floats, c: Floats, margin: float) -> Floats:
 
 
 def erf(x: Floats) -> Floats:
-    """erf(x / sqrt 2), elementwise: numpy has none."""
+    """Return erf(x / sqrt 2), elementwise: numpy has no erf."""
     flat = np.atleast_1d(x * _SQRT_HALF).ravel().tolist()
     return np.fromiter(map(math.erf, flat), dtype=np.float64, count=len(flat)).reshape(np.shape(x))

@@ -1,4 +1,4 @@
-"""An imported snapshot is an opponent for everybody, and of no player of the league."""
+"""An imported snapshot is an opponent for snapshots_and_bots, and of no player of the league."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from league.rules.building.builder import Clock, LeagueBuilder
 from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
 from league.rules.matchmaking.matchmaker import Matchmaker
-from league.rules.matchmaking.pools import everybody, newcomers, rarest_pairs
+from league.rules.matchmaking.pools import newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
@@ -51,7 +51,7 @@ def test_it_is_nobodys_past(it, make, branch):
 def test_it_is_placed_and_played_for_the_record_as_any_newcomer(it):
     friend = it.roster.index(FRIEND)
     assert friend in newcomers(it.roster, it.standings).candidates
-    assert friend in everybody(it.roster).candidates
+    assert friend in snapshots_and_bots(it.roster).candidates
     assert rarest_pairs(it.roster, it.standings)[-1].sum() == pytest.approx(1 / 7)
 
 

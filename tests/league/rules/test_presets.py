@@ -82,7 +82,7 @@ def test_a_role_of_ones_own_is_described_in_full():
         ({"players": {"main": 0}}, "found main: 0"),
         ({"players": {"main": -1}}, "greater than or equal to 0"),
         ({"freeze_every": -5}, "greater than 0"),
-        ({"players": {"main": 1, "scout": 1}}, "does not know this role; describe it in full as roles.scout"),
+        ({"players": {"main": 1, "scout": 1}}, "has no such role; describe it in full as roles.scout"),
         ({"players": {"main": 1, "scout": 1}, "roles": {"scout": {"share": 2}}}, r"roles\.scout\.opponents"),
         ({"roles": {"mian": {}}}, "did you mean 'main'"),
         ({"roles": {"main": {"frezze": {}}}}, r"roles\.main\.frezze\n  unknown key; did you mean 'freeze'"),

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
-from pydantic import ConfigDict, ValidationError
-
-from league.import_paths import import_path, is_import_path
-from league.mistakes import explain
+from league.import_paths import is_import_path
 from league.rules.matchmaking.branches.base import (
     Branch,
     LeagueView,
@@ -22,6 +18,13 @@ from league.rules.matchmaking.branches.base import (
 )
 from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
 from league.rules.matchmaking.branches.nash import Nash
+from league.rules.matchmaking.branches.own import (
+    OwnBranch,
+    checked,
+    import_branch,
+    match_type_of,
+    own_types,
+)
 from league.rules.matchmaking.branches.past import Bots, Forgotten, Latest, PastMain, Pfsp, Window
 from storage.suggestions import nearest
 
@@ -35,8 +38,10 @@ __all__ = [
     "OwnBranch",
     "WeightedBranch",
     "branch_class",
+    "checked",
     "match_type_of",
     "open_branch",
+    "own_types",
 ]
 
 BRANCHES: Mapping[str, type[Branch]] = MappingProxyType(
@@ -61,15 +66,6 @@ MATCH_TYPES = (*BRANCHES, *PSEUDO_TYPES)
 """What a match is recorded as: the branch that was played in the end, never `mains`; or another reason."""
 
 
-class OwnBranch(Branch):
-    """A user's own branch as a config has it: the keys are checked when its class is imported.
-
-    Settings of a run that is only read therefore import no code.
-    """
-
-    model_config = ConfigDict(extra="allow")
-
-
 def branch_class(name: str) -> type[Branch]:
     """Return the settings class of a branch in a config. Raise ValueError for an unknown name."""
     if is_import_path(name):
@@ -81,32 +77,13 @@ def branch_class(name: str) -> type[Branch]:
     return BRANCHES[name]
 
 
-def match_type_of(name: str) -> str:
-    """Return the match type that the matches of a branch are recorded with."""
-    return name.partition(":")[2] if is_import_path(name) else name
-
-
 def open_branch(name: str, branch: Branch) -> Branch:
     """Return a copy of `branch` that is ready to draw, with a user's own class imported.
 
     Raise ValueError if the class or weighting cannot be imported, is no branch, or has other settings.
     """
     if is_import_path(name):
-        branch = _own(name, branch.model_dump())
+        branch = import_branch(name, branch.model_dump())
     opened = branch.model_copy()
     opened.prepare()
     return opened
-
-
-def _own(path: str, given: Mapping[str, Any]) -> Branch:
-    found = import_path(path)
-    if not (isinstance(found, type) and issubclass(found, Branch)):
-        raise ValueError(
-            f"'{path}': found {found!r}, expected a subclass of {Branch.__module__.rpartition('.')[0]}.Branch"
-        )
-    if found.candidates is Branch.candidates and found.pool is Branch.pool:
-        raise ValueError(f"'{path}': has no candidates(view); see the example in configs/own_branch.py")
-    try:
-        return found.model_validate(dict(given))
-    except ValidationError as error:
-        raise ValueError(f"'{path}': {explain(error, found)}") from None

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from league.rules.matchmaking.branches.base import Branch, LeagueView, WeightedBranch
 from league.rules.matchmaking.branches.past import PastMain
-from league.rules.matchmaking.pools import NOBODY, Pool
+from league.rules.matchmaking.pools import EMPTY, Pool
 from storage.arrays import Floats, Indices
 from storage.records import MAIN_EXPLOITER
 
@@ -109,7 +109,7 @@ class Verification(ChosenMain, WeightedBranch):
         kept = before_monotone_suffix(rates)
         if kept and rates[:kept].min() < view.rules.unsafe_below:
             return self.weighted(past[:kept], rates[:kept])
-        return NOBODY
+        return EMPTY
 
 
 def past_main(view: LeagueView) -> PastMain:
@@ -121,12 +121,12 @@ def past_main(view: LeagueView) -> PastMain:
 def lead_to_main(main: int, view: LeagueView) -> Lead:
     """Return self-play for the player itself, the snapshots of a main that is too strong, or the main."""
     if main == view.home:
-        return Lead("self_play", NOBODY)
+        return Lead("self_play", EMPTY)
     if view.rates(np.array([main]))[0] < view.rules.switch_below:
         past = view.snapshots_of(view.roster.id(main))
         if pool := past_main(view).weighted(past, view.rates(past)):
             return Lead("past_main", pool)
-    return Lead("current_main", NOBODY)
+    return Lead("current_main", EMPTY)
 
 
 def before_monotone_suffix(rates: Floats) -> int:

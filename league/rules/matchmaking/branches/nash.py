@@ -16,7 +16,7 @@ from pydantic import Field, PrivateAttr
 
 from analysis.solution.equilibria.nash import check_antisymmetric, max_entropy_nash
 from league.rules.matchmaking.branches.base import Branch, LeagueView
-from league.rules.matchmaking.pools import NOBODY, Pool
+from league.rules.matchmaking.pools import EMPTY, Pool
 from storage.arrays import Floats, Indices
 
 _REPLICATOR_STEPS, _REPLICATOR_RATE, _REPLICATOR_FLOOR = 2_000, 0.1, 1e-6
@@ -93,7 +93,7 @@ class Nash(Branch):
         """Return the snapshots [k] with their shares of the mixture."""
         candidates, standings = self.candidates(view), view.standings
         if not len(candidates):
-            return NOBODY
+            return EMPTY
         games, found = int(standings.ratings.games.sum()), self._found
         if (
             found is None

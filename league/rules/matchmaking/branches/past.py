@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from league.rules.matchmaking.branches.base import Branch, LeagueView, OpponentRules, WeightedBranch
-from league.rules.matchmaking.pools import NOBODY, Pool
+from league.rules.matchmaking.pools import EMPTY, Pool
 from storage.arrays import Indices
 from storage.records import MAIN, MAIN_EXPLOITER
 
@@ -85,7 +85,7 @@ class Bots(Branch):
         """Return the bots [k] with their weights as probabilities."""
         candidates = self.candidates(view)
         if not len(candidates):
-            return NOBODY
+            return EMPTY
         names = [view.roster.id(index) for index in candidates.tolist()]
         weights = np.array([view.rules.bots[name] for name in names], dtype=np.float64)
         return Pool(candidates, weights / weights.sum())

@@ -3,7 +3,7 @@ import pytest
 
 from analysis.solution import exploitability
 from league.rules.matchmaking.branches.live import before_monotone_suffix
-from league.rules.matchmaking.pools import everybody, newcomers, rarest_pairs
+from league.rules.matchmaking.pools import newcomers, rarest_pairs, snapshots_and_bots
 from storage.records import Outcome
 
 WIN, DRAW, LOSS, _ = Outcome
@@ -156,6 +156,6 @@ def test_newcomers_are_snapshots_that_are_not_placed_yet(make):
     it.standings.record(make.games(*[("main-0@2", "random", WIN)] * 49))
     found = named(it, newcomers(it.roster, it.standings))
     assert found == {"main-0@0": 0.5, "main-0@2": 0.5}
-    assert named(it, everybody(it.roster)) == dict.fromkeys(
+    assert named(it, snapshots_and_bots(it.roster)) == dict.fromkeys(
         ["main-0@0", "main-0@1", "main-0@2", "random"], 0.25
     )
