@@ -1,4 +1,4 @@
-"""Mistakes in settings, as pydantic finds them, in the words of whoever wrote the config."""
+"""Mistakes in settings that pydantic finds, as sentences in the words of the config."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
 def explain(error: ValidationError, settings: type[BaseModel]) -> str:
-    """All mistakes against `settings`, on one line: where, found, expected."""
+    """Return all mistakes against `settings` on one line: where, found, expected."""
     problems = []
     for item, place in _of_the_member_meant(error, settings):
         path, keys = place.path, place.keys
@@ -63,16 +63,16 @@ def placed(error: ValidationError, settings: type[BaseModel], *where: str) -> li
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in the settings a mistake is."""
+    """Place of a mistake in the settings."""
 
     path: str
-    keys: list[str]  # that the innermost group on the way takes
+    keys: list[str]  # of the innermost group on the way
     choice: str | None = None  # path of the setting on the way that is a value or a group
-    as_group: bool = False  # whether the mistake is one only if a group was meant
+    as_group: bool = False  # whether the mistake counts only if a group was meant
 
 
 def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> list[tuple[Any, _Place]]:
-    """All mistakes; of a setting that is a value or a group, only those against what was given."""
+    """Return all mistakes; of a setting that is a value or a group, only those against the given kind."""
     found = [(item, _place(item["loc"], settings)) for item in error.errors()]
     group_given = {
         place.choice: isinstance(item["input"], Mapping) for item, place in found if not place.as_group
@@ -85,12 +85,12 @@ def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> l
 
 
 def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
-    """Follow a location of pydantic's, in which the members of a union have names too, into the settings."""
+    """Return the place of a location of pydantic, in which the members of a union have names too."""
     model: Any = settings
     path: list[str] = []
     choice, as_group = None, False
     members: list[Any] = []
-    kinds: dict[str, Any] = {}  # members that `kind` tells apart; which it was follows the key, if any
+    kinds: dict[str, Any] = {}  # members of a union by `kind`; the location names one after the key, if any
     keyed = False
     for part in location:
         if kinds and not keyed:
@@ -122,7 +122,7 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
 
 
 def _by_kind(annotation: Any) -> dict[str, Any]:
-    """Members of a union that `kind` tells apart, wherever it is in `annotation`; none if there is none."""
+    """Return the members of a union in `annotation` by their `kind`; empty if there is no such union."""
     members = get_args(annotation)
     if not members or not all("kind" in getattr(member, "model_fields", {}) for member in members):
         return {kind: member for inner in members for kind, member in _by_kind(inner).items()}

@@ -47,14 +47,16 @@ __all__ = [
     "match_seeds",
 ]
 
-_OPEN = -1  # opponent of a match that none was found for yet
+_OPEN = -1  # opponent of a match before one is found
 
 
 class HasOpponents(Protocol):
-    """The part of a role's settings that pairing needs."""
+    """Part of a role's settings that pairing needs."""
 
     @property
-    def opponents(self) -> OpponentSettings: ...
+    def opponents(self) -> OpponentSettings:
+        """Settings by which the role finds opponents."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

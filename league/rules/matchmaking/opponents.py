@@ -22,7 +22,7 @@ _FORMER_DEFAULTS = {
 
 
 class OpponentSettings(OpponentRules):
-    """How players of one role find opponents."""
+    """Settings by which players of one role find opponents."""
 
     branches: dict[str, SerializeAsAny[Branch]] = Field(
         description="Branches to draw from, each with its own settings, or your own as module:Class; their "
@@ -40,7 +40,7 @@ class OpponentSettings(OpponentRules):
     )
     evaluate: Literal["player", "pool"] = Field(
         default="player",
-        description="What such matches measure: the player against all snapshots and bots alike, or the "
+        description="Matches for the record: the player against all snapshots and bots alike, or the "
         "snapshots against each other, pairs with few games first",
     )
 

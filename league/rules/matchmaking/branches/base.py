@@ -1,4 +1,4 @@
-"""The base of a matchmaking branch: one way of finding opponents, with the settings that it needs."""
+"""Base of a matchmaking branch: one way of finding opponents, with the settings that it needs."""
 
 from __future__ import annotations
 
@@ -23,22 +23,40 @@ class OpponentRules(Section):
     """Rules that the branches of one role share."""
 
     prior_strength: float = Field(
-        default=10.0, ge=0, allow_inf_nan=False, description="Games that the TrueSkill prediction is worth"
+        default=10.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Number of games that the TrueSkill prediction counts as",
     )
     switch_below: float = Field(
-        default=0.0, ge=0, le=1, description="Below this rate against a current main, play past mains instead"
+        default=0.0,
+        ge=0,
+        le=1,
+        description="Win rate against a current main below which past mains are played instead",
     )
     forgotten_below: float = Field(
-        default=0.5, ge=0, le=1, description="A main's snapshot is forgotten below this win rate against it"
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Win rate against a main's snapshot below which it is forgotten",
     )
     strong_exploiter_below: float = Field(
-        default=0.5, ge=0, le=1, description="A past main exploiter is strong below this win rate against it"
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Win rate against a past main exploiter below which it is strong",
     )
     exploited_below: float = Field(
-        default=0.3, ge=0, le=1, description="Below this least rate verification plays past main exploiters"
+        default=0.3,
+        ge=0,
+        le=1,
+        description="Least win rate below which verification plays past main exploiters",
     )
     unsafe_below: float = Field(
-        default=0.7, ge=0, le=1, description="Below this least rate verification plays a main's snapshots"
+        default=0.7,
+        ge=0,
+        le=1,
+        description="Least win rate below which verification plays a main's snapshots",
     )
     bots: dict[str, PositiveFloat] = Field(
         default_factory=dict, description="Bots that branch `bots` plays, and the weight of each"
@@ -47,7 +65,7 @@ class OpponentRules(Section):
 
 @dataclass(frozen=True, slots=True)
 class LeagueView:
-    """The league as a branch sees it when it looks for opponents of `player`.
+    """League, as a branch gets it to find opponents of `player`.
 
     Competitors are indices into the roster: `roster.at(index)` is the competitor, `roster.index(id)` its
     index, and arrays such as `standings.ratings.mu` are by index.
@@ -104,11 +122,11 @@ class Branch(Section):
     fallback: ClassVar[Literal["current_main", "self_play"]] = "current_main"
     """Branch that is played where there are no candidates. For a main it is always `self_play`."""
     any_seat: ClassVar[bool] = False
-    """Whether the branch needs a league in which every competitor may take every seat."""
+    """`True` if the branch needs a league in which every competitor may take every seat."""
     alone: ClassVar[bool] = False
-    """Whether the branch needs no opponents, so that a game for one can have it."""
+    """`True` if the branch needs no opponents, so that a game for one can have it."""
     drawn: ClassVar[bool] = True
-    """Whether opponents are drawn from `pool`. The matchmaker itself seats those of the other branches."""
+    """`True` if opponents are drawn from `pool`. The matchmaker itself seats those of other branches."""
 
     def check(self, rules: OpponentRules) -> None:
         """Raise ValueError for rules of the role that contradict this branch."""
@@ -129,10 +147,14 @@ class WeightedBranch(Branch):
     """Branch whose candidates are drawn by a function of the player's win rates against them."""
 
     weighting: str = Field(
-        default="hard", description="Weights of opponents by win rate, or your own as module:name"
+        default="hard",
+        description="Weights of opponents by win rate, or your own as module:name",
     )
     exponent: float = Field(
-        default=2.0, gt=0, allow_inf_nan=False, description="q of weighting hard: (1 - p)^q"
+        default=2.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="q of weighting hard: (1 - p)^q",
     )
 
     @field_validator("weighting")

@@ -1,4 +1,4 @@
-"""Branches whose opponents play as they are now, or that begin with a live main and lead on from it."""
+"""Branches of live opponents, and branches that begin with a live main and lead on from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from storage.records import MAIN_EXPLOITER
 
 
 class SelfPlay(Branch):
-    """The player itself in every seat, and all seats learn. A game for one has no other branch."""
+    """Player itself in every seat, where all seats learn; the only branch that a game for one can have."""
 
     alone: ClassVar[bool] = True
     drawn: ClassVar[bool] = False
@@ -28,7 +28,7 @@ class SelfPlay(Branch):
 
 
 class CurrentMain(Branch):
-    """Another live main, all equally likely. Past mains instead if one is too strong (`switch_below`)."""
+    """Another live main, all equally likely; past mains if one is too strong (`switch_below`)."""
 
     drawn: ClassVar[bool] = False
 
@@ -51,7 +51,7 @@ class Peers(WeightedBranch):
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """What a chosen main leads to: the match type, and the opponents; an empty pool is the main itself."""
+    """Match type and opponents that a chosen main leads to; an empty pool is the main itself."""
 
     match_type: str
     pool: Pool
@@ -73,7 +73,7 @@ class ChosenMain(Branch):
 
 
 class Mains(ChosenMain):
-    """One live main. The player itself is self-play.
+    """One live main; if it is the player itself, self-play.
 
     Against one that is too strong (`switch_below`): the snapshots of that very main, weighted as
     branch past_main of the role, or by `variance` if it has none.
@@ -85,7 +85,7 @@ class Mains(ChosenMain):
 
 
 class Verification(ChosenMain, WeightedBranch):
-    """What has to be verified of one live main (AlphaStar's pseudocode, MainPlayer).
+    """Snapshots that have to be verified for one live main (AlphaStar's pseudocode, MainPlayer).
 
     Past main exploiters if the player loses to one of them (`exploited_below`). Otherwise the main's
     snapshots without the newest run of ever harder ones, if one of them is not safely beaten

@@ -65,7 +65,7 @@ def rectify(mixture: Floats, rates: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A mixture of candidates, and the number of games when it was found."""
+    """Mixture of candidates, and the number of games when it was found."""
 
     candidates: Indices
     p: Floats
@@ -76,12 +76,12 @@ class Nash(Branch):
     """All snapshots, by a meta-strategy of what they win against each other."""
 
     meta_strategy: Literal["nash", "uniform", "replicator", "rectified"] = Field(
-        default="nash", description="How the pool is mixed: maximum-entropy equilibrium, or another"
+        default="nash", description="Mixture of the pool: maximum-entropy equilibrium, or another"
     )
     refresh_games: int = Field(
         default=5_000,
         ge=1,
-        description="Games, counted for each who played, after which the mixture is found again",
+        description="Number of games, counted for each competitor, after which the mixture is found again",
     )
     _found: _Found | None = PrivateAttr(default=None)  # it takes long to find
 

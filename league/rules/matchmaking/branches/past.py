@@ -1,4 +1,4 @@
-"""Branches whose opponents never learn: snapshots of the league, and bots."""
+"""Branches of opponents that never learn: snapshots of the league, and bots."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Forgotten(WeightedBranch):
 
 
 class Latest(Branch):
-    """The player's own newest snapshot."""
+    """Newest snapshot of the player itself."""
 
     def candidates(self, view: LeagueView) -> Indices:
         """Return the newest snapshot [1], or none [0]."""
@@ -52,7 +52,7 @@ class Latest(Branch):
 
 
 class Window(WeightedBranch):
-    """The player's own newest snapshots."""
+    """Newest snapshots of the player itself."""
 
     weighting: str = Field(
         default="uniform", description="Weights of opponents by win rate, or your own as module:name"
