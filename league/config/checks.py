@@ -13,6 +13,7 @@ from league.mistakes import sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.networks.networks import check_network, trust_network
 from league.rules.building.builder import find_builder
+from league.rules.matchmaking.branches import open_branch
 from storage.records import MAIN
 from storage.suggestions import did_you_mean
 
@@ -158,9 +159,9 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
             "league.roles.<role>.seats or league.members.<player>.seats"
         )
     for role, rules in settings.league.resolve().items():
-        for branch in ("mains", "verification"):
-            if rules.opponents.share(branch) > 0:
+        for name, branch in rules.opponents.branches.items():
+            if branch.share > 0 and open_branch(name, branch).any_seat:
                 raise ValueError(
-                    f"league.roles.{role}: branch '{branch}' needs a league in which all players may "
-                    "take every seat; give its share to current_main or pfsp"
+                    f"league.roles.{role}: branch '{name}' needs a league in which all players may take "
+                    "every seat; give its share to current_main or pfsp"
                 )

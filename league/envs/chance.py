@@ -12,21 +12,13 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
-
-
-def _mix(x: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    x = (x ^ (x >> np.uint64(30))) * _FIRST
-    x = (x ^ (x >> np.uint64(27))) * _SECOND
-    return x ^ (x >> np.uint64(31))
+from league.hashing import GAMMA, mix
 
 
 def bits(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike) -> npt.NDArray[np.uint64]:
     """Return 64 random bits for each seed and counter; the two are broadcast, to at least one axis."""
-    start = _mix(np.atleast_1d(seeds).astype(np.uint64) + _GOLDEN)
-    return _mix(start + (np.atleast_1d(counter).astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    start = mix(np.atleast_1d(seeds).astype(np.uint64) + GAMMA)
+    return mix(start + (np.atleast_1d(counter).astype(np.uint64) + np.uint64(1)) * GAMMA)
 
 
 def below(seeds: npt.NDArray[np.int64], counter: npt.ArrayLike, bound: int) -> npt.NDArray[np.int64]:

@@ -1,1 +1,1 @@
-"""What is thought: pairing, rating, freezing and resetting, as pure functions of recorded results."""
+"""Rules of a league: pairing, rating, freezing and resetting, as pure functions of recorded results."""

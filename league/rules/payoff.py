@@ -1,4 +1,4 @@
-"""The pairwise record: who won, drew and lost against whom, fading with every further game."""
+"""Payoff: wins, draws and losses of every pair of competitors, fading with every further game."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import numpy.typing as npt
 from storage.arrays import Floats, Indices
 from storage.records import Outcome, ResultBatch
 
-_VOID = -1  # both seats lost (each forfeited): says nothing of either
+_VOID = -1  # both seats lost (each forfeited): the game counts for neither
 
 
 class Payoff:
-    """Wins, draws and losses by pair of indices. A pair's counts are multiplied by `decay` before
-    each of its games is added, so `games` tends to 1 / (1 - decay). A competitor may have a decay of
-    its own (`fade`): of two, the smaller holds for the pair. Beside them the plain counts: games by
-    pair (`recorded`), and per competitor games, wins and draws (`totals`).
+    """Wins, draws and losses by pair of indices.
+
+    A pair's counts are multiplied by `decay` before each of its games is added, so `games` tends to
+    1 / (1 - decay). A competitor may have its own decay (`fade`): the smaller of two holds for the pair.
+    There are plain counts too: games by pair (`recorded`), and games, wins and draws by competitor
+    (`totals`).
 
     The counts are dense, so that a batch of results and a row of rates are a few array operations
     whatever the size of the league: 20 bytes for each pair of places, and places grow by half. Of
@@ -46,13 +48,14 @@ class Payoff:
         self._totals = _grown(self._totals, (wider, 3))
 
     def fade(self, index: int, decay: float) -> None:
-        """From here on, games of this competitor fade by `decay`, if its opponent's do not fade faster."""
+        """Fade games of this competitor by `decay` from here on, unless its opponent's fade faster."""
         self._own_decay[index] = _checked(decay)
 
     def record(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> None:
         """Add G games in order: indices [G], [G] and home's Outcome [G] (a forfeit is a loss).
 
-        Equal to recording them one after the other; games of a competitor with itself are left out.
+        The result is that of recording them one after the other. Games of a competitor with itself are left
+        out.
         """
         other = home != away
         home, away, outcome = home[other], away[other], outcome[other]
@@ -87,7 +90,7 @@ class Payoff:
         self._totals[:, 2] += np.bincount(everyone[np.r_[drawn, drawn]], minlength=size)
 
     def _decay_of(self, i: Indices, j: Indices) -> Floats:
-        """Of each pair [n]."""
+        """Return the decay of each pair [n]."""
         if not self._own_decay:
             return np.full(len(i), self.decay)
         decay = np.full(len(self._totals), np.inf)
@@ -97,25 +100,27 @@ class Payoff:
         return np.where(np.isinf(pair), self.decay, pair)
 
     def wins(self, home: int, away: Indices) -> Floats:
-        """Faded count of home's wins against each of `away` [n]."""
+        """Return the faded count of home's wins against each of `away` [n]."""
         return self._wins[home, away]
 
     def draws(self, home: int, away: Indices) -> Floats:
+        """Return the faded count of draws with each of `away` [n]."""
         return self._draws[home, away]
 
     def losses(self, home: int, away: Indices) -> Floats:
+        """Return the faded count of home's losses against each of `away` [n]."""
         return self._wins[away, home]
 
     def games(self, home: int, away: Indices) -> Floats:
-        """Faded count of games with each of `away` [n]."""
+        """Return the faded count of games with each of `away` [n]."""
         return self._wins[home, away] + self._draws[home, away] + self._wins[away, home]
 
     def recorded(self, home: int, away: Indices) -> npt.NDArray[np.int64]:
-        """Games with each of `away` [n] since the later `clear` of either, unfaded."""
+        """Return the unfaded number of games with each of `away` [n] since the later `clear` of either."""
         return self._recorded[home, away].astype(np.int64)
 
     def totals(self, index: int) -> tuple[int, int, int]:
-        """(games, wins, draws) since the competitor's last `clear`, unfaded."""
+        """Return unfaded (games, wins, draws) since the competitor's last `clear`."""
         games, wins, draws = self._totals[index].tolist()
         return games, wins, draws
 
@@ -134,7 +139,7 @@ def _checked(decay: float) -> float:
 
 
 def _grown(counts: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[Any]:
-    """The same counts with zeros around, which take no memory until they are written (np.pad's do)."""
+    """Return the counts with zeros around, which take no memory until written (those of np.pad do)."""
     grown = np.zeros(shape, dtype=counts.dtype)
     grown[: counts.shape[0], : counts.shape[1]] = counts
     return grown
@@ -143,14 +148,14 @@ def _grown(counts: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[Any]
 def pairs_of(
     results: ResultBatch, seated: Indices, team_of_seat: Indices | None = None
 ) -> tuple[Indices, Indices, npt.NDArray[np.int8]]:
-    """The games of M matches, pair by pair in order of play: home [G], away [G], home's Outcome [G].
+    """Return the games of M matches, pair by pair in order of play: home [G], away [G], home's Outcome [G].
 
-    `seated` [M, S] holds the index of who sat where. Two seats are compared by outcome, more by
-    rank. Left out: seats of the same competitor, and pairs that both lost (both forfeited), which
-    is neither a draw nor anyone's win.
+    `seated` [M, S] holds the index of the competitor in each seat. Two seats are compared by outcome, more
+    by rank. Left out are pairs of seats of the same competitor, and pairs that both lost (both forfeited):
+    that is no draw, and a win of neither.
 
     With `team_of_seat` [S] only opponents are compared, and two of them once for each match, however
-    many seats they fill: a team's seats share what happens, so more of them prove no more.
+    many seats they fill: all seats of a team share one result.
     """
     outcome, rank = results.outcome, results.rank
     first, second = np.triu_indices(seated.shape[1], k=1)

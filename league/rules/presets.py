@@ -1,8 +1,8 @@
-"""Named leagues: which roles there are, and full settings for each, with a user's changes on top.
+"""Presets: named leagues with full settings for each role, and a user's changes on top.
 
 alphastar_paper       mains, main exploiters and league exploiters (Vinyals et al.: Grandmaster level in
                       StarCraft II using multi-agent reinforcement learning, Nature 2019, Methods)
-alphastar_pseudocode  the same league as the paper's supplementary pseudocode has it
+alphastar_pseudocode  the same league, as in the paper's supplementary pseudocode
 win_rate_threshold    a main against all of its past, frozen as soon as it beats all of it (RLlib's
                       self-play examples)
 self_play             a main that plays itself, and the newest of its past in a fifth of its matches (OpenAI:
@@ -28,8 +28,13 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
+from league.mistakes import placed
 from league.rules.building.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
-from league.rules.matchmaking.branches import Branch, OpponentSettings
+from league.rules.matchmaking.branches import Branch
+from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
+from league.rules.matchmaking.branches.nash import Nash
+from league.rules.matchmaking.branches.past import Forgotten, PastMain, Pfsp, Window
+from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.section import Section
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer, Role, Snapshot
@@ -42,7 +47,7 @@ SeatNumbers = Annotated[
 
 
 class RoleSettings(Section):
-    """The rules that players of one role share."""
+    """Rules that players of one role share."""
 
     share: float = Field(
         default=1.0,
@@ -50,30 +55,30 @@ class RoleSettings(Section):
         allow_inf_nan=False,
         description="Matches for a player of this role, relative to others",
     )
-    opponents: OpponentSettings = Field(description="Whom it plays")
-    freeze: FreezeSettings = Field(default=FreezeSettings(), description="When it becomes a snapshot")
-    reset: ResetSettings = Field(default=ResetSettings(), description="What it becomes after that")
-    keep: KeepSettings = Field(default=KeepSettings(), description="Which of its snapshots stay seated")
+    opponents: OpponentSettings = Field(description="Opponents that it plays")
+    freeze: FreezeSettings = Field(default=FreezeSettings(), description="Conditions to take a snapshot")
+    reset: ResetSettings = Field(default=ResetSettings(), description="Weights that it takes after that")
+    keep: KeepSettings = Field(default=KeepSettings(), description="Snapshots of it that stay seated")
     decay: float | None = Field(
         default=None,
         gt=0,
         le=1,
-        description="How the games of its live players fade; none: as all others, by league.decay",
+        description="Decay of the games of its live players; none: league.decay, as for all others",
     )
     learner: dict[str, Any] = Field(
-        default_factory=dict, description="How its players learn, where that differs from section learner"
+        default_factory=dict, description="Settings of its learners that differ from section learner"
     )
     policy: dict[str, Any] = Field(
-        default_factory=dict, description="Its players' policy, where that differs from section policy"
+        default_factory=dict, description="Settings of its players' policies that differ from section policy"
     )
     seats: SeatNumbers = None
 
 
 class MemberSettings(Section):
-    """What holds for one player, and not for all of its role."""
+    """Settings of one player that differ from those of its role."""
 
     policy: dict[str, Any] = Field(
-        default_factory=dict, description="Its policy, where that differs from its role's"
+        default_factory=dict, description="Settings of its policy that differ from its role's"
     )
     seats: SeatNumbers = None
 
@@ -82,15 +87,15 @@ Roles = Mapping[Role, RoleSettings]
 
 
 def _alphastar_paper(n: int) -> Roles:
-    """N was 2e9 steps. `min_steps` is ours: at small scale 50 lucky games take no time at all."""
+    """Return the paper's league. N was 2e9 steps; `min_steps` is ours, as 50 lucky games take no time."""
     soon = n // 10
     return {
         MAIN: RoleSettings(
             opponents=OpponentSettings(
                 branches={
-                    "self_play": Branch(share=0.35),
-                    "pfsp": Branch(share=0.5, weighting="hard"),
-                    "forgotten": Branch(share=0.15, weighting="hard"),
+                    "self_play": SelfPlay(share=0.35),
+                    "pfsp": Pfsp(share=0.5, weighting="hard"),
+                    "forgotten": Forgotten(share=0.15, weighting="hard"),
                 }
             ),
             freeze=FreezeSettings(max_steps=n),
@@ -98,8 +103,8 @@ def _alphastar_paper(n: int) -> Roles:
         MAIN_EXPLOITER: RoleSettings(
             opponents=OpponentSettings(
                 branches={
-                    "current_main": Branch(share=0.5),
-                    "past_main": Branch(share=0.5, weighting="variance"),
+                    "current_main": CurrentMain(share=0.5),
+                    "past_main": PastMain(share=0.5, weighting="variance"),
                 },
                 switch_below=0.2,
             ),
@@ -107,7 +112,7 @@ def _alphastar_paper(n: int) -> Roles:
             reset=ResetSettings(probability=1.0),
         ),
         LEAGUE_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"pfsp": Branch(share=1.0, weighting="hard")}),
+            opponents=OpponentSettings(branches={"pfsp": Pfsp(share=1.0, weighting="hard")}),
             freeze=FreezeSettings(beats="snapshots", min_steps=soon, max_steps=n),
             reset=ResetSettings(probability=0.25),
         ),
@@ -115,15 +120,16 @@ def _alphastar_paper(n: int) -> Roles:
 
 
 def _alphastar_pseudocode(n: int) -> Roles:
-    """Rates "at most 0.3" and "at most 0.1" lead away from a main: `switch_below` is the next number."""
+    """Return the pseudocode's league. Its rates are "at most 0.3" and "at most 0.1", so `switch_below` is the
+    next number."""
     at_most_30, at_most_10 = math.nextafter(0.3, 1.0), math.nextafter(0.1, 1.0)
     return {
         MAIN: RoleSettings(
             opponents=OpponentSettings(
                 branches={
-                    "pfsp": Branch(share=0.5, weighting="hard"),
-                    "verification": Branch(share=0.15, weighting="hard"),
-                    "mains": Branch(share=0.35),
+                    "pfsp": Pfsp(share=0.5, weighting="hard"),
+                    "verification": Verification(share=0.15, weighting="hard"),
+                    "mains": Mains(share=0.35),
                 },
                 switch_below=at_most_30,
                 exploited_below=0.3,
@@ -132,12 +138,12 @@ def _alphastar_pseudocode(n: int) -> Roles:
             freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
         ),
         MAIN_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"mains": Branch(share=1.0)}, switch_below=at_most_10),
+            opponents=OpponentSettings(branches={"mains": Mains(share=1.0)}, switch_below=at_most_10),
             freeze=FreezeSettings(beats="mains", min_steps=n, max_steps=2 * n),
             reset=ResetSettings(probability=1.0),
         ),
         LEAGUE_EXPLOITER: RoleSettings(
-            opponents=OpponentSettings(branches={"pfsp": Branch(share=1.0, weighting="capped_linear")}),
+            opponents=OpponentSettings(branches={"pfsp": Pfsp(share=1.0, weighting="capped_linear")}),
             freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
             reset=ResetSettings(probability=0.25),
         ),
@@ -145,43 +151,41 @@ def _alphastar_pseudocode(n: int) -> Roles:
 
 
 def _win_rate_threshold(n: int) -> Roles:
-    """RLlib has no least number of steps either; `min_steps` is ours, as above."""
+    """Return RLlib's league. It has no least number of steps either; `min_steps` is ours, as above."""
     return _one_main(
-        {"window": Branch(share=1.0)}, FreezeSettings(beats="snapshots", win_rate=0.95, min_steps=n // 10)
+        {"window": Window(share=1.0)}, FreezeSettings(beats="snapshots", win_rate=0.95, min_steps=n // 10)
     )
 
 
 def _self_play(n: int) -> Roles:
-    branches = {"self_play": Branch(share=0.8), "window": Branch(share=0.2, window=10)}
+    branches = {"self_play": SelfPlay(share=0.8), "window": Window(share=0.2, window=10)}
     return _one_main(branches, FreezeSettings(max_steps=n))
 
 
 def _fictitious(n: int) -> Roles:
-    return _one_main({"window": Branch(share=1.0)}, FreezeSettings(max_steps=n))
+    return _one_main({"window": Window(share=1.0)}, FreezeSettings(max_steps=n))
 
 
 def _pfsp(n: int) -> Roles:
-    return _one_main({"pfsp": Branch(share=1.0, weighting="hard")}, FreezeSettings(max_steps=n))
+    return _one_main({"pfsp": Pfsp(share=1.0, weighting="hard")}, FreezeSettings(max_steps=n))
 
 
 def _psro(n: int) -> Roles:
-    """The main is the best response that is being trained; a quarter of the requests fill the payoffs."""
-    return _one_main(
-        {"nash": Branch(share=1.0)}, FreezeSettings(max_steps=n), evaluation=0.25, evaluate="pool"
-    )
+    """Return PSRO's league: the main is the best response, and a quarter of the requests fill the payoffs."""
+    return _one_main({"nash": Nash(share=1.0)}, FreezeSettings(max_steps=n), evaluation=0.25, evaluate="pool")
 
 
 def _population(n: int) -> Roles:
-    """Ratings alone predict: the paper pairs by Elo."""
-    return _one_main({"peers": Branch(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)
+    """Return a population. Ratings alone predict, as the paper pairs by Elo."""
+    return _one_main({"peers": Peers(share=1.0)}, FreezeSettings(max_steps=n), prior_strength=1e6)
 
 
 def _none(n: int) -> Roles:
-    return _one_main({"self_play": Branch(share=1.0)}, FreezeSettings())
+    return _one_main({"self_play": SelfPlay(share=1.0)}, FreezeSettings())
 
 
 def _one_main(branches: Mapping[str, Branch], freeze: FreezeSettings, **opponents: Any) -> Roles:
-    """A league of mains only."""
+    """Return a league of mains only."""
     return {
         MAIN: RoleSettings(opponents=OpponentSettings(branches=dict(branches), **opponents), freeze=freeze)
     }
@@ -207,11 +211,11 @@ _PLAYERS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 
 
 class LeagueSettings(Section):
-    """The league: a preset, how many players of each role, and what differs from the preset."""
+    """League: a preset, the number of players of each role, and changes to the preset."""
 
     preset: str = Field(default="alphastar_paper", description="Named set of rules to start from")
     freeze_every: int = Field(
-        default=1_000_000, gt=0, description="N: env steps from which the preset derives its own"
+        default=1_000_000, gt=0, description="N: env steps that the preset derives its own settings from"
     )
     players: dict[str, NonNegativeInt] = Field(
         default_factory=lambda so_far: dict(_PLAYERS.get(so_far["preset"], {MAIN: 1})),
@@ -224,10 +228,14 @@ class LeagueSettings(Section):
         default_factory=dict, description="Players that differ from others of their role, by name"
     )
     decay: float = Field(
-        default=0.99, gt=0, le=1, description="What a game still counts after the next of the same pair"
+        default=0.99,
+        gt=0,
+        le=1,
+        description="Factor on the weight of a game with each further game of its pair",
     )
     builder: str = Field(
-        default=DEFAULT, description="Who decides on freezes and resets: default, or module:Class of your own"
+        default=DEFAULT,
+        description="Class that decides on freezes and resets: default, or your own as module:Class",
     )
 
     @model_validator(mode="after")
@@ -244,7 +252,7 @@ class LeagueSettings(Section):
         if self.players.get(MAIN, 0) < 1:
             found = ", ".join(f"{role}: {count}" for role, count in self.players.items())
             raise ValueError(
-                f"players: found {found or 'nobody'}, but a league needs at least one main, as all others "
+                f"players: found {found or 'none'}, but a league needs at least one main, as all other roles "
                 "train against mains; add 'main: 1'"
             )
         self.resolve()
@@ -258,7 +266,7 @@ class LeagueSettings(Section):
         return self
 
     def resolve(self) -> dict[Role, RoleSettings]:
-        """Full settings of every role that has players. Raises ValueError for what cannot be filled in."""
+        """Return full settings of every role that has players. Raise ValueError for missing ones."""
         preset = PRESETS[self.preset](self.freeze_every)
         known = set(preset) | set(self.players)
         for name in self.roles:
@@ -274,28 +282,29 @@ class LeagueSettings(Section):
     def _resolve(self, role: Role, preset: Roles) -> RoleSettings:
         if role not in preset and role not in self.roles:
             raise ValueError(
-                f"players.{role}: preset '{self.preset}' does not know this role"
+                f"players.{role}: preset '{self.preset}' has no such role"
                 f"{_suggest(role, preset)}; describe it in full as roles.{role}"
             )
         base = preset[role].model_dump() if role in preset else {}
         try:
             return RoleSettings.model_validate(_merged(base, self.roles.get(role, {})))
         except ValidationError as error:
-            raise ValueError(_one_sentence(error, f"roles.{role}")) from error
+            mistakes = placed(error, RoleSettings, "roles", role)
+            raise ValidationError.from_exception_data("league", mistakes) from None
 
     def policy_of(self, player: str, role: Role) -> dict[str, Any]:
-        """Where the policy of `player` differs from the run's."""
+        """Return the settings of `player`'s policy that differ from the run's."""
         own = self.members.get(player, MemberSettings())
         return self.resolve()[role].policy | own.policy
 
     def seats_of(self, player: str, role: Role) -> tuple[int, ...] | None:
-        """The seats that `player` and its snapshots may take; none: all."""
+        """Return the seats that `player` and its snapshots may take; `None` for all."""
         own = self.members.get(player, MemberSettings()).seats
         rules = self.resolve().get(role)
         return own if own is not None or rules is None else rules.seats
 
     def seats_by_competitor(self) -> SeatsOf | None:
-        """`seats_of` of whoever a competitor belongs to; none if nobody is told where to sit."""
+        """Return a function from a competitor to the seats of its player; `None` if all may take all."""
         players = [(name, role) for role, names in self.player_names().items() for name in names]
         if all(self.seats_of(*player) is None for player in players):
             return None
@@ -306,19 +315,19 @@ class LeagueSettings(Section):
         )
 
     def bots(self) -> list[str]:
-        """The bots that some role plays, each once, in order."""
+        """Return the bots that any role plays, each once, in order."""
         rules = self.resolve().values()
         return list(dict.fromkeys(bot for role in rules for bot in role.opponents.bots))
 
     def player_names(self) -> dict[Role, list[str]]:
-        """The players of each role: `main-0`, `main-1`, ..."""
+        """Return the players of each role: `main-0`, `main-1`, ..."""
         return {
             Role(role): [f"{role}-{i}" for i in range(count)] for role, count in self.players.items() if count
         }
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes` on top, mapping by mapping."""
+    """Return `base` with `changes` on top, mapping by mapping."""
     merged = dict(base)
     for key, value in changes.items():
         below = merged.get(key)
@@ -331,21 +340,3 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 def _suggest(name: str, known: Iterable[str]) -> str:
     near = nearest(name, list(known))
     return f"; did you mean '{near[0]}'?" if near else ""
-
-
-def _one_sentence(error: ValidationError, where: str) -> str:
-    fields = {
-        f
-        for m in (RoleSettings, OpponentSettings, Branch, FreezeSettings, ResetSettings, KeepSettings)
-        for f in m.model_fields
-    }
-    found = []
-    for problem in error.errors():
-        path = ".".join([where, *(str(part) for part in problem["loc"])])
-        if problem["type"] == "extra_forbidden":
-            found.append(f"{path}: no such setting{_suggest(str(problem['loc'][-1]), fields)}")
-        else:
-            message = problem["msg"].removeprefix("Value error, ")
-            given = "" if problem["type"] == "value_error" else f"found {problem['input']!r}; "
-            found.append(f"{path}: {given}{message[0].lower()}{message[1:]}")
-    return "; ".join(found)

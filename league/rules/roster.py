@@ -1,5 +1,8 @@
-"""Who is in the league now. Every competitor gets an index at admission, never reused, so that
-payoffs and ratings are arrays, and what is asked for often is an array kept ready."""
+"""Roster: the competitors that are in the league now.
+
+Every competitor gets an index at admission, never reused, so that payoffs and ratings are arrays. Frequent
+queries are answered by arrays that are kept ready.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ from storage.arrays import Indices
 from storage.records import MAIN, Bot, Competitor, LivePlayer, Role, Snapshot
 from storage.suggestions import nearest
 
-_NOBODY: Indices = np.zeros(0, dtype=np.int64)
+_EMPTY: Indices = np.zeros(0, dtype=np.int64)
 
 
 class Roster:
     """Players, snapshots, bots, and the entrants of a tournament, in order of admission.
 
-    Arrays returned are indices in order of admission; they are shared, so they must not be written to.
+    Returned arrays hold indices in order of admission; they are shared, so they must not be written to.
     """
 
     def __init__(self, competitors: Iterable[Competitor] = ()) -> None:
         self._members: list[Competitor] = []
         self._index: dict[str, int] = {}
         self._retired: set[int] = set()
-        self._seated: Indices = _NOBODY
+        self._seated: Indices = _EMPTY
         self._seated_of_role: dict[Role, Indices] = {}
         self._of_player: dict[str, Indices] = {}
         self._live_of_role: dict[Role, Indices] = {}
@@ -34,29 +37,31 @@ class Roster:
             self.admit(competitor)
 
     def __len__(self) -> int:
-        """How many were ever admitted: one more than the highest index."""
+        """Return the number of competitors ever admitted: one more than the highest index."""
         return len(self._members)
 
     def __contains__(self, competitor: object) -> bool:
         return competitor in self._index
 
     def __getitem__(self, competitor: str) -> Competitor:
-        """Raises KeyError for an id that was never admitted."""
+        """Return the competitor of an id. Raise KeyError for an id that was never admitted."""
         return self._members[self.index(competitor)]
 
     def at(self, index: int) -> Competitor:
+        """Return the competitor of an index."""
         return self._members[index]
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """The id of every competitor, by index."""
+        """Id of every competitor, by index."""
         return tuple(self._index)
 
     def id(self, index: int) -> str:
+        """Return the id of an index."""
         return self._members[index].competitor
 
     def index(self, competitor: str) -> int:
-        """The index of an id. Raises KeyError with the nearest known id."""
+        """Return the index of an id. Raise KeyError with the nearest known id."""
         try:
             return self._index[competitor]
         except KeyError:
@@ -65,11 +70,11 @@ class Roster:
             raise KeyError(f"roster: no competitor '{competitor}' among {len(self)}{hint}") from None
 
     def indices(self, competitors: Iterable[str]) -> Indices:
-        """`index` of each id: [n]."""
+        """Return the index of each id [n]. Raise KeyError as `index` does."""
         return np.array([self.index(c) for c in competitors], dtype=np.int64)
 
     def admit(self, competitor: Competitor) -> int:
-        """Take in a newcomer; returns its index. Raises ValueError for an id that is taken."""
+        """Admit a newcomer and return its index. Raise ValueError for an id that is taken."""
         name = competitor.competitor
         if name in self._index:
             raise ValueError(f"roster: '{name}' is already admitted; ids are never used twice")
@@ -89,7 +94,7 @@ class Roster:
         return index
 
     def retire(self, snapshot_id: str) -> None:
-        """Seat this snapshot no more; it keeps its index. Raises ValueError for anything else."""
+        """Stop seating this snapshot; it keeps its index. Raise ValueError for anything else."""
         index = self.index(snapshot_id)
         snapshot = self._members[index]
         if not isinstance(snapshot, Snapshot) or index in self._retired:
@@ -101,43 +106,45 @@ class Roster:
         self._seated_of_role[snapshot.role] = of_role[of_role != index]
 
     def remove(self, player: str) -> None:
-        """This player trains no more; it keeps its index. Raises ValueError for anything else."""
+        """Stop training this player; it keeps its index. Raise ValueError for anything else."""
         index = self.index(player)
         found = self._members[index]
         if not isinstance(found, LivePlayer) or index in self._retired:
-            raise ValueError(f"roster: '{player}' is no player in training; only one of those can be removed")
+            raise ValueError(f"roster: '{player}' is not a player in training; only those can be removed")
         self._retired.add(index)
         self._players.remove(found)
         of_role = self._live_of_role[found.role]
         self._live_of_role[found.role] = of_role[of_role != index]
 
     def is_retired(self, competitor: str) -> bool:
-        """Whether it is seated no more: a retired snapshot, a removed player."""
+        """Return whether the competitor is no longer seated: a retired snapshot, or a removed player."""
         return self.index(competitor) in self._retired
 
     @property
     def players(self) -> tuple[LivePlayer, ...]:
+        """Live players, in order of admission."""
         return tuple(self._players)
 
     @property
     def bots(self) -> tuple[Bot, ...]:
+        """Bots, in order of admission."""
         return tuple(self._bots)
 
     def players_of(self, role: Role) -> Indices:
-        """Live players of a role: [n]."""
-        return self._live_of_role.get(role, _NOBODY)
+        """Return the live players of a role: [n]."""
+        return self._live_of_role.get(role, _EMPTY)
 
     def mains(self) -> Indices:
-        """Live main players: [n]."""
+        """Return the live main players: [n]."""
         return self.players_of(MAIN)
 
     def snapshots(self, role: Role | None = None) -> Indices:
-        """Seated snapshots, of players of one role or of all: [n]."""
-        return self._seated if role is None else self._seated_of_role.get(role, _NOBODY)
+        """Return the seated snapshots of players of one role, or of all roles: [n]."""
+        return self._seated if role is None else self._seated_of_role.get(role, _EMPTY)
 
     def snapshots_of(self, player: str) -> Indices:
-        """Every snapshot of a player, retired ones too (its first is its initial one): [n]."""
-        return self._of_player.get(player, _NOBODY)
+        """Return every snapshot of a player, retired ones too; the first is its initial one: [n]."""
+        return self._of_player.get(player, _EMPTY)
 
 
 def _with(indices: Indices, index: int) -> Indices:

@@ -1,4 +1,4 @@
-"""Payoff and ratings: what all recorded results say of everyone, folded in the order of recording.
+"""Standings: payoff and ratings of all competitors, folded from results in the order of recording.
 
 Folding the same batches again gives the same bits, so resuming is replaying.
 """
@@ -21,11 +21,14 @@ from storage.records import Bot, Competitor, LivePlayer, Outcome, RatingChange, 
 
 @dataclass(frozen=True, slots=True)
 class LeaderboardRow:
-    """One competitor's standing. `games` (one for each opponent in a match) and `win_rate` (draws
-    count half) are plain counts since its last reset; the rate is None before its first game."""
+    """Standing of one competitor.
+
+    `games` (one for each opponent in a match) and `win_rate` (a draw counts half) are plain counts since
+    the last reset; the rate is `None` before the first game.
+    """
 
     competitor: str
-    role: Role | None  # None: a bot
+    role: Role | None  # `None` for a bot
     mu: float
     sigma: float
     games: int
@@ -34,15 +37,19 @@ class LeaderboardRow:
 
     @property
     def exposure(self) -> float:
+<<<<<<< HEAD
         """Mu - 3 sigma: the skill it has with near certainty; what the leaderboard is ordered by."""
+=======
+        """mu - 3 sigma: a skill that it has with near certainty. The leaderboard is ordered by it."""
+>>>>>>> h-rules
         return self.mu - 3.0 * self.sigma
 
 
 class Standings:
-    """The fold. Whoever is admitted to the roster is announced here too, by `on_admit`.
+    """Fold of recorded results. Call `on_admit` for every competitor that the roster admits.
 
-    `teams` says which team each seat of the game belongs to, such as (0, 0, 1, 1); None: each seat
-    plays for itself. `decay_of_role`: how games of live players of these roles fade, where that differs.
+    `teams` is the team of each seat of the game, such as (0, 0, 1, 1); `None` if each seat plays for itself.
+    `decay_of_role` is the decay of games of live players of these roles, where it differs from `decay`.
     """
 
     def __init__(
@@ -59,9 +66,9 @@ class Standings:
             (1, 1) if teams is None else tuple(np.bincount(np.unique(teams, return_inverse=True)[1]).tolist())
         )
         self._teams = None if max(sizes) == 1 else np.array(teams, dtype=np.int64)
-        # How many seats one team has and how many another: as often as there are such two.
+        # (seats of one team, seats of another) with the number of such pairs of teams.
         self._matchups = Counter(itertools.permutations(sizes, 2)) or Counter([(1, 1)])
-        self._updates: dict[str, int] = {}  # of each player, when its last snapshot was taken
+        self._updates: dict[str, int] = {}  # by player, when its last snapshot was taken
         self.settings = RatingSettings() if settings is None else settings
         self.payoff = Payoff(decay=decay)
         self.ratings = RatingBook(self.settings)
@@ -71,15 +78,15 @@ class Standings:
 
     @property
     def anchor(self) -> str | None:
-        """The competitor all ratings are relative to; None before it is admitted."""
+        """Competitor that all ratings are relative to; `None` before it is admitted."""
         return self._anchor
 
     def on_admit(self, competitor: Competitor, parent: str | None = None) -> None:
-        """Rate a newcomer of the roster: mu of `parent` (the player a snapshot was frozen from;
-        None: the default), fresh sigma, no games. A snapshot also tells how often its player's weights
-        have changed since the last: the player's sigma is widened (`ratings.update_drift`).
+        """Rate a newcomer of the roster with the mu of `parent`, a fresh sigma and no games.
 
-        Raises ValueError out of the order of admission.
+        `parent` is the player that a snapshot was frozen from; `None` gives the default mu. A snapshot also
+        counts the updates of its player's weights since the last one: the player's sigma is widened
+        (`ratings.update_drift`). Raise ValueError out of the order of admission.
         """
         name, expected = competitor.competitor, len(self.ratings)
         if self._roster.index(name) != expected:
@@ -106,8 +113,10 @@ class Standings:
             self.payoff.fade(expected, self._decay_of_role[competitor.role])
 
     def on_reset(self, player: str, target: str) -> None:
-        """The player took the weights of snapshot `target`: its games are forgotten, its mu is the
-        target's, its sigma fresh. Raises ValueError for a snapshot or bot."""
+        """Forget the games of a player that took the weights of snapshot `target`.
+
+        Its mu becomes the target's, its sigma that of a newcomer. Raise ValueError for a snapshot or bot.
+        """
         index = self._roster.index(player)
         if not isinstance(self._roster.at(index), LivePlayer):
             raise ValueError(f"standings: '{player}' does not learn, expected a live player to reset")
@@ -115,8 +124,11 @@ class Standings:
         self.ratings.restart(index, float(self.ratings.mu[self._roster.index(target)]))
 
     def _widen(self, snapshot: Snapshot) -> None:
-        """`updates` of a player only ever grow; a snapshot of weights from elsewhere has none of its own.
-        An imported snapshot is its own player, and never drifts."""
+        """Widen the sigma of a snapshot's player by the updates since its last snapshot.
+
+        `updates` of a player only grow; a snapshot of weights from elsewhere has none of its own. An imported
+        snapshot is its own player, and never drifts.
+        """
         player = snapshot.player
         updates = snapshot.updates - self._updates.get(player, 0)
         self._updates[player] = max(snapshot.updates, self._updates.get(player, 0))
@@ -125,12 +137,13 @@ class Standings:
             self.ratings.widen(self._roster.index(player), updates)
 
     def record(self, results: ResultBatch) -> list[RatingChange]:
-        """Fold in M results of any purpose, in order. Returns the new rating of everyone who was
-        rated, by index. Seats of one and the same competitor (self-play), games for one, and matches
-        that everyone forfeited say nothing of anyone.
+        """Fold in M results of any purpose, in order, and return the new ratings by index.
 
-        Raises KeyError for a competitor that was never admitted, ValueError for a draw that
-        `draw_probability` rules out and for seats that do not fit the teams; nothing is recorded then.
+        Only competitors that were rated are returned. Seats of one and the same competitor (self-play),
+        games for one, and matches that all seats forfeited change no rating.
+
+        Raise KeyError for a competitor that was never admitted, and ValueError for a draw that
+        `draw_probability` rules out or for seats that do not fit the teams; nothing is recorded then.
         """
         if not len(results):
             return []
@@ -147,9 +160,9 @@ class Standings:
         if matches.num_seats == 2:
             played = self.ratings.rate_pairs(home, away, outcome)
         else:
-            told = ~(results.outcome == Outcome.FORFEIT).all(axis=1)
+            rated = ~(results.outcome == Outcome.FORFEIT).all(axis=1)
             teams = np.arange(matches.num_seats) if self._teams is None else self._teams
-            played = self.ratings.rate_teams(seated[told], teams, results.rank[told])
+            played = self.ratings.rate_teams(seated[rated], teams, results.rank[rated])
         self.payoff.record(home, away, outcome)
         mu, sigma = self.ratings.mu[played].tolist(), np.sqrt(self.ratings.variance[played]).tolist()
         games = self.ratings.games[played].tolist()
@@ -159,7 +172,7 @@ class Standings:
         ]
 
     def rating(self, competitor: str) -> RatingChange:
-        """A competitor's rating as it stands."""
+        """Return the current rating of a competitor. Raise KeyError for one that was never admitted."""
         index = self._roster.index(competitor)
         ratings = self.ratings
         return RatingChange(
@@ -167,10 +180,15 @@ class Standings:
         )
 
     def win_rate(self, home: int, away: Indices, prior_strength: float) -> Floats:
+<<<<<<< HEAD
         """P = (wins + draws/2 + k p_trueskill) / (games + k) of `home` against each of `away`: [n].
+=======
+        """Return the win rate p of `home` against each of `away`: [n].
+>>>>>>> h-rules
 
-        k is `prior_strength`, counts are the faded ones. Without games, p is p_trueskill, also at k = 0.
-        In a game of teams p_trueskill is of teams that either fills alone, the mean over who takes which.
+        p = (wins + draws/2 + k p_trueskill) / (games + k), where k is `prior_strength` and counts are
+        faded. Without games, p is p_trueskill, also at k = 0. In a game of teams, p_trueskill is that of
+        teams which either competitor fills alone, the mean over the ways to take the teams.
         """
         prior = self._prediction(home, away)
         games = self.payoff.games(home, away)
@@ -186,7 +204,7 @@ class Standings:
         return np.sum(of_size, axis=0) / self._matchups.total()
 
     def leaderboard(self) -> list[LeaderboardRow]:
-        """Everyone, retired snapshots too, best first by mu - 3 sigma."""
+        """Return all competitors, retired snapshots too, best first by mu - 3 sigma."""
         sigmas = self.ratings.sigma
         rows = []
         for index, name in enumerate(self._roster.ids):

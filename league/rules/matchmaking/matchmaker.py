@@ -1,13 +1,13 @@
-"""Who plays whom: the opponents of one player, drawn in blocks, all seats of a match at once.
+"""Matchmaker: the opponents of one player, drawn in blocks, all seats of a match at once.
 
-Every match first draws its branch, independently, by the role's shares; then each branch draws
-its opponents (`branches.py` says whom, `pools.py` finds them). The match type that is recorded is
-the branch that was played in the end, after all switches and fallbacks.
+Every match first draws its branch, independently, by the role's shares; then each branch draws its
+opponents (`branches/`). The match type that is recorded is the branch that was played in the end, after
+all switches and fallbacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,19 +15,31 @@ import numpy as np
 import numpy.typing as npt
 
 from league.rules.matchmaking import uneven
-from league.rules.matchmaking.branches import BRANCHES, MATCH_TYPES, Branch, OpponentSettings
-from league.rules.matchmaking.pools import Pool, Pools, everybody, rarest_pairs
+from league.rules.matchmaking.branches import (
+    BRANCHES,
+    MATCH_TYPES,
+    PSEUDO_TYPES,
+    Branch,
+    LeagueView,
+    checked,
+    match_type_of,
+    open_branch,
+    own_types,
+)
+from league.rules.matchmaking.branches.live import ChosenMain, past_main
+from league.rules.matchmaking.dealing import Deal, deal
+from league.rules.matchmaking.opponents import OpponentSettings
+from league.rules.matchmaking.pools import Pool, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
 from league.rules.roster import Roster
 from league.rules.standings import Standings
-from storage.arrays import Indices
+from storage.arrays import Floats, Indices
 from storage.records import MAIN, LivePlayer, MatchBatch, Purpose, Role
 
 __all__ = [
     "BRANCHES",
     "MATCH_TYPES",
-    "Branch",
     "HasOpponents",
     "Matchmaker",
     "MatchmakingSettings",
@@ -35,24 +47,48 @@ __all__ = [
     "match_seeds",
 ]
 
-_TYPE = {name: index for index, name in enumerate(MATCH_TYPES)}
-_POOLED = ("pfsp", "forgotten", "past_main", "latest", "window", "bots", "nash", "peers")
+_OPEN = -1  # opponent of a match before one is found
 
 
 class HasOpponents(Protocol):
-    """The part of a role's settings that pairing needs."""
+    """Part of a role's settings that pairing needs."""
 
     @property
-    def opponents(self) -> OpponentSettings: ...
+    def opponents(self) -> OpponentSettings:
+        """Settings by which the role finds opponents."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
-class _Deal:
-    """Matches [m] whose opponents come from one pool."""
+class _Role:
+    """Settings of one role, and its branches, ready to draw, by match type."""
 
-    match_type: int
-    matches: Indices
-    pool: Pool
+    settings: OpponentSettings
+    branches: Mapping[str, Branch]
+    shares: Floats  # by match type, without placement and evaluation; the sum is 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Matches to draw for one player."""
+
+    view: LeagueView
+    role: _Role
+    n: int
+    rng: np.random.Generator
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """Matches [M] of T teams on the way to their opponents."""
+
+    match_type: npt.NDArray[np.int16]  # [M]
+    opponent: Indices  # [M, T - 1], _OPEN where none was found yet
+    deals: tuple[Deal, ...] = ()
+
+    def copy(self) -> _Draft:
+        """Return a draft with arrays of its own."""
+        return _Draft(self.match_type.copy(), self.opponent.copy(), self.deals)
 
 
 class Matchmaker:
@@ -68,21 +104,37 @@ class Matchmaker:
         seed: int,
         seats_of: SeatsOf | None = None,
     ) -> None:
-        """`seats_of`: the seats that each competitor may take; none: everybody all of them."""
+        """Open the branches of all roles.
+
+        `seats_of` is the seats that each competitor may take; `None` if every competitor may take all. Raise
+        ValueError for branches that the game cannot have, and for a user's own that cannot be imported.
+        """
         self._env = env
         self._seed = seed
         self._settings = MatchmakingSettings() if settings is None else settings
         self._team_of_seat = self._settings.team_of_seat(num_seats)
         self._others = int(self._team_of_seat[-1])  # teams beside the player's own
-        self._roles = {role: rules.opponents for role, rules in roles.items()}
         self._places = None if seats_of is None else Places(self._team_of_seat, seats_of)
+        opponents = {role: rules.opponents for role, rules in roles.items()}
+        names = [name for rules in opponents.values() for name in rules.branches]
+        own = own_types(names, MATCH_TYPES)
+        self._match_types = (*BRANCHES, *own, *PSEUDO_TYPES)
+        self._type = {name: index for index, name in enumerate(self._match_types)}
+        self._roles = {role: self._open(role, settings) for role, settings in opponents.items()}
         if self._others == 0:
             self._refuse_opponents(num_seats)
-        self._pools = {role: Pools(opponents) for role, opponents in self._roles.items()}
-        shares = {
-            role: np.array([opponents.share(b) for b in BRANCHES]) for role, opponents in self._roles.items()
-        }
-        self._shares = {role: share / share.sum() for role, share in shares.items()}
+
+    def _open(self, role: Role, settings: OpponentSettings) -> _Role:
+        branches: dict[str, Branch] = {}
+        for name, branch in settings.branches.items():
+            try:
+                branches[match_type_of(name)] = open_branch(name, branch)
+            except ValueError as error:
+                raise ValueError(f"league.roles.{role}.opponents.branches: {error}") from None
+        shares = np.array(
+            [branches[t].share if t in branches else 0.0 for t in self._match_types[: -len(PSEUDO_TYPES)]]
+        )
+        return _Role(settings, branches, shares / shares.sum())
 
     def next_matches(
         self,
@@ -93,22 +145,21 @@ class Matchmaker:
         rng: np.random.Generator,
         first_match_id: int,
     ) -> MatchBatch:
-        """`n` matches for a live player, with ids from `first_match_id` on, all of one purpose.
+        """Return `n` matches for a live player, with ids from `first_match_id` on, all of one purpose.
 
         Opponents come in blocks: each branch makes a few draws by its weights, with replacement, and
         deals its seats out to them evenly, so a runner meets few snapshots at once while each single
-        seat still follows the weights. Without candidates: `forgotten` becomes self-play; so do the
-        others for mains; for the rest `current_main`, or self-play when no main is left. In evaluation
-        nobody learns; when there is nobody to evaluate against, the matches are for training.
+        seat still follows the weights. A branch without candidates becomes its fallback, which is
+        self-play for mains, and where no main is left. In evaluation no seat learns; when there is no
+        opponent to evaluate against, the matches are for training.
         """
-        rules = self._of(player)
-        if rules.evaluation > 0.0 and rng.random() < rules.evaluation:
-            matches = self.evaluation_matches(player, n, roster, standings, rng, first_match_id)
-            if matches is not None:
-                return matches
-        home = roster.index(player.player)
-        tables = self._training(player, home, n, roster, standings, rng)
-        return self._seat(tables, Purpose.TRAINING, roster, first_match_id)
+        request = self._request(player, n, roster, standings, rng)
+        evaluation = request.role.settings.evaluation
+        if evaluation > 0.0 and rng.random() < evaluation:
+            tables = self._evaluation(request)
+            if tables is not None:
+                return self._seat(tables, Purpose.EVALUATION, roster, first_match_id)
+        return self._seat(self._training(request), Purpose.TRAINING, roster, first_match_id)
 
     def evaluation_matches(
         self,
@@ -119,15 +170,18 @@ class Matchmaker:
         rng: np.random.Generator,
         first_match_id: int,
     ) -> MatchBatch | None:
-        """`n` matches for the record, by the role's `evaluate`; None when there is nobody to play them."""
-        home, rules = roster.index(player.player), self._of(player)
-        tables = self._evaluation(home, rules, n, roster, standings, rng)
+        """Return `n` matches for the record, by the role's `evaluate`; `None` without opponents."""
+        tables = self._evaluation(self._request(player, n, roster, standings, rng))
         return None if tables is None else self._seat(tables, Purpose.EVALUATION, roster, first_match_id)
 
-    def _of(self, player: LivePlayer) -> OpponentSettings:
+    def _request(
+        self, player: LivePlayer, n: int, roster: Roster, standings: Standings, rng: np.random.Generator
+    ) -> _Request:
         if player.role not in self._roles:
             raise KeyError(f"matchmaker: no settings for role '{player.role}' of '{player.player}'")
-        return self._roles[player.role]
+        role = self._roles[player.role]
+        roster.index(player.player)  # raises KeyError for a player that was never admitted
+        return _Request(LeagueView(player, roster, standings, role.settings, role.branches), role, n, rng)
 
     def _seat(self, tables: Tables, purpose: Purpose, roster: Roster, first_match_id: int) -> MatchBatch:
         return seat(
@@ -135,217 +189,200 @@ class Matchmaker:
             self._team_of_seat,
             env=self._env,
             purpose=purpose,
-            match_types=MATCH_TYPES,
+            match_types=self._match_types,
             roster=roster,
             run_seed=self._seed,
             first_match_id=first_match_id,
         )
 
-    def _arrange(self, pairing: Pairing, rng: np.random.Generator) -> Tables:
+    def _training(self, request: _Request) -> Tables:
+        match_type, pools = self._branches(request)
+        view = request.view
+        if self._places is not None:
+            pools["current_main"] = BRANCHES["current_main"](share=0.0).pool(view)
+            return self._placed(view.home, match_type, pools, request, learning=True)
+        opponent = np.full((request.n, self._others), _OPEN, dtype=np.int64)
+        draft = self._meet_chosen_mains(_Draft(match_type, opponent), request)
+        draft = self._meet_current_mains(draft, pools.get("past_main"), request)
+        return self._arrange(self._deal_pools(draft, pools, request), request)
+
+    def _branches(self, request: _Request) -> tuple[npt.NDArray[np.int16], dict[str, Pool]]:
+        """Draw the match type of each match [n], and find the pool of each branch that draws from one."""
+        role, view, rng = request.role, request.view, request.rng
+        match_type = rng.choice(len(role.shares), size=request.n, p=role.shares).astype(np.int16)
+        pools = {name: self._pool(name, branch, view) for name, branch in self._drawn(role).items()}
+        placement = role.settings.placement
+        if placement > 0.0 and (unplaced := newcomers(view.roster, view.standings)):
+            pools["placement"] = unplaced
+            match_type[rng.random(request.n) < placement] = self._type["placement"]
+        for name, pool in pools.items():
+            if not pool or not self._may_be_seated(pool, view.home, view.roster):
+                match_type[match_type == self._type[name]] = self._fallback(role.branches.get(name), view)
+        return match_type, pools
+
+    def _drawn(self, role: _Role) -> dict[str, Branch]:
+        """Return the branches whose pools this role may need, in the order of the match types."""
+        needed = {name: b for name, b in role.branches.items() if b.drawn and b.share > 0.0}
+        current = role.branches.get("current_main")
+        if current is not None and current.share > 0.0 and role.settings.switch_below > 0.0:
+            needed.setdefault("past_main", BRANCHES["past_main"](share=0.0))
+        return dict(sorted(needed.items(), key=lambda item: self._type[item[0]]))
+
+    def _pool(self, name: str, branch: Branch, view: LeagueView) -> Pool:
+        """Return the pool of a branch. Raise ValueError for candidates that a user's own cannot have."""
+        if name in BRANCHES:
+            return (past_main(view) if name == "past_main" else branch).pool(view)
+        return checked(name, branch.pool(view), view.roster)
+
+    def _fallback(self, branch: Branch | None, view: LeagueView) -> int:
+        """Return the match type that a branch without candidates becomes."""
+        asked = Branch.fallback if branch is None else branch.fallback
+        alone = asked == "self_play" or view.player.role == MAIN or not len(view.other_mains())
+        return self._type["self_play" if alone else "current_main"]
+
+    def _meet_chosen_mains(self, draft: _Draft, request: _Request) -> _Draft:
+        """Draw one live main for each match of a branch that begins with one, and follow its lead."""
+        view, rng = request.view, request.rng
+        branches = {
+            self._type[name]: branch
+            for name, branch in request.role.branches.items()
+            if isinstance(branch, ChosenMain)
+        }
+        drawn = draft.match_type
+        matches = np.flatnonzero(np.isin(drawn, list(branches)))
+        if not len(matches):
+            return draft
+        result, mains = draft.copy(), view.roster.mains()
+        if not len(mains):
+            result.match_type[matches] = self._type["self_play"]
+            return result
+        chosen = mains[rng.integers(len(mains), size=len(matches))]
+        deals = list(draft.deals)
+        for main in np.unique(chosen).tolist():
+            led: dict[int, Deal] = {}  # by match type: what two branches lead to alike is one deal
+            for kind in sorted(branches):
+                of_kind = matches[(chosen == main) & (drawn[matches] == kind)]
+                if len(of_kind):
+                    lead = branches[kind].lead(main, view)
+                    to = self._type[lead.match_type]
+                    before = led[to].matches if to in led else of_kind[:0]
+                    led[to] = Deal(to, np.sort(np.concatenate([before, of_kind])), lead.pool)
+            for to, each in led.items():
+                result.match_type[each.matches] = to
+                if not each.pool:
+                    result.opponent[each.matches] = main
+            deals += [each for each in led.values() if each.pool]
+        return _Draft(result.match_type, result.opponent, tuple(deals))
+
+    def _meet_current_mains(self, draft: _Draft, past: Pool | None, request: _Request) -> _Draft:
+        """Draw live mains uniformly; matches against one that is too strong become `past_main`."""
+        open_ones = (draft.match_type == self._type["current_main"]) & (draft.opponent == _OPEN).all(axis=1)
+        matches = np.flatnonzero(open_ones)
+        if not len(matches):
+            return draft
+        result, mains = draft.copy(), request.view.other_mains()
+        if not len(mains):
+            result.match_type[matches] = self._type["self_play"]
+            return result
+        drawn = request.rng.integers(len(mains), size=(len(matches), self._others))
+        result.opponent[matches] = mains[drawn]
+        if past:
+            too_strong = request.view.rates(mains) < request.role.settings.switch_below
+            moved = matches[too_strong[drawn].any(axis=1)]
+            result.match_type[moved] = self._type["past_main"]
+            result.opponent[moved] = _OPEN
+        return result
+
+    def _deal_pools(self, draft: _Draft, pools: Mapping[str, Pool], request: _Request) -> _Draft:
+        """Draw the opponents of all matches that a pool was found for, and seat the player in self-play."""
+        dealt = np.concatenate([np.zeros(0, dtype=np.int64), *(each.matches for each in draft.deals)])
+        of_pools = [
+            Deal(kind, np.setdiff1d(np.flatnonzero(draft.match_type == kind), dealt), pool)
+            for kind, pool in ((self._type[name], pool) for name, pool in pools.items())
+        ]
+        deals = [each for each in (*of_pools, *draft.deals) if len(each.matches)]
+        opponent = deal(deals, draft.opponent, self._settings.distinct_opponents, request.rng)
+        opponent[draft.match_type == self._type["self_play"]] = request.view.home
+        left = np.flatnonzero((opponent == _OPEN).any(axis=1))
+        if len(left):
+            name = self._match_types[draft.match_type[left[0]]]
+            raise RuntimeError(f"matchmaker: branch '{name}' found no opponent for {len(left)} matches")
+        return _Draft(draft.match_type, opponent)
+
+    def _arrange(self, draft: _Draft, request: _Request) -> Tables:
+        alone = draft.match_type == self._type["self_play"]
+        pairing = Pairing(
+            request.view.home, draft.opponent, draft.match_type, home_learns=True, all_learn=alone
+        )
+        return arrange(pairing, balanced=self._settings.seats == "balanced", rng=request.rng)
+
+    def _evaluation(self, request: _Request) -> Tables | None:
+        """Return matches for the record; `None` without opponents."""
+        view, n, rng = request.view, request.n, request.rng
+        home = view.home
+        if request.role.settings.evaluate == "player":
+            pool = snapshots_and_bots(view.roster)
+            if not pool:
+                return None
+        else:
+            snapshots = view.roster.snapshots()
+            if len(snapshots) < 2:
+                return None
+            pairs = rarest_pairs(view.roster, view.standings)
+            row = rng.choice(len(snapshots), p=pairs.sum(axis=1))
+            home, pool = int(snapshots[row]), Pool(snapshots, pairs[row] / pairs[row].sum())
+        match_type = np.full(n, self._type["evaluation"], dtype=np.int16)
+        if self._places is not None:
+            return self._placed(home, match_type, {"evaluation": pool}, request, learning=False)
+        opponent = np.empty((n, self._others), dtype=np.int64)
+        if n:
+            whole = Deal(self._type["evaluation"], np.arange(n), pool)
+            opponent = deal([whole], opponent, self._settings.distinct_opponents, rng)
+        none_learn = np.zeros(n, dtype=np.bool_)
+        pairing = Pairing(home, opponent, match_type, home_learns=False, all_learn=none_learn)
         return arrange(pairing, balanced=self._settings.seats == "balanced", rng=rng)
 
-    def _training(
-        self,
-        player: LivePlayer,
-        home: int,
-        n: int,
-        roster: Roster,
-        standings: Standings,
-        rng: np.random.Generator,
-    ) -> Tables:
-        role, rules, pools = player.role, self._roles[player.role], self._pools[player.role]
-        match_type = rng.choice(len(BRANCHES), size=n, p=self._shares[role]).astype(np.int16)
-        found = {b: pools.find(b, player, roster, standings) for b in self._drawn(role)}
-        if rules.placement > 0.0 and (newcomers := pools.newcomers(roster, standings)):
-            found["placement"] = newcomers
-            match_type[rng.random(n) < rules.placement] = _TYPE["placement"]
-        for branch, pool in found.items():
-            if not pool or not self._anybody_fits(pool, home, roster):
-                match_type[match_type == _TYPE[branch]] = _fallback(branch, home, role, roster)
-        if self._places is not None:
-            others = roster.mains()[roster.mains() != home]
-            found["current_main"] = Pool(others, np.full(len(others), 1.0 / max(len(others), 1)))
-            return self._placed(home, match_type, found, roster, rng, learning=True)
-        opponent = np.full((n, self._others), home, dtype=np.int64)
-        deals = self._seat_mains(match_type, opponent, home, role, roster, standings, rng)
-        self._seat_current(match_type, opponent, home, role, found, roster, standings, rng)
-        pooled = (
-            _Deal(_TYPE[b], np.setdiff1d(np.flatnonzero(match_type == _TYPE[b]), _matches_of(deals)), pool)
-            for b, pool in found.items()
-        )
-        self._deal([deal for deal in (*pooled, *deals) if len(deal.matches)], opponent, rng)
-        alone = match_type == _TYPE["self_play"]
-        return self._arrange(Pairing(home, opponent, match_type, home_learns=True, all_learn=alone), rng)
+    # ------------------------------------------------------------------ seats that differ
 
     def _placed(
         self,
         home: int,
         match_type: npt.NDArray[np.int16],
-        found: Mapping[str, Pool],
-        roster: Roster,
-        rng: np.random.Generator,
+        pools: Mapping[str, Pool],
+        request: _Request,
         *,
         learning: bool,
     ) -> Tables:
-        """Where not everybody may take every seat."""
+        """Seat matches of a league in which a competitor may take some seats only."""
         assert self._places is not None
         return uneven.arrange(
             home,
             match_type,
-            {_TYPE[branch]: pool for branch, pool in found.items()},
-            _TYPE["self_play"],
-            self._places.may(roster),
-            roster,
+            {self._type[name]: pool for name, pool in pools.items()},
+            self._type["self_play"],
+            self._places.may(request.view.roster),
+            request.view.roster,
             self._settings.distinct_opponents,
-            rng,
+            request.rng,
             learning=learning,
         )
 
-    def _anybody_fits(self, pool: Pool, home: int, roster: Roster) -> bool:
-        """Whether somebody of the pool may be a team beside `home`."""
+    def _may_be_seated(self, pool: Pool, home: int, roster: Roster) -> bool:
+        """Return whether a competitor of the pool may be a team beside `home`."""
         if self._places is None:
             return True
         may = self._places.may(roster)
         others = ~may[home] if may[home].sum() == 1 else np.ones(may.shape[1], dtype=np.bool_)
         return bool(may[pool.candidates][:, others].any())
 
-    def _drawn(self, role: Role) -> list[str]:
-        """The branches whose pools this role may need."""
-        rules = self._roles[role]
-        needed = {b for b in _POOLED if rules.share(b) > 0.0}
-        if rules.share("current_main") > 0.0 and rules.switch_below > 0.0:
-            needed.add("past_main")
-        return sorted(needed, key=_TYPE.__getitem__)
-
-    def _seat_mains(
-        self,
-        match_type: npt.NDArray[np.int16],
-        opponent: Indices,
-        home: int,
-        role: Role,
-        roster: Roster,
-        standings: Standings,
-        rng: np.random.Generator,
-    ) -> list[_Deal]:
-        """Draw one live main for each match of `mains` and `verification`, and see what it leads to:
-        the match against it (seated here), or a pool to deal from."""
-        open_ones = np.flatnonzero((match_type == _TYPE["mains"]) | (match_type == _TYPE["verification"]))
-        if not len(open_ones):
-            return []
-        mains, pools, deals = roster.mains(), self._pools[role], []
-        if not len(mains):
-            match_type[open_ones] = _TYPE["self_play"]
-            return []
-        chosen = mains[rng.integers(len(mains), size=len(open_ones))]
-        rates = dict(zip(mains.tolist(), pools.rates(home, mains, standings).tolist(), strict=True))
-        for main in np.unique(chosen).tolist():
-            matches = open_ones[chosen == main]
-            verifying = match_type[matches] == _TYPE["verification"]
-            if verifying.any() and (pool := pools.verification(main, home, roster, standings)):
-                deals.append(_Deal(_TYPE["verification"], matches[verifying], pool))
-                matches = matches[~verifying]
-            if main == home:
-                match_type[matches] = _TYPE["self_play"]
-                continue
-            match_type[matches] = _TYPE["current_main"]
-            opponent[matches] = main
-            if rates[main] < self._roles[role].switch_below and (
-                pool := pools.past_of(main, home, roster, standings)
-            ):
-                match_type[matches] = _TYPE["past_main"]
-                deals.append(_Deal(_TYPE["past_main"], matches, pool))
-        return deals
-
-    def _seat_current(
-        self,
-        match_type: npt.NDArray[np.int16],
-        opponent: Indices,
-        home: int,
-        role: Role,
-        found: Mapping[str, Pool],
-        roster: Roster,
-        standings: Standings,
-        rng: np.random.Generator,
-    ) -> None:
-        """Seat live mains, drawn uniformly; move matches against one that is too strong to `past_main`."""
-        mine = np.flatnonzero((match_type == _TYPE["current_main"]) & (opponent == home).all(axis=1))
-        if not len(mine):
-            return
-        current = roster.mains()[roster.mains() != home]
-        if not len(current):
-            match_type[mine] = _TYPE["self_play"]
-            return
-        drawn = rng.integers(len(current), size=(len(mine), opponent.shape[1]))
-        if found.get("past_main"):
-            rates = self._pools[role].rates(home, current, standings)
-            too_strong = rates < self._roles[role].switch_below
-            match_type[mine[too_strong[drawn].any(axis=1)]] = _TYPE["past_main"]
-        opponent[mine] = current[drawn]
-
-    def _deal(self, deals: Sequence[_Deal], opponent: Indices, rng: np.random.Generator) -> None:
-        """Draw each deal's few opponents, and deal its seats out to them."""
-        for deal, most in zip(deals, self._budget(deals), strict=True):
-            seats = len(deal.matches) * self._others
-            draws = rng.choice(deal.pool.candidates, size=min(seats, most), p=deal.pool.p)
-            opponent[deal.matches] = draws[np.arange(seats) % len(draws)].reshape(-1, self._others)
-
-    def _budget(self, deals: Sequence[_Deal]) -> list[int]:
-        """How many draws each deal may make: in proportion to its matches, at least one."""
-        total, most = sum(len(deal.matches) for deal in deals), self._settings.distinct_opponents
-        budget = [max(1, most * len(deal.matches) // total) for deal in deals]
-        while sum(budget) > max(most, len(deals)):
-            budget[budget.index(max(budget))] -= 1
-        return budget
-
-    def _evaluation(
-        self,
-        home: int,
-        rules: OpponentSettings,
-        n: int,
-        roster: Roster,
-        standings: Standings,
-        rng: np.random.Generator,
-    ) -> Tables | None:
-        """Matches for the record; None when there is nobody to play them."""
-        if rules.evaluate == "player":
-            pool = everybody(roster)
-            if not pool:
-                return None
-        else:
-            snapshots = roster.snapshots()
-            if len(snapshots) < 2:
-                return None
-            pairs = rarest_pairs(roster, standings)
-            row = rng.choice(len(snapshots), p=pairs.sum(axis=1))
-            home, pool = int(snapshots[row]), Pool(snapshots, pairs[row] / pairs[row].sum())
-        opponent = np.empty((n, self._others), dtype=np.int64)
-        match_type = np.full(n, _TYPE["evaluation"], dtype=np.int16)
-        if self._places is not None:
-            return self._placed(home, match_type, {"evaluation": pool}, roster, rng, learning=False)
-        if n:
-            self._deal([_Deal(_TYPE["evaluation"], np.arange(n), pool)], opponent, rng)
-        nobody = np.zeros(n, dtype=np.bool_)
-        return self._arrange(Pairing(home, opponent, match_type, home_learns=False, all_learn=nobody), rng)
-
     def _refuse_opponents(self, num_seats: int) -> None:
-        """A game for one, or for one team, is played alone."""
+        """Raise ValueError for branches with opponents in a game for one, or for one team."""
         for role, rules in self._roles.items():
-            others = [name for name, b in rules.branches.items() if b.share and name != "self_play"]
-            others += [name for name in ("placement", "evaluation") if getattr(rules, name) > 0.0]
+            others = [name for name, b in rules.branches.items() if b.share and not b.alone]
+            others += [name for name in PSEUDO_TYPES if getattr(rules.settings, name) > 0.0]
             if others:
                 seats = "1 seat" if num_seats == 1 else "1 team"
                 raise ValueError(
                     f"matchmaker: '{self._env}' has {seats}, but {role} draws opponents by "
                     f"{' and '.join(others)}, expected self_play only; set league.preset to none"
                 )
-
-
-def _fallback(branch: str, home: int, role: Role, roster: Roster) -> int:
-    """What a branch without candidates becomes."""
-    nobody = not (roster.mains() != home).any()
-    alone = branch == "forgotten" or role == MAIN or nobody
-    return _TYPE["self_play" if alone else "current_main"]
-
-
-def _matches_of(deals: Sequence[_Deal]) -> Indices:
-    return np.concatenate([np.zeros(0, dtype=np.int64), *(deal.matches for deal in deals)])

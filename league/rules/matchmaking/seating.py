@@ -1,4 +1,4 @@
-"""Who sits where: teams, seats taken in turn, and the seeds of matches."""
+"""Seating: teams, seats taken in turn, and the seeds of matches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, PositiveInt
 
+from league.hashing import GAMMA, mix
 from league.rules.roster import Roster
 from league.section import Section
 from storage.arrays import Indices
@@ -16,23 +17,26 @@ from storage.records import MatchBatch, Purpose
 
 
 class MatchmakingSettings(Section):
-    """What holds for the matches of every role."""
+    """Settings of the matches of every role."""
 
     distinct_opponents: int = Field(
-        default=8, ge=1, description="Most different snapshots in one request (but one for each branch drawn)"
+        default=8,
+        ge=1,
+        description="Most different snapshots in one request, but at least one for each branch drawn",
     )
     seats: Literal["balanced", "random"] = Field(
         default="balanced",
-        description="The player's seat: equally often each against every opponent, or drawn",
+        description="The player's seat: balanced takes all seats equally often against every opponent, "
+        "random draws it",
     )
     teams: tuple[PositiveInt, ...] | None = Field(
         default=None,
-        description="Seats of each team, such as [2, 2], by which the game's seats are counted off; none: "
-        "everyone for itself. One competitor plays all seats of a team",
+        description="Number of seats of each team, such as [2, 2], in order of the seats; none: each seat is "
+        "a team. One competitor plays all seats of a team",
     )
 
     def team_of_seat(self, num_seats: int) -> Indices:
-        """The team of each seat [num_seats]. Raises ValueError for teams that do not fill the seats."""
+        """Return the team of each seat [num_seats]. Raise ValueError for teams that do not fill the seats."""
         sizes = (1,) * num_seats if self.teams is None else self.teams
         if sum(sizes) != num_seats:
             raise ValueError(
@@ -44,18 +48,18 @@ class MatchmakingSettings(Section):
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Who meets whom in M matches of T teams, before anybody has a seat."""
+    """Competitors of M matches of T teams, before they have seats."""
 
     home: int
-    opponent: Indices  # [M, T - 1]: who plays each other team
+    opponent: Indices  # [M, T - 1]: the competitors of the other teams
     match_type: npt.NDArray[np.int16]  # [M], indices into the match types
     home_learns: bool
-    all_learn: npt.NDArray[np.bool_]  # [M]: matches in which every seat does
+    all_learn: npt.NDArray[np.bool_]  # [M]: matches in which every seat learns
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Who is which team in M matches."""
+    """Competitor of each team in M matches."""
 
     by_team: Indices  # [M, T], indices of competitors
     learning: npt.NDArray[np.bool_]  # [M, T]
@@ -63,9 +67,9 @@ class Tables:
 
 
 def arrange(pairing: Pairing, *, balanced: bool, rng: np.random.Generator) -> Tables:
-    """Give the home player and its opponents a team each.
+    """Return the teams of the home player and its opponents.
 
-    Balanced: home takes the teams in turn, against each opponent; otherwise its team is drawn.
+    With `balanced`, home takes the teams in turn against each opponent; otherwise its team is drawn.
     """
     opponent, (n, others) = pairing.opponent, pairing.opponent.shape
     rows = np.arange(n)
@@ -94,7 +98,7 @@ def seat(
     run_seed: int,
     first_match_id: int,
 ) -> MatchBatch:
-    """Give every team its seats."""
+    """Return the batch of matches in which every team has its seats."""
     present, competitor = np.unique(tables.by_team, return_inverse=True)
     n, num_teams = tables.by_team.shape
     match_id = np.arange(first_match_id, first_match_id + n, dtype=np.int64)
@@ -113,20 +117,9 @@ def seat(
 
 
 def match_seeds(run_seed: int, match_id: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The seed of each match [M], in [0, 2^63), from the run's seed and its id alone.
+    """Return the seed of each match [M], in [0, 2^63), from the run's seed and the match id alone.
 
-    splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014),
-    whose state is the mixed run seed advanced by the match id.
+    It is splitmix64 (`league.hashing`) with the mixed run seed as its state, advanced by the match id.
     """
-    state = _mix(np.array([run_seed % 2**64], dtype=np.uint64))
-    return (_mix(state + match_id.astype(np.uint64) * _GAMMA) >> np.uint64(1)).astype(np.int64)
-
-
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _mix(z: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    z = z + _GAMMA
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    state = mix(np.array([run_seed % 2**64], dtype=np.uint64) + GAMMA)
+    return (mix(state + match_id.astype(np.uint64) * GAMMA + GAMMA) >> np.uint64(1)).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Games whose seats differ, and leagues in which not everybody may take every seat.
+"""Games whose seats differ, and leagues in which a competitor may take some seats only.
 
-A match then begins with the home player's team; each other team gets somebody who may be it, by the
-match's branch: of the branch's pool those who fit, with their weights. Where the branch has nobody
-for a team, it is filled by a player as it plays now, else by whoever else fits.
+A match then begins with the home player's team. Each other team gets a competitor that may be it, from
+the pool of the match's branch, by the weights of the pool. If no candidate of the pool may be the team,
+a player as it plays now fills it, else any other competitor that fits.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from league.rules.matchmaking.pools import Pool, everybody
+from league.rules.matchmaking.pools import Pool, snapshots_and_bots
 from league.rules.matchmaking.seating import Tables
 from league.rules.roster import Roster
 from storage.arrays import Indices
 from storage.records import Competitor
 
 SeatsOf = Callable[[Competitor], tuple[int, ...] | None]
-"""The seats that a competitor may take; none: all."""
+"""Function that returns the seats that a competitor may take; `None` for all seats."""
 
 
 class NobodyFits(ValueError):
-    """Nobody in the league may be one of a match's teams."""
+    """No competitor in the league may be one of a match's teams."""
 
 
 class Places:
-    """Which teams each competitor may be: those of which it may take all seats."""
+    """Teams that each competitor may be: those of which it may take all seats."""
 
     def __init__(self, team_of_seat: Indices, seats_of: SeatsOf) -> None:
         self._team_of_seat = team_of_seat
@@ -35,11 +35,11 @@ class Places:
         self._may = np.zeros((0, int(team_of_seat[-1]) + 1), dtype=np.bool_)
 
     def may(self, roster: Roster) -> npt.NDArray[np.bool_]:
-        """[len(roster), num_teams]. Competitors never change, so each is asked about once."""
-        newcomers = range(len(self._may), len(roster))
+        """Return whether each competitor may be each team: [len(roster), num_teams]."""
+        newcomers = range(len(self._may), len(roster))  # competitors never change: each is looked up once
         if newcomers:
-            theirs = [self._teams(self._seats_of(roster.at(index))) for index in newcomers]
-            self._may = np.concatenate([self._may, theirs])
+            added = [self._teams(self._seats_of(roster.at(index))) for index in newcomers]
+            self._may = np.concatenate([self._may, added])
         return self._may
 
     def _teams(self, seats: tuple[int, ...] | None) -> npt.NDArray[np.bool_]:
@@ -50,10 +50,10 @@ class Places:
 
 
 def fitting(pool: Pool, may: npt.NDArray[np.bool_]) -> Pool:
-    """Those of a pool for whom `may` [len(roster)] is True, with their weights."""
+    """Return the candidates of a pool for which `may` [len(roster)] is `True`, with their weights."""
     fit = may[pool.candidates]
     p = pool.p[fit]
-    if not p.sum() > 0.0:  # those with a weight do not fit: nobody of this pool
+    if not p.sum() > 0.0:  # no candidate with a weight fits
         return Pool(pool.candidates[:0], pool.p[:0])
     return Pool(pool.candidates[fit], p / p.sum())
 
@@ -72,8 +72,9 @@ def arrange(
 ) -> Tables:
     """Seat M matches of `home`: its teams in turn, every other team by the pool of the match's type.
 
-    `pools` by match type; `self_play` has none: home is every team it may be, players as they play now
-    are the others, and all of them learn. `may` [len(roster), num_teams].
+    `pools` are by match type. `self_play` has none: home is every team that it may be, players as they play
+    now are the others, and all of them learn. `may` is [len(roster), num_teams]. Raise NobodyFits if there
+    is no competitor for a team, and ValueError if `home` may be no team.
     """
     n, num_teams = len(match_type), may.shape[1]
     teams = np.flatnonzero(may[home])
@@ -89,7 +90,7 @@ def arrange(
             rows = rng.permutation(np.flatnonzero((match_type == kind) & (home_team != team)))
             if not len(rows) or (kind == self_play and may[home, team]):
                 continue
-            pool = _who(pools.get(kind), may[:, team], roster, home)
+            pool = _candidates(pools.get(kind), may[:, team], roster, home)
             most = max(1, distinct_opponents * len(rows) // (n * max(num_teams - 1, 1)))
             draws = rng.choice(pool.candidates, size=min(len(rows), most), p=pool.p)
             by_team[rows, team] = draws[np.arange(len(rows)) % len(draws)]
@@ -98,13 +99,13 @@ def arrange(
     return Tables(by_team, learns, match_type)
 
 
-def _who(pool: Pool | None, may: npt.NDArray[np.bool_], roster: Roster, home: int) -> Pool:
-    """Who may be a team: of the pool, else any other player, else anybody."""
-    if pool is not None and (theirs := fitting(pool, may)):
-        return theirs
+def _candidates(pool: Pool | None, may: npt.NDArray[np.bool_], roster: Roster, home: int) -> Pool:
+    """Return the candidates for a team: of the pool, else other players, else any competitor."""
+    if pool is not None and (fit_of_pool := fitting(pool, may)):
+        return fit_of_pool
     live = roster.indices(player.player for player in roster.players)
-    for candidates in (live[may[live] & (live != home)], everybody(roster).candidates, live):
+    for candidates in (live[may[live] & (live != home)], snapshots_and_bots(roster).candidates, live):
         fit = candidates[may[candidates]]
         if len(fit):
             return Pool(fit, np.full(len(fit), 1.0 / len(fit)))
-    raise NobodyFits("there are seats that nobody of its league may take")
+    raise NobodyFits("there are seats that no competitor of its league may take")

@@ -1,54 +1,64 @@
-"""Prioritized fictitious self-play (Vinyals et al. 2019, "Grandmaster level in StarCraft II",
-Methods): opponents are drawn in proportion to f(p), p the home player's win rate against each."""
+"""Weightings: opponents are drawn in proportion to f(p), p the home player's win rate against each.
+
+This is prioritized fictitious self-play (Vinyals et al.: Grandmaster level in StarCraft II using
+multi-agent reinforcement learning, Nature 2019, Methods).
+"""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
 
+from league.import_paths import import_path, is_import_path
 from storage.arrays import Floats
 from storage.suggestions import nearest
 
 Weighting = Callable[[Floats], Floats]
-"""From win rates in [0, 1] to weights of the same shape; what a user's own must be."""
+"""Function from win rates in [0, 1] to weights of the same shape; a user's own is one too."""
 
 
 def hard(p: Floats, exponent: float = 2.0) -> Floats:
-    """(1 - p)^q: those it cannot beat, however hopeless."""
+    """Return (1 - p)^q: most weight on opponents that the player cannot beat."""
     return (1.0 - p) ** exponent
 
 
 def variance(p: Floats) -> Floats:
+<<<<<<< HEAD
     """P (1 - p): those near its own strength."""
+=======
+    """Return p (1 - p): most weight on opponents of about its own strength."""
+>>>>>>> h-rules
     return p * (1.0 - p)
 
 
 def linear(p: Floats) -> Floats:
-    """1 - p."""
+    """Return 1 - p."""
     return 1.0 - p
 
 
 def capped_linear(p: Floats) -> Floats:
-    """min(1/2, 1 - p): no more for the hopeless than for equals."""
+    """Return min(1/2, 1 - p): no more weight on stronger opponents than on equals."""
     return np.minimum(0.5, 1.0 - p)
 
 
 def even(p: Floats) -> Floats:
-    """min(p, 1 - p): peaks at equals, more pointed than `variance`."""
+    """Return min(p, 1 - p): a peak at equals, more pointed than `variance`."""
     return np.minimum(p, 1.0 - p)
 
 
 def bell(p: Floats) -> Floats:
-    """exp(-(p - 1/2)^2 / (2 / 36)): normal around equals with standard deviation 1/6, as a population
-    was paired (Jaderberg et al.: Human-level performance in 3D multiplayer games, Science 2019)."""
+    """Return exp(-(p - 1/2)^2 / (2 / 36)): normal around equals with standard deviation 1/6.
+
+    A population was paired so (Jaderberg et al.: Human-level performance in 3D multiplayer games, Science
+    2019).
+    """
     return np.exp(-18.0 * (p - 0.5) ** 2)
 
 
 def uniform(p: Floats) -> Floats:
-    """1: fictitious self-play."""
+    """Return 1 for every opponent: fictitious self-play."""
     return np.ones_like(p)
 
 
@@ -66,8 +76,8 @@ WEIGHTINGS: Mapping[str, Weighting] = MappingProxyType(
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError unless `name` is a weighting or has the form of an import path."""
-    if name in WEIGHTINGS or ":" in name:
+    """Raise ValueError unless `name` is a weighting or has the form of an import path."""
+    if name in WEIGHTINGS or is_import_path(name):
         return
     near = nearest(name, WEIGHTINGS)
     hint = f"did you mean '{near[0]}'?" if near else "or give your own as 'module:name'"
@@ -75,25 +85,30 @@ def check_name(name: str) -> None:
 
 
 def find_weighting(name: str, exponent: float = 2.0) -> Weighting:
-    """The weighting of that name, `hard` with its exponent, or a user's own `module:name`."""
+    """Return the weighting of that name: `hard` with its exponent, or a user's own by `module:name`.
+
+    Raise ValueError for an unknown name, or one that cannot be imported.
+    """
     check_name(name)
     if name == "hard":
         return lambda p: hard(p, exponent)
     if name in WEIGHTINGS:
         return WEIGHTINGS[name]
-    module, _, attribute = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"weighting '{name}' cannot be imported ({error}); is it on the path?") from error
+        found = import_path(name)
+    except ValueError as error:
+        raise ValueError(f"weighting {error}") from error
     if not callable(found):
         raise ValueError(f"weighting '{name}' is a {type(found).__name__}, expected a function of win rates")
     return found
 
 
 def probabilities(weighting: Weighting, p: Floats) -> Floats:
-    """f(p) as a distribution [n]. Uniform when the weights are all zero, or none can be drawn by
-    (negative or not finite): an all-beaten pool is still a pool."""
+    """Return f(p) as a distribution [n].
+
+    It is uniform if all weights are zero, or if some are negative or not finite: a pool of opponents that
+    are all beaten is still a pool. Raise ValueError for weights of another shape.
+    """
     weights = np.asarray(weighting(p), dtype=np.float64)
     if weights.shape != p.shape:
         raise ValueError(f"weighting: shape {weights.shape} for win rates of shape {p.shape}")

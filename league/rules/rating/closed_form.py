@@ -1,4 +1,4 @@
-"""The closed form of TrueSkill for two sides, game by game, over plain lists, whose items cost least.
+"""Closed form of TrueSkill for two sides, game by game, over plain lists, whose items are fastest.
 
 Herbrich, Minka, Graepel: TrueSkill, a Bayesian skill rating system (NIPS 2006); v and w of a result
 are in `moments`.
@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from league.rules.rating.moments import SQRT_2_BY_PI, SQRT_HALF, TAIL, moments_draw, moments_win
 
 Seen = list[tuple[float, float, int]]
-"""Of each game: the gap of the means in units of c, c, the result of the first side (an Outcome)."""
+"""Gap of the means in units of c, c, and the result of the first side (an Outcome) of each game."""
 
-_WIN, _DRAW = 0, 1  # of Outcome; the loops below compare nothing dearer than numbers
+_WIN, _DRAW = 0, 1  # of Outcome; the loops below compare plain numbers, which is fastest
 
 
 @dataclass(slots=True)
 class Table:
-    """The ratings of those who play in a batch, by place. `drift` is the variance that a game adds
-    beforehand, `placement` the games after which a rating is fixed. With `watch`, games are reported
-    as `Seen` (those between two fixed ratings change nothing and are left out)."""
+    """Ratings of the competitors of a batch, by place.
+
+    `drift` is the variance that a game adds beforehand, `placement` the games after which a rating is
+    fixed. With `watch`, games are returned as `Seen`; those between two fixed ratings change nothing and
+    are left out.
+    """
 
     mu: list[float]
     variance: list[float]
@@ -55,7 +58,7 @@ class Table:
                 v, w = moments_draw(gap, margin / c)
             else:
                 x = (gap if result == _WIN else -gap) - margin / c
-                if x > TAIL:  # `moments_win`, inline: this is where the time goes
+                if x > TAIL:  # `moments_win`, inline: most of the time is spent here
                     v = SQRT_2_BY_PI * exp(-0.5 * x * x) / erfc(-x * SQRT_HALF)
                     w = v * (v + x)
                 else:
@@ -75,13 +78,14 @@ class Table:
     def rate_two_teams(
         self, seated: list[list[int]], side: list[int], lead: list[int], *, beta: float, margin: float
     ) -> Seen:
-        """Rate M matches of two teams: places [M][S], each seat's side [S] (1 or -1), whether side 1 won,
-        drew or lost [M] (1, 0, -1); `margin` in mu, for S seats.
+        """Rate M matches of two teams: places [M][S], each seat's side [S] (1 or -1), results [M].
+
+        `lead` is 1, 0 or -1 where side 1 won, drew or lost; `margin` is in mu, for S seats.
 
         With a_k the seats of competitor k on side 1 less those on the other, the difference of the
         performances is normal with mean sum a_k mu_k and c^2 = S beta^2 + sum a_k^2 sigma_k^2. So k moves
-        by a_k sigma_k^2 / c * v, and its variance is multiplied by 1 - a_k^2 sigma_k^2 / c^2 * w. Who sits
-        as often on either side learns nothing, and is not counted as having played.
+        by a_k sigma_k^2 / c * v, and its variance is multiplied by 1 - a_k^2 sigma_k^2 / c^2 * w. A
+        competitor with as many seats on either side learns nothing, and does not count as having played.
         """
         mu, variance, games, fixed = self.mu, self.variance, self.games, self.fixed
         noise, seen = len(side) * beta**2, []

@@ -1,4 +1,4 @@
-"""How likely equals are to draw, estimated from the games that were played.
+"""Draw probability between equals, estimated from the games that were played.
 
 The plain share of draws would be too low wherever strong meets weak. So games are counted by how
 equal the two sides were predicted to be, and the draw margin is the one under which as many draws
@@ -15,8 +15,8 @@ import numpy.typing as npt
 from league.rules.rating.prediction import erf
 from storage.arrays import Floats
 
-FIRST_GAMES = 256  # before the first estimate; then again whenever the games have doubled
-PRIOR_GAMES, PRIOR_SHARE = 20.0, 0.1  # what an estimate starts from: games between equals, drawn ones
+FIRST_GAMES = 256  # before the first estimate; the next whenever the games have doubled
+PRIOR_GAMES, PRIOR_SHARE = 20.0, 0.1  # start of every estimate: games between equals, and the share drawn
 
 _GAPS, _GAP = 64, 0.125  # cells of |gap| / c, the last takes all beyond
 _SCALES = 128  # cells of (0, 1]
@@ -25,7 +25,7 @@ _HALVINGS = 50
 
 
 class DrawRecord:
-    """Games and draws so far. Depends on the games in their order alone, not on how they came in batches."""
+    """Games and draws so far. It depends on the games and their order, and not on their batches."""
 
     def __init__(self) -> None:
         self.games = 0
@@ -39,15 +39,18 @@ class DrawRecord:
         return self._due - self.games
 
     def add(self, gap: Floats, scale: Floats, drawn: npt.NDArray[np.bool_]) -> None:
-        """Note n games: the gap of the means in units of c [n]; what sqrt(S) beta, of S players in all,
-        is in units of c [n], in (0, 1]; whether they were drawn [n]."""
+        """Note n games: gap, scale and whether they were drawn, each [n].
+
+        `gap` is that of the means in units of c. `scale` is sqrt(S) beta, of S players in all, in units of c,
+        in (0, 1].
+        """
         i = np.minimum(np.abs(gap) / _GAP, _GAPS - 1).astype(np.int64)
         j = np.clip(np.ceil(scale * _SCALES), 1, _SCALES).astype(np.int64) - 1
         self._cells += np.bincount(i * _SCALES + j, minlength=len(self._cells))
         self._draws += int(drawn.sum())
 
     def passed(self, games: int) -> bool:
-        """So many more games were played, at most `room`. Whether an estimate is due."""
+        """Count `games` more games, at most `room`, and return whether an estimate is due."""
         self.games += games
         if self.games < self._due:
             return False
@@ -55,9 +58,11 @@ class DrawRecord:
         return True
 
     def estimate(self) -> float:
-        """The draw probability between equals, in (0, 1): with z = Phi^-1((p + 1) / 2) the margin is
-        z sqrt(S) beta, and sum over games of Phi(z scale - gap) - Phi(-z scale - gap) is the expected
-        number of draws; z is found by bisection."""
+        """Return the draw probability between equals, in (0, 1).
+
+        With z = Phi^-1((p + 1) / 2) the margin is z sqrt(S) beta, and the sum over games of
+        Phi(z scale - gap) - Phi(-z scale - gap) is the expected number of draws; z is found by bisection.
+        """
         cells = np.flatnonzero(self._cells)
         games = self._cells[cells].astype(np.float64)
         gap, scale = (cells // _SCALES + 0.5) * _GAP, (cells % _SCALES + 0.5) / _SCALES

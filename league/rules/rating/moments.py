@@ -1,4 +1,4 @@
-"""How a result moves a belief: v and w of TrueSkill, exact also far into the tails.
+"""Moments v and w of TrueSkill, by which a result moves a rating, exact also far into the tails.
 
 Herbrich, Minka, Graepel: TrueSkill, a Bayesian skill rating system (NIPS 2006). With c^2 the variance
 of the difference of two sides' performances, `gap` the difference of their means and `margin` the
@@ -18,7 +18,7 @@ _NEGLIGIBLE = -45.0  # exp of it is lost beside 1
 
 
 def moments_win(x: float) -> tuple[float, float]:
-    """v(x) = phi(x) / Phi(x) and w(x) = v (v + x) of a win, x = gap - margin (the paper's eq. for V_win)."""
+    """Return v(x) = phi(x) / Phi(x) and w(x) = v (v + x) of a win, x = gap - margin (the paper's V_win)."""
     if x > TAIL:
         v = SQRT_2_BY_PI * math.exp(-0.5 * x * x) / math.erfc(-x * SQRT_HALF)
         return v, v * (v + x)
@@ -27,7 +27,11 @@ def moments_win(x: float) -> tuple[float, float]:
 
 
 def moments_draw(gap: float, margin: float) -> tuple[float, float]:
+<<<<<<< HEAD
     """V and w of a draw; v has the sign that moves the two together."""
+=======
+    """Return v and w of a draw; v has the sign that moves the two sides together."""
+>>>>>>> h-rules
     if margin < _NO_MARGIN:
         return -gap, 1.0
     distance = abs(gap)
@@ -35,9 +39,9 @@ def moments_draw(gap: float, margin: float) -> tuple[float, float]:
     if near > TAIL:
         inside = 0.5 * (math.erfc(-near * SQRT_HALF) - math.erfc(-far * SQRT_HALF))
         at_near, at_far = _density(near), _density(far)
-    else:  # everything divided by phi(near), which is too small to be written down
+    else:  # all terms are divided by phi(near), which underflows
         log_ratio = -2.0 * distance * margin
-        if log_ratio < _NEGLIGIBLE:  # the far end is out of sight: a loss of the favourite, by less
+        if log_ratio < _NEGLIGIBLE:  # the far end is negligible: a loss of the favourite, by less
             v, w = moments_win(near)
             return math.copysign(v, -gap), w
         at_near, at_far = 1.0, math.exp(log_ratio)
@@ -49,7 +53,7 @@ def moments_draw(gap: float, margin: float) -> tuple[float, float]:
 
 
 def _inverse_mills_excess(y: float) -> float:
-    """phi(y) / (1 - Phi(y)) - y for y >= 10: Laplace's continued fraction 1/(y + 2/(y + 3/(y + ...)))."""
+    """Return phi(y) / (1 - Phi(y)) - y for y >= 10: Laplace's fraction 1/(y + 2/(y + 3/(y + ...)))."""
     fraction = 0.0
     for k in range(24, 0, -1):
         fraction = k / (y + fraction)

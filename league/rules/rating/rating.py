@@ -1,4 +1,4 @@
-"""TrueSkill ratings of everyone in the league, updated match by match in the order of play.
+"""TrueSkill ratings of all competitors in the league, updated match by match in the order of play.
 
 Herbrich, Minka, Graepel: TrueSkill, a Bayesian skill rating system (NIPS 2006). Two sides, of one
 seat or of many, are rated in closed form, which is exact because their factor graph has no loop;
@@ -18,7 +18,7 @@ from pydantic import Field, PlainValidator
 
 from league.rules.rating.closed_form import Seen, Table
 from league.rules.rating.draws import PRIOR_SHARE, DrawRecord
-from league.rules.rating.prediction import expected_score, first_probability, team_difference
+from league.rules.rating.prediction import expected_score
 from league.rules.rating.trueskill_library import Library
 from league.section import Section
 from storage.arrays import Floats, Indices
@@ -28,7 +28,7 @@ ESTIMATED = "estimated"
 
 
 def _share(value: Any) -> float | str:
-    """One message for a number and a word, where a union would give two."""
+    """Check a number or a word with one message, where a union would give two."""
     if value == ESTIMATED:
         return ESTIMATED
     if isinstance(value, int | float) and not isinstance(value, bool) and 0.0 <= value < 1.0:
@@ -40,7 +40,7 @@ _Share = float | Literal["estimated"]
 
 
 class RatingSettings(Section):
-    """Constants of TrueSkill, and when a rating stops moving."""
+    """Constants of TrueSkill, and the number of games after which a rating stops moving."""
 
     mu: float = Field(default=25.0, description="Mean of a newcomer without parent", allow_inf_nan=False)
     sigma: float = Field(
@@ -57,18 +57,19 @@ class RatingSettings(Section):
         ge=0,
         allow_inf_nan=False,
         description="Drift of a learner's skill per update of its weights, added to its sigma whenever a "
-        "snapshot tells how many there were; 0: by games alone",
+        "snapshot of it is taken; 0: by games alone",
     )
     draw_probability: Annotated[_Share, PlainValidator(_share, json_schema_input_type=_Share)] = Field(
         default=0.1,
         description="Share of draws between equals; 0 only where draws cannot happen; estimated: from the "
-        "games played, anew whenever their number has doubled",
+        "games played, again whenever their number has doubled",
     )
     placement_games: int = Field(
         default=50, ge=1, description="Games after which the rating of a snapshot or bot is fixed"
     )
     anchor: str | None = Field(
-        default=None, description="Competitor fixed from the start; none: the first snapshot or bot admitted"
+        default=None,
+        description="Competitor with a fixed rating from the start; none: the first snapshot or bot admitted",
     )
     anchor_sigma: float = Field(
         default=25.0 / 300.0, gt=0, allow_inf_nan=False, description="Standard deviation of the anchor"
@@ -76,12 +77,14 @@ class RatingSettings(Section):
 
 
 class RatingBook:
-    """mu, sigma, games by index. Learners drift by tau with every game; the rating of anything
-    immutable is fixed once it has `placement_games`, that of the anchor from the start.
+    """Ratings (mu, sigma, games) by index.
 
-    `draw_probability` is the share of draws between equals that holds now. When it is estimated, the
-    ratings of games already played stay as they are. All of it depends on the games in their order
-    alone, however they come in batches.
+    Learners drift by tau with every game. The rating of a competitor that does not learn is fixed once it
+    has `placement_games`, that of the anchor from the start.
+
+    `draw_probability` is the current share of draws between equals. A new estimate of it does not change
+    the ratings of games already played. Ratings depend on the games and their order alone, and not on the
+    batches that they come in.
     """
 
     def __init__(self, settings: RatingSettings) -> None:
@@ -100,10 +103,11 @@ class RatingBook:
 
     @property
     def sigma(self) -> Floats:
+        """Standard deviation of each rating, by index."""
         return np.sqrt(self.variance)
 
     def admit(self, *, mu: float | None = None, learns: bool, anchor: bool = False) -> int:
-        """Rate a newcomer: fresh sigma around `mu` (None: the default). Returns its index."""
+        """Rate a newcomer by a fresh sigma around `mu` (`None` for the default) and return its index."""
         s = self.settings
         sigma = s.anchor_sigma if anchor else s.sigma
         self.mu = np.append(self.mu, s.mu if mu is None else mu)
@@ -114,33 +118,43 @@ class RatingBook:
         return len(self.mu) - 1
 
     def restart(self, index: int, mu: float) -> None:
-        """A learner begins anew: fresh sigma around `mu`, no games."""
+        """Restart a learner: fresh sigma around `mu`, no games."""
         self.mu[index] = mu
         self.variance[index] = self.settings.sigma**2
         self.games[index] = 0
 
     def widen(self, index: int, updates: int) -> None:
-        """A learner's weights have changed so many times: its variance grows by `update_drift` squared
-        for each, at most to that of a newcomer. Raises ValueError for a negative number."""
+        """Widen a learner's rating after `updates` changes of its weights.
+
+        Its variance grows by `update_drift` squared for each, at most to that of a newcomer. Raise ValueError
+        for a negative number.
+        """
         if updates < 0:
             raise ValueError(f"ratings: {updates} updates, expected 0 or more")
         before, newcomer = float(self.variance[index]), self.settings.sigma**2
         self.variance[index] = max(before, min(before + updates * self.settings.update_drift**2, newcomer))
 
-    # ------------------------------------------------------------------ what is expected
+    # ------------------------------------------------------------------ predictions
 
     def draw_margin(self, seats: int = 2) -> float:
+<<<<<<< HEAD
         """Epsilon of the paper, for two sides of `seats` players in all: sqrt(seats) beta
         Phi^-1((draw_probability + 1) / 2)."""
+=======
+        """Return epsilon of the paper, for two sides of `seats` players in all.
+
+        It is sqrt(seats) beta Phi^-1((draw_probability + 1) / 2).
+        """
+>>>>>>> h-rules
         return math.sqrt(seats) * self.settings.beta * self._margin
 
     def win_probability(
         self, home: npt.ArrayLike, away: npt.ArrayLike, sizes: tuple[int, int] = (1, 1)
     ) -> Floats:
-        """Expected score (a draw counts half) of `home` against `away`, arrays or scalars that broadcast,
-        each alone on its side, in as many seats as `sizes` says.
+        """Return the expected score (a draw counts half) of `home` against `away`.
 
-        P(win) + P(draw) / 2, see `prediction.expected_score`, of the gap H mu_h - A mu_a, with
+        `home` and `away` are arrays or scalars that broadcast. Each is alone on its side, in as many seats as
+        `sizes` gives. P(win) + P(draw) / 2, see `prediction.expected_score`, of the gap H mu_h - A mu_a, with
         c^2 = (H + A) beta^2 + H^2 sigma_h^2 + A^2 sigma_a^2.
         """
         (of_home, of_away), h, a = sizes, np.asarray(home), np.asarray(away)
@@ -149,50 +163,27 @@ class RatingBook:
         )
         return expected_score(of_home * self.mu[h] - of_away * self.mu[a], c, self.draw_margin(sum(sizes)))
 
-    def team_win_probability(self, home: Indices, away: Indices) -> Floats:
-        """Expected score of the teams `home` [n, H] against `away` [n, A], of anyone: [n]. With sums of
-        mu and c^2 = (H + A) beta^2 + the sum of variances; who sits in several seats is one skill."""
-        side = np.repeat(np.array([1, -1]), [home.shape[1], away.shape[1]])
-        gap, variance = team_difference(np.hstack([home, away]), side, self.mu, self.variance)
-        c = np.sqrt(len(side) * self.settings.beta**2 + variance)
-        return expected_score(gap, c, self.draw_margin(len(side)))
-
-    def pairwise_scores(self, seated: Indices) -> Floats:
-        """Of n free-for-alls `seated` [n, S], each seat's expected score against the mean of the others
-        [n, S], pair by pair as the payoff counts them: exact."""
-        scores = self.win_probability(seated[:, :, None], seated[:, None, :])  # a seat with itself: 1/2
-        return (scores.sum(axis=2) - 0.5) / (seated.shape[1] - 1)
-
-    def first_probability(self, seated: Indices) -> Floats:
-        """Probability that each seat of n free-for-alls `seated` [n, S] performs best: [n, S], by
-        quadrature (see `prediction.first_probability`)."""
-        deviation = np.sqrt(self.variance[seated] + self.settings.beta**2)
-        return first_probability(self.mu[seated], deviation)
-
-    # ------------------------------------------------------------------ what has happened
+    # ------------------------------------------------------------------ results
 
     def rate_pairs(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> Indices:
-        """Rate G games of two in order: indices [G], [G], home's Outcome [G]. Returns who played.
+        """Rate G games of two in order: indices [G], [G], home's Outcome [G]. Return the indices that played.
 
-        Raises ValueError for a draw when `draw_probability` is 0.
+        Raise ValueError for a draw when `draw_probability` is 0.
         """
         self._refuse_draws(bool((outcome == Outcome.DRAW).any()))
         return self._between_estimates(
             len(home), lambda games: self._rate_pairs(home[games], away[games], outcome[games])
         )
 
-    def rate_ranked(self, seated: Indices, rank: npt.NDArray[np.int8]) -> Indices:
-        """Rate M free-for-alls in order: `rate_teams` of one seat each."""
-        return self.rate_teams(seated, np.arange(seated.shape[1]), rank)
-
     def rate_teams(self, seated: Indices, team_of_seat: Indices, rank: npt.NDArray[np.int8]) -> Indices:
-        """Rate M matches of teams in order: who sat where [M, S], the team of each seat [S], ranks [M, S]
-        (0 is best, ties equal, one rank for all of a team). Returns who was rated.
+        """Rate M matches of teams in order, and return the indices of the competitors that were rated.
 
-        A competitor in several seats of a match has one skill, and has played one game. What it wins
-        against itself cancels between two teams; in more, it takes the mean of what it earned in each.
-        Raises ValueError for a tie when `draw_probability` is 0, or for ranks that
-        differ within a team.
+        `seated` [M, S] is the competitor in each seat, `team_of_seat` [S] the team of each seat, `rank`
+        [M, S] the rank of each seat (0 is best, ties equal, one rank for all of a team).
+
+        A competitor in several seats of a match has one skill, and has played one game. Between two teams
+        its wins against itself cancel; with more, it takes the mean of its results in each. Raise ValueError
+        for a tie when `draw_probability` is 0, or for ranks that differ within a team.
         """
         teams, first, team = np.unique(team_of_seat, return_index=True, return_inverse=True)
         ranks = rank[:, first]
@@ -205,7 +196,7 @@ class RatingBook:
         ordered = np.sort(ranks, axis=1)
         tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1) & (seated != seated[:, :1]).any(axis=1)
         self._refuse_draws(bool(tied.any()))
-        if len(teams) < 2:  # all on one side, against the game
+        if len(teams) < 2:  # all seats are on one side, against the game
             return np.zeros(0, dtype=np.int64)
         rate = self._rate_two_teams if len(teams) == 2 else self._rate_many_teams
         return self._between_estimates(
@@ -240,7 +231,7 @@ class RatingBook:
         return rated
 
     def _rate_many_teams(self, seated: Indices, team: Indices, ranks: npt.NDArray[np.int8]) -> Indices:
-        """Who fills a seats of a team enters it once, with skill a mu and a sigma; see `Library.rate`."""
+        """Rate matches of many teams. All seats of one competitor in a team are one entry, see `Library`."""
         played = []
         for members, order in zip(seated, ranks.tolist(), strict=True):
             unique = np.unique(members)
@@ -284,7 +275,7 @@ class RatingBook:
         self._library = Library(mu=s.mu, sigma=s.sigma, beta=s.beta, draw_probability=share)
 
     def _between_estimates(self, games: int, rate: Callable[[slice], Indices]) -> Indices:
-        """Rate so many games in order, and estimate the draw probability anew where it is due."""
+        """Rate `games` games in order, and estimate the draw probability again where it is due."""
         if self._draws is None:
             return rate(slice(0, games))
         played, start = [], 0
@@ -304,7 +295,7 @@ class RatingBook:
     def _note_ties(
         self, mu: Floats, sigma: Floats, seats: Indices, of_team: Indices, order: list[int]
     ) -> None:
-        """Every two teams of a match are a game that was tied or not."""
+        """Note every two teams of a match as a game that was tied or not."""
         if self._draws is None:
             return
         total, variance, size = (np.bincount(of_team, x) for x in (mu, sigma**2, seats))
@@ -317,8 +308,8 @@ class RatingBook:
     def _refuse_draws(self, drawn: bool) -> None:
         if drawn and self.draw_probability == 0.0:
             raise ValueError(
-                "ratings: a match was drawn, but ratings.draw_probability is 0, which says that draws "
-                "cannot happen; set it to the share of draws you expect between equals, such as 0.1"
+                "ratings: a match was drawn, but ratings.draw_probability is 0, for games in which "
+                "draws cannot happen; set it to the share of draws you expect between equals, such as 0.1"
             )
 
 

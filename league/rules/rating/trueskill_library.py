@@ -11,14 +11,14 @@ from storage.arrays import Floats
 
 log = logging.getLogger(__name__)
 
-_WIDEST_GAP = 100.0  # of a team's mu, for the last resort
+_WIDEST_GAP = 100.0  # of a team's mu, for the last attempt
 _KNOWN = 1e-4  # sigma of a skill that is known, in beta: it must not be 0
 
 
 class Library:
-    """The library's environments for one set of constants; nothing global is touched.
+    """Environments of the library for one set of constants; nothing global is touched.
 
-    There is no drift here (tau 0): it is already in the sigmas given, as only learners have any.
+    There is no drift here (tau 0): it is already in the given sigmas, as only learners drift.
     """
 
     def __init__(self, *, mu: float, sigma: float, beta: float, draw_probability: float) -> None:
@@ -32,15 +32,15 @@ class Library:
     def rate(
         self, mu: Floats, sigma: Floats, seats: list[int], team: list[int], ranks: list[int]
     ) -> tuple[Floats, Floats]:
-        """Posterior mu [E] and sigma [E] of one match, of E entries: `team` [E] of each, from 0 on, and
-        `ranks` [T] of the teams (0 is best, ties equal).
+        """Return posterior mu [E] and sigma [E] of one match of E entries.
 
-        An entry of a `seats` [E] is one competitor whose skill counts a times: mu and sigma are a times
-        its own. The noise of its other a - 1 performances, and their share of the draw margin, is brought
-        in by as many players whose skill is known to be 0.
+        `team` [E] is the team of each entry, from 0 on, and `ranks` [T] those of the teams (0 is best, ties
+        equal). An entry of a `seats` [E] is one competitor whose skill counts a times: mu and sigma are a
+        times its own. The noise of its other a - 1 performances, and their share of the draw margin, come
+        from a - 1 further players whose skill is known to be 0.
 
-        The library gives up beyond a gap of about 230 mu; then in multiple precision; then with the
-        teams' gaps clamped, which is logged.
+        The library fails beyond a gap of about 230 mu. The match is then rated in multiple precision, and if
+        that fails with the teams' gaps clamped, which is logged.
         """
         entries_of: list[list[int]] = [[] for _ in ranks]
         for entry, t in enumerate(team):
@@ -51,7 +51,7 @@ class Library:
         near = mu + (apart / np.bincount(team))[team]
         known = self.exact.create_rating(0.0, _KNOWN * self.exact.beta)
         for environment, means in ((self.exact, mu), (self.precise, mu), (self.precise, near)):
-            # Numbers of Python's own: numpy's would warn where these raise.
+            # Python floats: numpy's would warn where these raise.
             priors = list(map(environment.create_rating, means.tolist(), sigma.tolist()))
             groups = [
                 (*(priors[entry] for entry in entries), *[known] * more)

@@ -8,8 +8,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+<<<<<<< HEAD
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
+=======
+from league.rules.building.builder import Clock, LeagueBuilder
+from league.rules.matchmaking.branches import LeagueView, OpponentRules, open_branch
+>>>>>>> h-rules
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster
@@ -103,7 +109,16 @@ def crowd(
         i = roster.index(name)
         c2 = 2.0 * standings.settings.beta**2 + ratings.variance[at] + ratings.variance[i]
         ratings.mu[i] = ratings.mu[at] - np.sqrt(c2) * NormalDist().inv_cdf(p)
-    return SimpleNamespace(roster=roster, standings=standings, player=roster[home])
+
+    def view(branch: str, **fields) -> LeagueView:
+        """The league as `branch`, the only one, sees it; `fields` are its settings, or the role's."""
+        rules = {key: fields.pop(key) for key in list(fields) if key in OpponentRules.model_fields}
+        only = {"branches": {branch: {"share": 1.0, **fields}}, **rules}
+        settings = OpponentSettings.model_validate(only)
+        opened = {branch: open_branch(branch, settings.branches[branch])}
+        return LeagueView(roster[home], roster, standings, settings, opened)
+
+    return SimpleNamespace(roster=roster, standings=standings, player=roster[home], view=view)
 
 
 # ---------------------------------------------------------------- simulated leagues

@@ -1,4 +1,4 @@
-"""An imported snapshot is an opponent for everybody, and of no player of the league."""
+"""An imported snapshot is an opponent for snapshots_and_bots, and of no player of the league."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,8 @@ import pytest
 from league.rules.building.builder import Clock, LeagueBuilder
 from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
-from league.rules.matchmaking.branches import OpponentSettings
 from league.rules.matchmaking.matchmaker import Matchmaker
-from league.rules.matchmaking.pools import Pools, everybody, rarest_pairs
+from league.rules.matchmaking.pools import newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
@@ -28,8 +27,8 @@ def it(make):
 
 
 def drawn(it, branch, **fields):
-    share = {"branches": {branch: {"share": 1.0, **fields}}}
-    pool = Pools(OpponentSettings.model_validate(share)).find(branch, it.player, it.roster, it.standings)
+    view = it.view(branch, **fields)
+    pool = view.branches[branch].pool(view)
     return {it.roster.id(i) for i in pool.candidates.tolist()}
 
 
@@ -43,19 +42,16 @@ def test_it_is_nobodys_past(it, make, branch):
     it.standings.record(make.games(*[("main-0", FRIEND, Outcome.LOSS)] * 20))
     assert FRIEND not in drawn(it, branch)
     main = it.roster.index("main-0")
-    pools = Pools(OpponentSettings.model_validate({"branches": {"mains": {"share": 1.0}}}))
-    for pool in (
-        pools.past_of(main, main, it.roster, it.standings),
-        pools.verification(main, main, it.roster, it.standings),
-    ):
-        assert it.roster.index(FRIEND) not in pool.candidates
+    view = it.view("verification", exploited_below=1.0, unsafe_below=1.0)
+    pool = view.branches["verification"].unverified(main, view)
+    assert it.roster.index(FRIEND) not in pool.candidates
+    assert it.roster.index(FRIEND) not in view.snapshots_of("main-0")
 
 
 def test_it_is_placed_and_played_for_the_record_as_any_newcomer(it):
     friend = it.roster.index(FRIEND)
-    pools = Pools(OpponentSettings.model_validate({"branches": {"pfsp": {"share": 1.0}}}))
-    assert friend in pools.newcomers(it.roster, it.standings).candidates
-    assert friend in everybody(it.roster).candidates
+    assert friend in newcomers(it.roster, it.standings).candidates
+    assert friend in snapshots_and_bots(it.roster).candidates
     assert rarest_pairs(it.roster, it.standings)[-1].sum() == pytest.approx(1 / 7)
 
 

@@ -5,8 +5,8 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import chisquare
 
-from league.rules.matchmaking.branches import OpponentSettings
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
+from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.presets import PRESETS, LeagueSettings
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Outcome, Purpose
 
@@ -82,10 +82,10 @@ def test_a_role_of_ones_own_is_described_in_full():
         ({"players": {"main": 0}}, "found main: 0"),
         ({"players": {"main": -1}}, "greater than or equal to 0"),
         ({"freeze_every": -5}, "greater than 0"),
-        ({"players": {"main": 1, "scout": 1}}, "does not know this role; describe it in full as roles.scout"),
+        ({"players": {"main": 1, "scout": 1}}, "has no such role; describe it in full as roles.scout"),
         ({"players": {"main": 1, "scout": 1}, "roles": {"scout": {"share": 2}}}, r"roles\.scout\.opponents"),
         ({"roles": {"mian": {}}}, "did you mean 'main'"),
-        ({"roles": {"main": {"frezze": {}}}}, r"roles\.main\.frezze: no such setting; did you mean 'freeze'"),
+        ({"roles": {"main": {"frezze": {}}}}, r"roles\.main\.frezze\n  unknown key; did you mean 'freeze'"),
         ({"roles": {"main": {"opponents": {"branches": {"pfsp": {"share": 0.6}}}}}}, "shares sum to 1.1"),
         ({"roles": {"main": {"freeze": {"win_rate": 70}}}}, r"roles\.main\.freeze\.win_rate"),
         ({"roles": {"main": {"reset": {"probability": 1.0, "target": "named"}}}}, "with no snapshot"),

@@ -7,6 +7,7 @@ from league.rules.rating.rating import RatingSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import MAIN, MAIN_EXPLOITER, Bot, Entrant, LivePlayer, Outcome, RatingChange
+from tests.league.rules.rating.team_score import team_score
 
 WIN, DRAW, LOSS, FORFEIT = Outcome
 
@@ -322,7 +323,7 @@ def test_in_a_game_of_teams_the_prediction_is_of_teams(roster):
         each.ratings.mu[:] = [25.0, 30.0, 20.0, 28.0, 24.0]
     away = np.array([1, 2])
     found = standings.win_rate(0, away, 10.0)
-    expected = standings.ratings.team_win_probability(np.zeros((2, 2), int), np.stack([away, away], axis=1))
+    expected = team_score(standings.ratings, np.zeros((2, 2), int), np.stack([away, away], axis=1))
     np.testing.assert_allclose(found, expected, rtol=1e-13)
     assert (np.abs(found - 0.5) > np.abs(alone.win_rate(0, away, 10.0) - 0.5)).all()  # noise averages out
 
@@ -331,8 +332,8 @@ def test_teams_of_unequal_size_are_predicted_from_either_side(roster):
     standings = Standings(roster, teams=(0, 1, 1, 1))
     standings.ratings.mu[:2] = [25.0, 35.0]
     one, three = np.array([[0]]), np.array([[0, 0, 0]])
-    few = standings.ratings.team_win_probability(one, np.array([[1, 1, 1]]))
-    many = standings.ratings.team_win_probability(three, np.array([[1]]))
+    few = team_score(standings.ratings, one, np.array([[1, 1, 1]]))
+    many = team_score(standings.ratings, three, np.array([[1]]))
     assert standings.win_rate(0, np.array([1]), 10.0)[0] == pytest.approx((few[0] + many[0]) / 2)
     assert standings.win_rate(1, np.array([0]), 10.0)[0] == pytest.approx(1 - (few[0] + many[0]) / 2)
     assert standings.win_rate(0, np.array([0]), 10.0)[0] == pytest.approx(0.5)

@@ -13,12 +13,12 @@ import league
 from league.config.loading import load
 from league.rules import presets
 from league.rules.building.builder import KeepSettings
-from league.rules.building.evidence import explains
 from league.training import counterfactual
 from league.training.counterfactual import replay
 from storage.archive import Archive
 from storage.errors import Mistake, NotARun
 from storage.records import Entrant, Freeze, Reset
+from tests.league.rules.building.explains import explains
 
 
 @pytest.fixture(scope="module")

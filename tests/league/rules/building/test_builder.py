@@ -18,7 +18,6 @@ from league.rules.building.builder import (
     as_recorded,
     find_builder,
 )
-from league.rules.building.evidence import explains
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.presets import LeagueSettings
 from league.rules.roster import Roster
@@ -33,6 +32,7 @@ from storage.records import (
     Reset,
     Retire,
 )
+from tests.league.rules.building.explains import explains
 
 WIN, DRAW, LOSS, _ = Outcome
 N = 1_000

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from league.rules.building.builder import FreezeSettings, KeepSettings, ResetSettings
-from league.rules.building.evidence import explains
 from storage.records import MAIN, Add, Freeze, Remove, Reset, Retire
 from storage.tables.columns import decision_table, decisions_of
+from tests.league.rules.building.explains import explains
 
 RULES = SimpleNamespace(
     freeze=FreezeSettings(beats="mains", min_steps=100, max_steps=200),

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, kendalltau, norm
 
-from league.rules.building.evidence import explains
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.presets import PRESETS, LeagueSettings
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Outcome, ResultBatch, Retire
+from tests.league.rules.building.explains import explains
 
 LONG = bool(os.environ.get("LEAGUE_LONG"))  # make test-long
 STEPS = 10_000

@@ -6,7 +6,6 @@ from scipy.stats import chisquare
 
 from league.rules.matchmaking.matchmaker import (
     BRANCHES,
-    Branch,
     Matchmaker,
     MatchmakingSettings,
     OpponentSettings,
@@ -71,8 +70,7 @@ def weighted(it, player, names, f):
 
 
 def with_only(role, **branches):
-    found = {name: Branch(**branch) for name, branch in branches.items()}
-    opponents = OpponentSettings(branches=found, prior_strength=10.0)
+    opponents = OpponentSettings(branches=branches, prior_strength=10.0)
     return {role: SimpleNamespace(opponents=opponents)}
 
 
@@ -155,7 +153,7 @@ def test_a_pool_that_is_beaten_for_certain_is_drawn_from_uniformly(make):
     it.standings.record(make.games(*[("l-0", name, Outcome.WIN) for name in names]))
     roles = {
         LEAGUE_EXPLOITER: SimpleNamespace(
-            opponents=OpponentSettings(branches={"pfsp": Branch(share=1.0)}, prior_strength=0.0)
+            opponents=OpponentSettings(branches={"pfsp": {"share": 1.0}}, prior_strength=0.0)
         )
     }
     batch = draw(it, "l-0", 15_000, maker=matchmaker(roles))

@@ -2,20 +2,11 @@ import numpy as np
 import pytest
 
 from analysis.solution import exploitability
-from league.rules.matchmaking.branches import OpponentSettings
-from league.rules.matchmaking.pools import Pools, before_monotone_suffix, everybody, rarest_pairs
+from league.rules.matchmaking.branches.live import before_monotone_suffix
+from league.rules.matchmaking.pools import newcomers, rarest_pairs, snapshots_and_bots
 from storage.records import Outcome
 
 WIN, DRAW, LOSS, _ = Outcome
-
-
-def pools(branch="pfsp", bots=None, prior_strength=10.0, **fields):
-    branches = {branch: {"share": 1.0, **fields}}
-    return Pools(
-        OpponentSettings.model_validate(
-            {"branches": branches, "bots": bots or {}, "prior_strength": prior_strength}
-        )
-    )
 
 
 def named(it, pool):
@@ -23,7 +14,13 @@ def named(it, pool):
 
 
 def find(it, branch, **fields):
-    return named(it, pools(branch, **fields).find(branch, it.player, it.roster, it.standings))
+    view = it.view(branch, **fields)
+    return named(it, view.branches[branch].pool(view))
+
+
+def unverified(it):
+    view = it.view("verification")
+    return view.branches["verification"].unverified(0, view)
 
 
 @pytest.fixture
@@ -57,7 +54,7 @@ def test_the_newest_run_of_falling_rates_is_cut(rates, kept):
 def test_verification_plays_what_is_left_before_the_cut(make):
     rates = {f"main-0@{i}": p for i, p in enumerate([0.9, 0.6, 0.65, 0.6])} | {"x-0@0": 0.5}
     it = make.crowd("main-0", rates, snapshots={"main-0": 4, "x-0": 1})
-    found = named(it, pools("verification").verification(0, 0, it.roster, it.standings))
+    found = named(it, unverified(it))
     weights = np.array([0.1, 0.4, 0.35]) ** 2
     assert found == pytest.approx(
         dict(zip(["main-0@0", "main-0@1", "main-0@2"], weights / weights.sum(), strict=True)), rel=1e-6
@@ -67,11 +64,11 @@ def test_verification_plays_what_is_left_before_the_cut(make):
 def test_verification_looks_at_exploiters_first_and_finds_nothing_where_all_is_safe(make):
     lost = {"main-0@0": 0.5, "main-0@1": 0.6, "x-0@0": 0.6, "x-0@1": 0.29}
     it = make.crowd("main-0", lost, snapshots={"main-0": 2, "x-0": 2})
-    found = named(it, pools("verification").verification(0, 0, it.roster, it.standings))
+    found = named(it, unverified(it))
     assert found == pytest.approx({"x-0@0": 0.16 / (0.16 + 0.5041), "x-0@1": 0.5041 / (0.16 + 0.5041)})
     safe = {"main-0@0": 0.71, "main-0@1": 0.8, "x-0@0": 0.31}
     it = make.crowd("main-0", safe, snapshots={"main-0": 2, "x-0": 1})
-    assert not pools("verification").verification(0, 0, it.roster, it.standings)
+    assert not unverified(it)
 
 
 def test_latest_and_window_are_the_players_own_and_seated(make):
@@ -122,10 +119,10 @@ def test_a_rectified_player_meets_only_those_of_the_mixture_that_it_beats(cycle,
 
 
 def test_the_mixture_is_kept_until_enough_was_played_or_the_pool_has_changed(cycle, make):
-    kept = pools("nash", refresh_games=100)
+    view = cycle.view("nash", refresh_games=100)
 
     def found():
-        return named(cycle, kept.find("nash", cycle.player, cycle.roster, cycle.standings))
+        return named(cycle, view.branches["nash"].pool(view))
 
     before = found()
     rock, paper = "main-0@0", "main-0@1"
@@ -140,7 +137,8 @@ def test_the_mixture_is_kept_until_enough_was_played_or_the_pool_has_changed(cyc
 def test_the_mixture_cannot_be_exploited_within_the_pool_whatever_was_played(make):
     it = make.crowd("main-0", {}, snapshots={"main-0": 30})
     it.standings.record(make.random_games(it.roster, 5_000, np.random.default_rng(0), outcomes=1))
-    pool = pools("nash").find("nash", it.player, it.roster, it.standings)
+    view = it.view("nash")
+    pool = view.branches["nash"].pool(view)
     rates = np.array([it.standings.win_rate(i, pool.candidates, 10.0) for i in pool.candidates.tolist()])
     assert exploitability(rates - rates.T, pool.p) < 1e-4
 
@@ -156,8 +154,8 @@ def test_newcomers_are_snapshots_that_are_not_placed_yet(make):
     it = make.crowd("main-0", {}, snapshots={"main-0": 3}, bots=("random",))
     it.standings.record(make.games(*[("main-0@1", "random", WIN)] * 50))
     it.standings.record(make.games(*[("main-0@2", "random", WIN)] * 49))
-    found = named(it, pools().newcomers(it.roster, it.standings))
+    found = named(it, newcomers(it.roster, it.standings))
     assert found == {"main-0@0": 0.5, "main-0@2": 0.5}
-    assert named(it, everybody(it.roster)) == dict.fromkeys(
+    assert named(it, snapshots_and_bots(it.roster)) == dict.fromkeys(
         ["main-0@0", "main-0@1", "main-0@2", "random"], 0.25
     )

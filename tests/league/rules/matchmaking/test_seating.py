@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from league.rules.matchmaking.branches import Branch, OpponentSettings
 from league.rules.matchmaking.matchmaker import Matchmaker
+from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.matchmaking.seating import MatchmakingSettings, match_seeds
 from league.rules.roster import Roster
 from league.rules.standings import Standings
@@ -20,7 +20,7 @@ def it(make):
 
 
 def draw(it, n, num_seats=2, seed=0, self_play=0.0, first=0, **settings):
-    branches = {"pfsp": Branch(share=1.0 - self_play), "self_play": Branch(share=self_play)}
+    branches = {"pfsp": {"share": 1.0 - self_play}, "self_play": {"share": self_play}}
     roles = {MAIN: SimpleNamespace(opponents=OpponentSettings(branches=branches))}
     maker = Matchmaker(roles, MatchmakingSettings(**settings), num_seats=num_seats, env="made-up", seed=7)
     rng = np.random.default_rng(seed)

@@ -5,7 +5,6 @@ import pytest
 
 from league.rules.matchmaking.matchmaker import (
     MATCH_TYPES,
-    Branch,
     Matchmaker,
     MatchmakingSettings,
     OpponentSettings,
@@ -26,7 +25,7 @@ def seats_of(competitor):
 
 
 def rules(**shares):
-    branches = {name: Branch(share=share) for name, share in shares.items()}
+    branches = {name: {"share": share} for name, share in shares.items()}
     return RoleSettings(opponents=OpponentSettings(branches=branches, bots={"random": 1}))
 
 

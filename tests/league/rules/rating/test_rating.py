@@ -28,6 +28,10 @@ def book_of(*ratings, learns=True, **settings):
     return book
 
 
+def free_for_all(book, seated, rank):
+    return book.rate_teams(seated, np.arange(seated.shape[1]), rank)
+
+
 def play(book, *games):
     home, away, outcome = zip(*games, strict=True)
     return book.rate_pairs(np.array(home), np.array(away), np.array(outcome, dtype=np.int8))
@@ -135,7 +139,7 @@ def test_a_draw_where_draws_cannot_happen_is_refused_and_nothing_is_rated():
     with pytest.raises(ValueError, match=r"ratings\.draw_probability is 0.*set it"):
         play(book, (0, 1, WIN), (0, 1, DRAW))
     with pytest.raises(ValueError, match=r"ratings\.draw_probability is 0"):
-        book.rate_ranked(np.array([[0, 1, 0]]), np.array([[0, 1, 1]]))
+        free_for_all(book, np.array([[0, 1, 0]]), np.array([[0, 1, 1]]))
     assert book.games.tolist() == [0, 0]
 
 
@@ -156,7 +160,7 @@ def test_win_probability_without_draws_is_the_normal_distribution_of_the_gap():
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_a_free_for_all_with_a_tie_is_rated_as_the_library_does(share):
     book = book_of((25.0, 8.0), (28.0, 4.0), (22.0, 6.0), tau=0.0, draw_probability=share)
-    book.rate_ranked(np.array([[0, 1, 2]]), np.array([[0, 1, 1]], dtype=np.int8))
+    free_for_all(book, np.array([[0, 1, 2]]), np.array([[0, 1, 1]], dtype=np.int8))
     groups = [(trueskill.Rating(m, s),) for m, s in [(25.0, 8.0), (28.0, 4.0), (22.0, 6.0)]]
     library = trueskill.TrueSkill(beta=25.0 / 6, tau=0.0, draw_probability=share, backend="scipy")
     rated = library.rate(groups, ranks=[0, 1, 1])
@@ -169,7 +173,7 @@ def test_a_free_for_all_with_a_tie_is_rated_as_the_library_does(share):
 def test_a_free_for_all_over_a_huge_gap_is_rated(ranks, gap, caplog):
     book = book_of((0.0, 1.0), (gap, 1.0), (2 * gap, 1.0))
     with caplog.at_level(logging.WARNING):
-        book.rate_ranked(np.array([[0, 1, 2]]), np.array([ranks], dtype=np.int8))
+        free_for_all(book, np.array([[0, 1, 2]]), np.array([ranks], dtype=np.int8))
     assert np.isfinite(book.mu).all()
     assert (book.variance > 0).all()
     assert book.mu[0] > 1.0
@@ -179,7 +183,7 @@ def test_a_free_for_all_over_a_huge_gap_is_rated(ranks, gap, caplog):
 
 def test_in_a_free_for_all_a_competitor_of_two_seats_counts_once():
     book = book_of((25.0, 8.0), (25.0, 8.0))
-    played = book.rate_ranked(np.array([[0, 0, 1], [1, 1, 1]]), np.array([[0, 2, 1], [0, 1, 2]], np.int8))
+    played = free_for_all(book, np.array([[0, 0, 1], [1, 1, 1]]), np.array([[0, 2, 1], [0, 1, 2]], np.int8))
     assert played.tolist() == [0, 1]
     assert book.games.tolist() == [1, 1]
     assert book.mu[0] == pytest.approx(book.mu[1], abs=1e-3)  # first and last: no better than second
@@ -187,7 +191,7 @@ def test_in_a_free_for_all_a_competitor_of_two_seats_counts_once():
 
 def test_in_a_free_for_all_of_two_the_closed_form_is_used():
     ranked, paired = book_of((25.0, 8.0), (28.0, 4.0)), book_of((25.0, 8.0), (28.0, 4.0))
-    ranked.rate_ranked(np.array([[0, 1]] * 3), np.array([[0, 1], [1, 0], [0, 0]], np.int8))
+    free_for_all(ranked, np.array([[0, 1]] * 3), np.array([[0, 1], [1, 0], [0, 0]], np.int8))
     play(paired, (0, 1, WIN), (0, 1, LOSS), (0, 1, DRAW))
     np.testing.assert_allclose(ranked.mu, paired.mu, rtol=1e-14)
     np.testing.assert_allclose(ranked.variance, paired.variance, rtol=1e-14)

@@ -6,7 +6,7 @@ import pytest
 import analysis
 import league
 from league.rules.building.builder import KeepSettings
-from league.rules.building.evidence import explains
+from tests.league.rules.building.explains import explains
 from storage.archive import Archive, open_reader
 from storage.snapshots.blobs import verify
 from storage.records import Retire

@@ -199,7 +199,7 @@ def test_scores_of_seats_are_scaled(champion):
 
 
 def test_other_rules_that_leave_seats_empty_are_told_so(champion):
-    with pytest.raises(Mistake, match="there are seats that nobody of its league may take"):
+    with pytest.raises(Mistake, match="there are seats that no competitor of its league may take"):
         replay(champion, "fictitious")  # which knows mains only
 
 

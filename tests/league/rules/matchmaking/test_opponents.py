@@ -1,12 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from league.rules.matchmaking.branches import BRANCHES, MATCH_TYPES, OpponentSettings
-
-
-def test_every_branch_is_a_match_type():
-    assert MATCH_TYPES[: len(BRANCHES)] == BRANCHES
-    assert len(set(MATCH_TYPES)) == len(MATCH_TYPES)
+from league.rules.matchmaking.opponents import OpponentSettings
 
 
 def test_a_branch_is_weighted_as_befits_it_unless_told_otherwise():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from analysis.solution.equilibria.nash import exploitability
-from league.rules.matchmaking.nash import META_STRATEGIES, rectify, replicator, uniform
+from league.rules.matchmaking.branches.nash import META_STRATEGIES, rectify, replicator, uniform
 
 
 def antisymmetric(n, seed):
@@ -46,7 +46,7 @@ def test_what_is_no_symmetric_zero_sum_game_is_refused(solve, payoff):
 
 def test_rules_take_their_equilibria_from_analysis_but_neither_its_history_nor_scipy():
     code = (
-        "import sys, league.rules.matchmaking.nash\n"
+        "import sys, league.rules.matchmaking.branches.nash\n"
         "print([name for name in ('analysis.history', 'scipy', 'torch', 'ray') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
