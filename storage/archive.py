@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.disk import make_folder, whole_folder, write_json, write_whole
+from storage.disk import Progress, make_folder, whole_folder, write_json, write_whole
 from storage.errors import NotARun, StorageError
 from storage.layout import (
     CONFIG,
@@ -35,7 +35,6 @@ from storage.layout import (
 )
 from storage.ledger.compaction import Compaction
 from storage.ledger.ledger import Frame, Ledger
-from storage.progress import Progress
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,
@@ -320,15 +319,6 @@ class Archive(ArchiveReader):
         """The batches of results behind the ledger's sequence `after_batch`, exactly as appended."""
         for frame in self._ledger.frames(after_batch, tables=("matches", "seats")):
             yield columns.results_of(frame.tables)
-
-    def decisions(self, after_seq: int = 0) -> list[tuple[int, Decision]]:
-        """(seq, decision) of all decisions behind `after_seq`, in order."""
-        return [
-            (seq, decision)
-            for frame in self._ledger.frames(tables=("decisions",))
-            for seq, decision in columns.decisions_of(frame.tables["decisions"])
-            if seq > after_seq
-        ]
 
     def last_match_id(self) -> int:
         """The highest match id recorded; -1 when there is none."""

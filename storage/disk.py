@@ -16,11 +16,14 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from storage.errors import DiskFailed, Mistake
+
+Progress = Callable[[str, int, int], None]
+"""Callback that reports the progress of a long operation: its name, the steps done, the steps in all."""
 
 # What keeps a folder from being made in one place and not in another.
 _OF_THE_PLACE = (

@@ -12,8 +12,7 @@ from storage.errors import NotARun, UnknownSnapshot
 from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
 from storage.ledger.ledger import read_tables
 from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
-from storage.remote.mirror import bring_manifest
-from storage.snapshots import manifests
+from storage.snapshots import blobs, manifests
 from storage.suggestions import nearest
 from storage.tables.competitors import competitors_of
 
@@ -104,6 +103,17 @@ class ArchiveReader:
         return manifest_path(self.run, snapshot_id)
 
     def manifest(self, snapshot_id: str) -> dict[str, Any]:
-        """What is needed to use the snapshot: spec, tensors, hashes, parents; a mirror fetches it when it
-        is first asked for. Raises CorruptManifest, RemoteFailed."""
-        return manifests.read(bring_manifest(self.run, snapshot_id))
+        """Return what a program needs to use the snapshot: spec, tensors, hashes, parents.
+
+        Raise CorruptManifest.
+        """
+        return manifests.read(self.manifest_path(snapshot_id))
+
+    def verify_blob(self, snapshot: Snapshot) -> blobs.Table | None:
+        """Hash the weights and return the table of their tensors; `None` if they are not in this folder.
+
+        Raise CorruptBlob.
+        """
+        path = self.blob_path(snapshot)
+        blobs.verify(path)
+        return blobs.table(path)

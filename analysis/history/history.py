@@ -172,7 +172,7 @@ class History:
 
         `run` category, `seq` int64 (of the match), `seat` int8, `competitor` category, `learning` bool,
         `outcome` category (win, draw, loss, forfeit), `score` float32 (sum of rewards), `rank` int8 (0 is
-        best).
+        best), `team` Int8 (lacking where a match was recorded before teams were stored).
         """
         return self._frame("SELECT * FROM {schema}.seats ORDER BY seq, seat", _CATEGORIES["seats"])
 
@@ -209,7 +209,7 @@ class History:
             f"""
             WITH timed AS (
                 SELECT player, purpose, match_type, {minute if over_time else 0} AS minute
-                FROM {{schema}}.{{learned}}
+                FROM {{schema}}.matches
             )
             SELECT
                 player, purpose, match_type, count(*) AS matches,
@@ -348,15 +348,12 @@ class History:
 
     def _frame(self, query: str, categories: tuple[str, ...] = ()) -> pd.DataFrame:
         """The answers of all runs to `query`, one behind the other. In it, {schema} is the run's own,
-        {clock} its clock, {join:X} joins that at seq X, {minutes:X} is the column of facts from time X;
-        {learned} is the table of matches that know their player: the view asks the seats, even if none is of
-        a version that left it to them."""
+        {clock} its clock, {join:X} joins that at seq X, {minutes:X} is the column of facts from time X."""
         parts = []
         for number, (name, schema) in enumerate(zip(self._live.names, self._live.schemas, strict=True)):
             filled = query.format(
                 schema=schema,
                 clock=clock.table_of(number),
-                learned="learned_matches" if self._live.from_older_version(schema) else "matches",
                 steps=clock.STEPS,
                 join=Of(partial(clock.joined, number)),
                 minutes=Of(partial(clock.minutes, number)),

@@ -27,9 +27,9 @@ from league.tournament.schedules.base import Schedule
 from league.tournament.settings import MANY_GAMES, GameSettings, TournamentSettings
 from storage.archive import Archive, open_reader
 from storage.cache.node_cache import CacheSettings
+from storage.disk import Progress
 from storage.errors import Mistake
 from storage.layout import require_new
-from storage.progress import Progress
 from storage.records import Entrant
 
 MOST_PAIRS_EACH = 10**6  # of any two: years of play, and more would not go into memory

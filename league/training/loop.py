@@ -36,8 +36,8 @@ from league.training.sinks.reporting import Reporting
 from league.training.state.members import player_seed
 from league.training.view import View
 from storage.archive import Archive
+from storage.disk import Progress
 from storage.errors import StorageError
-from storage.progress import Progress
 
 if TYPE_CHECKING:  # needs the extra `remote`
     from storage.remote.uploader import Uploader

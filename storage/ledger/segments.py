@@ -127,14 +127,6 @@ class Segment:
         """(sequence, table, rows) of every record batch, in order; table is NULL for a frame without any."""
         return self._index().select(["sequence", "table", "rows"])
 
-    def lacks(self, table: str, beside: str) -> bool:
-        """Whether some frame has the table `beside` without `table`."""
-        counts = self.counts()
-        there = [
-            pc.unique(counts["sequence"].filter(pc.equal(counts["table"], name))) for name in (beside, table)
-        ]
-        return not pc.all(pc.is_in(there[0], value_set=there[1]), min_count=0).as_py()
-
     def rows_until(self, last: int) -> dict[str, int]:
         """How many rows of each table come with frames up to `last`."""
         counts = self.counts()

@@ -18,7 +18,7 @@ from typing import Any
 from blake3 import blake3
 
 from storage.cache.cache_folder import cache_folder
-from storage.disk import disk, make_folder, remove_tree, sync_folder, whole, write_json, write_whole
+from storage.disk import Progress, disk, make_folder, remove_tree, sync_folder, whole, write_json, write_whole
 from storage.errors import CorruptLedger, DiskFailed, NotARun
 from storage.layout import (
     CONFIG,
@@ -34,10 +34,11 @@ from storage.layout import (
 )
 from storage.ledger import frames
 from storage.ledger.segments import Segment
-from storage.progress import Progress
+from storage.reader import ArchiveReader, read_competitors
+from storage.records import Snapshot
 from storage.remote.chunks import Holding, chunk_name, seal_name
-from storage.remote.remote import Remote, RemoteMissing, is_url, object_name
-from storage.snapshots import manifests
+from storage.remote.remote import Remote, RemoteMissing, fetch_blob, is_url, object_name
+from storage.snapshots import blobs, manifests
 
 LOOKS = 5  # at one and the same thing that is not as it was listed
 
@@ -79,6 +80,28 @@ def local_mirror(url: str, progress: Progress | None = None) -> Path:
     """The mirror of `url` in the user's cache folder, brought up to date. Raises as `mirror` does."""
     name = blake3(url.rstrip("/").encode()).hexdigest()[:32]
     return mirror(url, cache_folder() / "mirrors" / name, progress)
+
+
+class MirrorReader(ArchiveReader):
+    """A reader of a mirror, which fetches manifests from the remote when they are first needed."""
+
+    def manifest(self, snapshot_id: str) -> dict[str, Any]:
+        """Return what a program needs to use the snapshot. Raise CorruptManifest, RemoteFailed."""
+        return manifests.read(bring_manifest(self.run, snapshot_id))
+
+    def verify_blob(self, snapshot: Snapshot) -> blobs.Table | None:
+        """Hash the weights, in the remote if they are not in this folder. Raise CorruptBlob, RemoteFailed."""
+        url = origin(self.run)
+        if url is None or self.blob_path(snapshot).exists():
+            return super().verify_blob(snapshot)
+        fetch_blob(url, snapshot.blob_hash, lambda piece: None)
+        return None
+
+
+def open_mirror(folder: Path) -> MirrorReader:
+    """Return a reader of the mirror in `folder`. Raise NotARun, CorruptLedger."""
+    require_run(folder)
+    return MirrorReader(folder, read_competitors(folder))
 
 
 def bring_manifest(run: Path, snapshot_id: str) -> Path:

@@ -8,11 +8,10 @@ import re
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from storage.disk import make_folder, whole, whole_folder, write_whole
+from storage.disk import Progress, make_folder, whole, whole_folder, write_whole
 from storage.errors import CorruptBlob
 from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, require_new
 from storage.ledger.ledger import read_tables
-from storage.progress import Progress
 from storage.remote.mirror import LOOKS, bring_facts, fetch_into, fetch_manifest, require
 from storage.remote.remote import Remote, RemoteMissing
 

@@ -12,15 +12,14 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 from storage.errors import StorageError
+from storage.records import Snapshot
 from storage.remote.claims import Claim
 from storage.remote.remote import Remote, RemoteFailed, RemoteTaken
 from storage.remote.shipper import Shipper, require_own
-
-if TYPE_CHECKING:  # importing it makes it known who else writes; here it is only asked
-    from storage.archive import Archive
 
 MAX_PAUSE_SECONDS = 30.0  # between two looks at a remote that fails
 _log = logging.getLogger(__name__)
@@ -38,6 +37,18 @@ class RemoteStatus:
     last_success: float | None  # seconds since the epoch
 
 
+class Source(Protocol):
+    """The part of an archive that uploading needs."""
+
+    run: Path
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return the snapshots of the run in the order of freezing."""
+
+    def ledger_extent(self) -> list[tuple[Path, int]]:
+        """Return every file that a copy of the ledger needs, in order, with its acknowledged bytes."""
+
+
 class Uploader:
     """Keeps the remote at `url` level with the run of `archive`, at most every `seconds`.
 
@@ -45,9 +56,7 @@ class Uploader:
     RemoteFailed.
     """
 
-    def __init__(
-        self, archive: Archive, url: str, seconds: float = 5.0, remote: Remote | None = None
-    ) -> None:
+    def __init__(self, archive: Source, url: str, seconds: float = 5.0, remote: Remote | None = None) -> None:
         self._archive = archive
         self._remote = remote or Remote(url, make=True)
         self._seconds = seconds

@@ -185,6 +185,7 @@ def result_tables(
                 "outcome": names_column(results.outcome.ravel(), OUTCOMES),
                 "score": results.score.ravel(),
                 "rank": results.rank.ravel(),
+                "team": np.tile(np.array(matches.team_of_seat or range(s), dtype=np.int8), m),
             }
         ),
         "meetings": meetings(results, seq + m - 1),
@@ -222,13 +223,6 @@ def _learners(matches: MatchBatch) -> pa.DictionaryArray:
     first = np.where(matches.learning, seated, len(names)).min(axis=1, initial=len(names))
     indices = pa.array(first.astype(np.int32), mask=first == len(names))
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
-
-
-def with_meetings(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    """The tables of a frame; `meetings` is derived where an older version did not record it."""
-    if "matches" not in tables or "seats" not in tables or "meetings" in tables:
-        return tables
-    return {**tables, "meetings": meetings(results_of(tables), tables["matches"]["seq"][-1].as_py())}
 
 
 def rating_table(changes: Sequence[RatingChange], seq: int, batch: int | None = None) -> pa.Table:
@@ -281,6 +275,7 @@ def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
         match_type=match_type.astype(np.int16),
         seat=competitor.astype(np.int32).reshape(shape),
         learning=_numbers(seats["learning"]).reshape(shape),
+        team_of_seat=_teams_of(seats, shape[1]),
     )
     return ResultBatch(
         matches=matches,
@@ -294,6 +289,14 @@ def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
         recordings=None if recordings is None else _recordings_of(recordings, rows["seq"][0].as_py()),
         digest=_numbers(rows["digest"].fill_null(0)) if "digest" in rows.column_names else None,
     )
+
+
+def _teams_of(seats: pa.Table, num_seats: int) -> tuple[int, ...] | None:
+    """Return the team of each seat, `None` if each seat is its own team or no teams are stored."""
+    if "team" not in seats.column_names:
+        return None
+    teams = seats["team"].slice(0, num_seats).to_pylist()
+    return None if None in teams or teams == list(range(num_seats)) else tuple(teams)
 
 
 def numbers_to_json(values: Mapping[str, float]) -> str:

@@ -18,14 +18,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet as pq
 
-from storage.disk import disk, remove_tree
+from storage.disk import Progress, disk, remove_tree
 from storage.errors import DiskFailed, RunLocked, StorageError
 from storage.ledger.ledger import Frame, Ledger
 from storage.ledger.segments import Segment
-from storage.progress import Progress
-from storage.tables import columns, migrations
+from storage.tables import migrations
 from storage.tables.migrations import Connection, Damaged, newest
 
 MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
@@ -175,37 +173,12 @@ class Database:
         """Fold in a whole segment, past the write-ahead log; `batch_id` is that of its last frame."""
         with self.connection.cursor() as cursor:
             cursor.execute("BEGIN")
-            unrecorded = derive_meetings(segment)
-            if unrecorded is not None:
-                _insert(cursor, "meetings", unrecorded)
             for name in newest().tables:
                 path = segment.path(name)
                 if path is not None:
                     _insert(cursor, name, _dataset(name, path))
             _come_to(cursor, segment.last, batch_id)
             cursor.execute("COMMIT")
-
-
-def derive_meetings(segment: Segment) -> pa.Table | None:
-    """Rows of `meetings` for the batches of `segment` that were recorded without; None when there are
-    none such."""
-    matches, seats = segment.path("matches"), segment.path("seats")
-    if matches is None or seats is None or not _has_nulls(matches, "num_seats"):
-        return None
-    with duckdb.connect(":memory:", config=migrations.CONFIG) as connection:
-        connection.register("matches", _dataset("matches", matches))
-        connection.register("seats", _dataset("seats", seats))
-        return connection.sql(migrations.DERIVE_MEETINGS).to_arrow_table()
-
-
-def _has_nulls(path: Path, column: str) -> bool:
-    """Whether a row of the Parquet file may lack that column, read off the counts at the file's end."""
-    counts = pq.read_metadata(path)
-    number = counts.schema.to_arrow_schema().get_field_index(column)
-    if number < 0:
-        return True
-    groups = [counts.row_group(i).column(number).statistics for i in range(counts.num_row_groups)]
-    return any(group is None or group.null_count is None or group.null_count > 0 for group in groups)
 
 
 def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:
@@ -251,7 +224,7 @@ def _gathered(frames: Iterable[Frame]) -> dict[str, pa.Table]:
     """The rows of `frames`, table by table; what this schema lacks is left out."""
     parts: dict[str, list[pa.Table]] = {}
     for frame in frames:
-        for name, table in columns.with_meetings(frame.tables).items():
+        for name, table in frame.tables.items():
             if name in newest().tables:
                 parts.setdefault(name, []).append(table)
     return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}

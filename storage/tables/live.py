@@ -23,7 +23,6 @@ import duckdb
 
 from storage.errors import Mistake, NotARun
 from storage.layout import LEDGER, origin, require_run
-from storage.remote.mirror import run_folder
 from storage.tables import migrations
 from storage.tables.live_tables import LiveRun
 from storage.tables.moments import Moment, last_frame_at
@@ -35,12 +34,11 @@ _INDIRECT = ("query", "execute", "prepare", "export", "copy ")  # may come to ta
 def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True) -> LiveConnection:
     """All tables and views of `runs` in a DuckDB of the caller's own, to be read only.
 
-    Works beside a writer and never disturbs it. The address of a remote stands for what it holds now.
-    With `as_of`, as they stood then (`storage.tables.moments`). Without `native` DuckDB opens no file by
-    itself, so that one may forbid it to, and takes up to four times as long. Raises NotARun, CorruptLedger,
-    RemoteFailed, Mistake.
+    This works beside a writer and never disturbs it. With `as_of` the tables are as they were then
+    (`storage.tables.moments`). Without `native` DuckDB opens no file by itself, so that a caller can forbid
+    it to, and takes up to four times as long. Raise NotARun, CorruptLedger, Mistake.
     """
-    folders = [run_folder(run) for run in runs]
+    folders = [Path(run) for run in runs]
     for folder in folders:
         require_run(folder)
         if not (folder / LEDGER).is_dir():
@@ -110,10 +108,6 @@ class LiveConnection:
             yield
         finally:
             self._held = False
-
-    def from_older_version(self, schema: str) -> bool:
-        """Whether some matches there do not know their player."""
-        return self._runs[self.schemas.index(schema)].from_older_version
 
     def execute(self, query: Any, parameters: Any = None) -> LiveConnection:
         """As DuckDB's, over what is there now."""

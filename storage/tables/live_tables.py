@@ -23,11 +23,11 @@ import pyarrow.parquet as pq
 
 from storage.errors import CorruptLedger
 from storage.layout import LEDGER
-from storage.ledger.frames import Place, decode, open_stream, streams
+from storage.ledger.frames import Place, open_stream, streams
 from storage.ledger.ledger import Follower
 from storage.ledger.segments import Segment
-from storage.tables import columns, migrations
-from storage.tables.database import derive_meetings, utc
+from storage.tables import migrations
+from storage.tables.database import utc
 
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
 _MANY = 64  # frames that are worth several threads
@@ -42,7 +42,6 @@ class LiveRun:
 
     def __init__(self, folder: Path, schema: str, last: int | None, native: bool) -> None:
         self.schema = schema
-        self.from_older_version = False  # some matches do not know their player
         self._last = last
         self._follower = Follower(folder / LEDGER)
         self._tables = {
@@ -89,25 +88,9 @@ class LiveRun:
         rows = None if whole else segment.rows_until(self._last or 0)
         for name, table in self._tables.items():
             table.take_segment(segment, None if rows is None else rows.get(name, 0))
-        if segment.lacks("meetings", beside="matches"):
-            self._derive_meetings(segment, None if rows is None else rows.get("matches", 0))
-
-    def _derive_meetings(self, segment: Segment, matches: int | None) -> None:
-        """Take in what an older version did not record; with `matches`, of so many of them."""
-        self.from_older_version = True
-        for table in ("matches", "seats"):
-            segment.verify(table)
-        unrecorded = derive_meetings(segment)
-        if unrecorded is not None:
-            if matches is not None:
-                unrecorded = unrecorded.slice(0, _rows_of_batches(segment, matches, unrecorded))
-            self._tables["meetings"].take_lasting(unrecorded)
 
     def _take_frame(self, place: Place, payload: bytes) -> None:
         sections: Mapping[str, _Section] = dict(streams(payload))
-        if "matches" in sections and "seats" in sections and "meetings" not in sections:
-            self.from_older_version = True
-            sections = columns.with_meetings(decode(place, payload).tables)
         for name, section in sections.items():
             if name in self._tables:
                 self._tables[name].take(place.sequence, section)
@@ -263,15 +246,6 @@ def _first_rows(path: Path, rows: int) -> pa.Table:
         ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
         groups = range(int(np.searchsorted(ends, rows)) + 1)
         return file.read_row_groups(list(groups)).slice(0, rows)
-
-
-def _rows_of_batches(segment: Segment, matches: int, unrecorded: pa.Table) -> int:
-    """How many rows of `unrecorded`, which are in order of `seq`, belong to the first so many matches."""
-    path = segment.path("matches")
-    if path is None or not matches:
-        return 0
-    last = _first_rows(path, matches)["seq"][-1].as_py()
-    return int(np.searchsorted(unrecorded["seq"].to_numpy(), last, side="right"))
 
 
 def _fitted(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from storage.disk import Progress
 from storage.errors import StorageError
-from storage.layout import origin
-from storage.progress import Progress
 from storage.reader import ArchiveReader
 from storage.records import Snapshot
-from storage.remote.remote import fetch_blob
 from storage.snapshots import blobs
 
 
@@ -33,12 +31,11 @@ def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) ->
     """
     problems: list[Problem] = []
     stored = reader.snapshots()
-    url = origin(reader.run)
     verified: dict[str, _Blob] = {}  # by hash: snapshots may share a blob
     for done, snapshot in enumerate(stored, start=1):
         path = reader.blob_path(snapshot)
         if snapshot.blob_hash not in verified:
-            verified[snapshot.blob_hash] = _look_at(path, snapshot.blob_hash, url)
+            verified[snapshot.blob_hash] = _verify(reader, snapshot)
         blob = verified[snapshot.blob_hash]
         if blob.damage:
             problems.append(Problem(snapshot.snapshot_id, path, blob.damage))
@@ -56,13 +53,9 @@ class _Blob(NamedTuple):
     table: blobs.Table | None  # of its tensors, if it lies here
 
 
-def _look_at(path: Path, blob_hash: str, url: str | None) -> _Blob:
+def _verify(reader: ArchiveReader, snapshot: Snapshot) -> _Blob:
     try:
-        if url is not None and not path.exists():
-            fetch_blob(url, blob_hash, lambda piece: None)
-            return _Blob("", None)
-        blobs.verify(path)
-        return _Blob("", blobs.table(path))
+        return _Blob("", reader.verify_blob(snapshot))
     except StorageError as error:
         return _Blob(str(error), None)
 
