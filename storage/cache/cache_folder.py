@@ -42,7 +42,7 @@ def _private(folder: Path) -> Path:
     if {link.st_uid, found.st_uid} != {os.getuid()} or found.st_mode & 0o022:
         raise Mistake(
             f"{folder}: found a cache folder that others can write to, expected one of user {os.getuid()} "
-            "alone (mode 0700); remove it, or set storage.cache.cache_folder to another"
+            "alone (mode 0700); remove it, or set storage.cache_folder to another"
         )
     if not writable:
         raise DiskFailed(f"{folder}: cannot be written to, expected a folder for the node's cache")
