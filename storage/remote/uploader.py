@@ -1,7 +1,7 @@
 """The uploader: a thread of the training process that keeps a remote level with its run.
 
-It looks at what is missing there every few seconds and sends it; nothing waits for it and nothing is
-handed to it, so a remote that is slow or away costs training neither time nor memory.
+Every few seconds it sends what is missing there. Nothing waits for it and nothing is handed to it, so a
+remote that is slow or away costs training neither time nor memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RemoteStatus:
-    """How far the remote is behind its run."""
+    """The state of the remote relative to its run."""
 
     behind_snapshots: int
     behind_bytes: int  # of the ledger, at the last look
@@ -50,9 +50,9 @@ class Source(Protocol):
 
 
 class Uploader:
-    """Keeps the remote at `url` level with the run of `archive`, at most every `seconds`.
+    """A thread that sends what the remote at `url` lacks of the run of `archive`, at most every `seconds`.
 
-    Raises Mistake for a remote that holds another run, RemoteLocked when another process writes it,
+    Raise Mistake for a remote that holds another run, RemoteLocked if another process writes it,
     RemoteFailed.
     """
 
@@ -79,7 +79,7 @@ class Uploader:
         self._thread.start()
 
     def status(self) -> RemoteStatus:
-        """As far as is known now; for the thread that owns the archive."""
+        """Return the state as it is known now; for the thread that owns the archive."""
         return RemoteStatus(
             behind_snapshots=len(self._archive.snapshots()) - self._shipper.num_snapshots(),
             behind_bytes=self._behind_bytes,
@@ -90,14 +90,15 @@ class Uploader:
         )
 
     def check(self) -> None:
-        """Raise what ended the uploading: RemoteTaken when somebody else writes the remote now."""
+        """Raise what ended the uploading: RemoteTaken if another process writes the remote now."""
         if self._lost is not None:
             raise self._lost
 
     def close(self, timeout_seconds: float = 60.0) -> None:
-        """Send what is missing, then let the next writer in; before the archive is closed.
+        """Send what is missing, then let the next writer in; call it before the archive is closed.
 
-        Raises RemoteFailed when that takes too long, RemoteTaken."""
+        Raise RemoteFailed if that takes too long, RemoteTaken.
+        """
         self._ending.set()
         self._thread.join(timeout_seconds)
         if self._thread.is_alive():

@@ -1,9 +1,9 @@
 """Migrations: how an index of an older version becomes one of this version, without being rebuilt.
 
-schema.sql is the newest schema, whole. MIGRATIONS says, step by step and by name, how it came about; an
-index remembers the names of the steps it has behind it. One that has fewer is brought forward, in one
-transaction with the names; one with other names, or that is not as schema.sql says in the end, is no
-use: the ledger has everything. Views hold nothing: they are made anew whenever they differ.
+schema.sql is the newest schema, whole. MIGRATIONS has the steps to it, each with a name; an index remembers
+the names of the steps that it has behind it. An index with fewer is brought forward, in one transaction with
+the names. An index with other names, or that differs from schema.sql in the end, is rebuilt from the ledger.
+Views hold nothing: they are made again whenever they differ.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _ARROW = {
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Tables and views, as DuckDB understood them."""
+    """Tables and views, as DuckDB parsed them."""
 
     tables: Mapping[str, Mapping[str, str]]  # table -> column -> type
     views: Mapping[str, str]  # view -> the SQL that makes it, in an order in which each finds the others
@@ -72,14 +72,14 @@ class Schema:
 
 @functools.cache
 def newest() -> Schema:
-    """What schema.sql says."""
+    """Return the schema of schema.sql."""
     with duckdb.connect(":memory:", config=CONFIG) as connection:
         connection.execute(_SCHEMA)
         return _schema_of(connection)
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """The columns of `table` as facts have them: texts plain, times in seconds since the epoch."""
+    """Return the columns of `table` as facts have them: texts plain, times in seconds since the epoch."""
     return pa.schema([(column, _ARROW[kind]) for column, kind in newest().tables[table].items()])
 
 
@@ -94,8 +94,10 @@ def create(connection: Connection) -> None:
 
 
 def bring_forward(connection: Connection) -> None:
-    """Make an existing index one of this version. Raises Damaged, or duckdb.Error, when it is none that
-    can become one; it is as it was then."""
+    """Bring an existing index to this version.
+
+    Raise Damaged, or duckdb.Error, if that is impossible; the index is then unchanged.
+    """
     found = _schema_of(connection)
     names = [*BASELINE, *(name for name, _ in MIGRATIONS)]
     done = _done(connection) if "migrations" in found.tables else []
@@ -125,7 +127,7 @@ def _require_newest(found: Schema) -> None:
     if {name: c for name, c in found.tables.items() if name not in own} != newest().tables:
         raise Damaged("its tables are not those of this version")
     if list(found.tables.get("ingest_state", ())) != ["sequence", "batch_id"]:
-        raise Damaged("it does not say how far it has come")
+        raise Damaged("its last frame is not recorded")
 
 
 def _done(connection: Connection) -> list[str]:

@@ -1,4 +1,4 @@
-"""Verification: whether every snapshot of a run is still what was frozen."""
+"""Verification: a check that every snapshot of a run is unchanged since it was frozen."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storage.snapshots import blobs
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one file of a snapshot; the message names the file."""
+    """The damage of one file of a snapshot; the message names the file."""
 
     snapshot_id: str
     path: Path
@@ -23,11 +23,11 @@ class Problem:
 
 
 def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) -> list[Problem]:
-    """Hash every blob, and compare every manifest with the ledger's row and the blob's own table; of a
-    mirror, hash the blobs in the remote.
+    """Hash every blob, and compare every manifest with the ledger's row and the blob's own table.
 
-    Goes on after a damaged one; returns all problems, in the order of freezing. `progress` is told
-    what is done, how many snapshots, and of how many.
+    Of a mirror, blobs that are not here are hashed in the remote. A damaged one does not end the search.
+    Return all problems, in the order of freezing. `progress` receives the step, the snapshots done, and their
+    number.
     """
     problems: list[Problem] = []
     stored = reader.snapshots()
@@ -50,7 +50,7 @@ def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) ->
 
 class _Blob(NamedTuple):
     damage: str  # empty: none
-    table: blobs.Table | None  # of its tensors, if it lies here
+    table: blobs.Table | None  # of its tensors, if it is here
 
 
 def _verify(reader: ArchiveReader, snapshot: Snapshot) -> _Blob:
