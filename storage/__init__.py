@@ -1,4 +1,6 @@
-"""The memory of a run. Readers need four functions, which take a run folder or the address of its remote:
+"""The memory of a run.
+
+Readers need four functions, which take a run folder or the address of its remote:
 
 storage.connect(run)          a DuckDB connection with the run's tables, always fresh, also while it trains
 storage.query(run, sql)       one question, one Arrow table; reaches no file and no setting

@@ -343,10 +343,7 @@ class Archive(ArchiveReader):
     # ------------------------------------------------------------------ learners
 
     def save_learner(self, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
-        """Save a learner's state:
-
-        `tensors` and `meta` (JSON) as one; a crash leaves the old or the new pair.
-        """
+        """Save a learner's state, `tensors` and `meta` (JSON); a crash leaves the old or the new pair."""
         learner_states.save(self.run / LEARNERS, player, tensors, meta)
 
     def load_learner(self, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:

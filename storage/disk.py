@@ -41,6 +41,7 @@ class Disk:
         return os.open(path, flags | os.O_CLOEXEC, mode)
 
     def close(self, handle: int) -> None:
+        """Close the handle."""
         os.close(handle)
 
     def pwrite(self, handle: int, data: bytes | memoryview, offset: int) -> int:
@@ -48,6 +49,7 @@ class Disk:
         return os.pwrite(handle, data, offset)
 
     def truncate(self, handle: int, size: int) -> None:
+        """Cut or extend the file to `size` bytes."""
         os.ftruncate(handle, size)
 
     def sync(self, handle: int) -> None:
@@ -67,6 +69,7 @@ class Disk:
             os.close(handle)
 
     def chmod(self, handle: int, mode: int) -> None:
+        """Set the mode of `path`."""
         os.fchmod(handle, mode)
 
     def rename(self, source: Path, target: Path) -> None:
@@ -74,12 +77,15 @@ class Disk:
         os.rename(source, target)
 
     def unlink(self, path: Path) -> None:
+        """Remove the file `path`."""
         os.unlink(path)
 
     def mkdir(self, path: Path) -> None:
+        """Make the folder `path`."""
         os.mkdir(path)
 
     def rmdir(self, path: Path) -> None:
+        """Remove the empty folder `path`."""
         os.rmdir(path)
 
 
@@ -120,6 +126,7 @@ class Growing:
         return written
 
     def tell(self) -> int:
+        """Return the number of bytes written."""
         return self._end
 
     def flush(self) -> None:
@@ -130,12 +137,15 @@ class Growing:
         self.closed = True
 
     def readable(self) -> bool:
+        """Return False: the file cannot be read."""
         return False
 
     def writable(self) -> bool:
+        """Return True: the file can be written."""
         return True
 
     def seekable(self) -> bool:
+        """Return False: the file has no other position than its end."""
         return False
 
 

@@ -70,6 +70,7 @@ class Snapshot:
 
     @property
     def competitor(self) -> str:
+        """The id of this competitor."""
         return self.snapshot_id
 
 
@@ -82,6 +83,7 @@ class LivePlayer:
 
     @property
     def competitor(self) -> str:
+        """The id of this competitor."""
         return self.player
 
 
@@ -93,6 +95,7 @@ class Bot:
 
     @property
     def competitor(self) -> str:
+        """The id of this competitor."""
         return self.name
 
 
@@ -170,6 +173,7 @@ class MatchBatch:
 
     @property
     def num_seats(self) -> int:
+        """The number of seats S."""
         return self.seat.shape[1]
 
     def __getitem__(self, i: int) -> Match:

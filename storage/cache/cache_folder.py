@@ -17,11 +17,10 @@ NAME = "checkpoint-league"
 
 
 def cache_folder(given: str | Path | None = None) -> Path:
-    """Return the folder `given`, else the user's cache folder (XDG_CACHE_HOME, ~/.cache), else a temporary
-    one.
+    """Return the folder `given`, else the user's cache folder, else a temporary one.
 
-    It is made with mode 0700 if it does not exist. Raise Mistake for a folder that other users can write to,
-    DiskFailed if none can be made.
+    The user's is in XDG_CACHE_HOME or ~/.cache. The folder is made with mode 0700 if it does not exist. Raise
+    Mistake for a folder that other users can write to, DiskFailed if none can be made.
     """
     if given is not None:
         return _private(Path(given).expanduser())

@@ -38,6 +38,7 @@ class _Hashed:
         self.bytes = 0
 
     def write(self, data: bytes) -> int:
+        """Write and hash `data`."""
         if self._file is not None:
             self._file.write(data)
             self.hash.update(data)
@@ -45,15 +46,14 @@ class _Hashed:
         return len(data)
 
     def tell(self) -> int:
+        """Return the number of bytes written."""
         return self.bytes
 
     def flush(self) -> None:
         """Do nothing: no data is buffered."""
 
     def drop(self) -> None:
-        """Write no more: the handle is about to be closed, but a failed ParquetWriter writes in its
-        destructor.
-        """
+        """Write no more, since a ParquetWriter that failed would still write in its destructor."""
         self._file = None
 
 
@@ -67,6 +67,7 @@ class Gathered:
         self._small: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Add a batch."""
         if self._small and (len(self._small) == 1024 or self._small[0].schema != batch.schema):
             self._join()
         self._small.append(batch)
@@ -96,6 +97,7 @@ class RowsWriter:
         self._rows = 0  # in all
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Add a batch."""
         self._waiting.add(_fitted(plain(batch), self._schema))
         self._rows += len(batch)
         if self._waiting.rows >= ROW_GROUP or self._waiting.bytes >= GROUP_BYTES:
@@ -107,11 +109,12 @@ class RowsWriter:
             self._parquet.write_table(pa.concat_tables(tables).combine_chunks(), row_group_size=ROW_GROUP)
 
     def close(self) -> None:
+        """Write what waits, and the end of the file."""
         self._write()
         self._parquet.close()
 
     def let_go(self) -> None:
-        """Close the ParquetWriter, so that it does not try again when it is collected."""
+        """Mark the ParquetWriter as closed, so that it writes nothing when it is collected."""
         self._parquet.is_open = False
 
     def file(self) -> File:

@@ -126,9 +126,7 @@ class Segment:
         return pc.max(index["sequence"].filter(holding)).as_py()
 
     def counts(self) -> pa.Table:
-        """Return (sequence, table, rows) of every record batch, in order; table is NULL for a frame without
-        any.
-        """
+        """Return (sequence, table, rows) of every record batch, in order; an empty frame has a NULL table."""
         return self._index().select(["sequence", "table", "rows"])
 
     def rows_until(self, last: int) -> dict[str, int]:
@@ -304,6 +302,7 @@ class _IndexWriter:
         self._numbers: dict[bytes, int] = {}
 
     def add(self, place: Place, table: str | None, rows: int, form: bytes | None) -> None:
+        """Add a record batch of a frame."""
         self._sequences.append(place.sequence)
         self._batch_ids.append(place.batch_id)
         self._tables.append(table)
@@ -311,6 +310,7 @@ class _IndexWriter:
         self._forms.append(None if form is None else self._numbers.setdefault(form, len(self._numbers)))
 
     def write(self, path: Path) -> File:
+        """Write the index."""
         forms = pa.array(list(self._numbers), pa.large_binary())
         rows = pa.table(
             {

@@ -64,9 +64,7 @@ class Holding:
 
 
 def chunk_name(number: int, offset: int) -> str:
-    """Return the name of the object with the frames of segment `number` from byte `offset` of its journal
-    on.
-    """
+    """Return the name of the object with a segment's frames from byte `offset` of its journal on."""
     return f"{LEDGER}/{number:08d}.journal.{offset:020d}"
 
 

@@ -1,5 +1,7 @@
-"""Bringing a remote level with a run's folder, object after object, in an order that holds at any moment:
-learners' states, then for each piece of the ledger the snapshots that it names, then the piece.
+"""Bringing a remote level with a run's folder, object after object.
+
+The order is safe at any moment: learners' states, then for each piece of the ledger the snapshots that it
+names, then the piece.
 
 So no learner's state in the remote is older than a snapshot of that learner there, and every snapshot
 that the remote's ledger names is complete. What is there already is not sent again.

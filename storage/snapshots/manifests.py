@@ -6,9 +6,6 @@ refuse it, and what was written twice is equal byte by byte. The hash is not a s
 damage, not the writer. A manifest may come from a stranger: it is read only from a plain file,
 bounded in size and depth, and nothing in it is believed or executed here.
 
-Version 0.1.0 wrote manifests without a hash. They are refused: how a policy is built is in them
-alone, and a changed one would not be noticed.
-
     write_whole(path, [seal(fields)])
     read(path) == fields
 """
@@ -66,11 +63,6 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
         written = seal(fields)
     except (ValueError, RecursionError) as error:
         raise CorruptManifest(f"{source}: no manifest: {error}; restore it from a copy") from None
-    if CHECKSUM not in fields and data == json.dumps(fields, indent=1).encode():
-        raise CorruptManifest(
-            f"{source}: a manifest without a checksum, as version 0.1.0 wrote them, so nothing tells whether "
-            "it is whole; the run's matches and ratings can be read as ever, train its policies anew"
-        )
     if data != written:
         raise CorruptManifest(f"{source}: the manifest is not as it was written; restore it from a copy")
     return {name: value for name, value in fields.items() if name != CHECKSUM}

@@ -82,6 +82,7 @@ class LiveRun:
             table.show(connection)
 
     def close(self) -> None:
+        """Free the memory."""
         self._tables.clear()
 
     def _take_segment(self, segment: Segment) -> None:

@@ -1,4 +1,4 @@
-"""Moments in a run's past: up to which frame of its ledger is what was known then?
+"""Moments in a run's past: the last frame of its ledger at that time.
 
 A moment is an int, the league's env_steps, or a time. A run that is stopped at N env steps
 (`stop.env_steps`) has the batch of results that reaches N, and what is decided, reported and saved

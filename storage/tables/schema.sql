@@ -150,7 +150,7 @@ SELECT
 FROM latest LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (competitor)
 ORDER BY skill DESC, competitor;
 
--- What was played: `share` is of all matches of one purpose that `player` learned from (NULL: nobody did).
+-- What was played: `share` is of all matches of one purpose that `player` learned from (NULL: none did).
 CREATE VIEW match_mix AS
 SELECT
     player, purpose, match_type,
@@ -176,7 +176,7 @@ FROM timed
 GROUP BY player, purpose, minute, match_type
 ORDER BY player, purpose, minute, count(*) DESC, match_type;
 
--- Who learned from whom: games that `player` learned from, by each other seat; its own name: self-play.
+-- Opponents that were learned from: games that `player` learned from, by each other seat; its own name: self-play.
 CREATE VIEW learned_from AS
 SELECT
     learner.competitor AS player,

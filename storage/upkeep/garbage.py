@@ -38,6 +38,7 @@ class Garbage:
 
     @property
     def bytes(self) -> int:
+        """The bytes of all files together."""
         return sum(size for _, size, _ in self.files)
 
 
