@@ -127,8 +127,8 @@ def readme(manifest: Mapping[str, Any]) -> str:
     return f"""# {_cell(manifest["snapshot_id"])}
 
 A policy that was frozen while it trained in a league. `{MANIFEST}` says how it is built, `{WEIGHTS}` holds
-its weights. Reading it runs no code of its own; a network named `module:Class` is asked for by name, and
-built only by who trusts it.
+its weights. Reading it runs no code of its own; a network named `module:Class` is only built by a user who
+trusts it.
 
 | | |
 |---|---|
@@ -150,7 +150,7 @@ In Python:
 
     from league.models.policy import Policy
     from league.models.spec import PolicySpec
-    from storage.exports import read_export
+    from storage.upkeep.exports import read_export
 
     manifest, tensors = read_export(Path("FOLDER"))
     policy = Policy(PolicySpec.from_json(manifest["spec"]), tensors)
