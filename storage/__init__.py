@@ -1,10 +1,77 @@
-"""What is remembered of a run. Readers need two names:
+"""The memory of a run.
+
+Readers need four functions, which take a run folder or the address of its remote:
 
 storage.connect(run)          a DuckDB connection with the run's tables, always fresh, also while it trains
 storage.query(run, sql)       one question, one Arrow table; reaches no file and no setting
+storage.open_reader(run)      competitors, settings, manifests and paths of weights
+storage.run_folder(run)       the folder itself; of an address, the folder of its mirror here
+
+Addresses are resolved here. The modules that read a folder never import `storage.remote`.
 """
 
-from storage.tables.live import LiveConnection, connect
-from storage.tables.questions import query
+from __future__ import annotations
 
-__all__ = ["LiveConnection", "connect", "query"]
+from pathlib import Path
+
+import pyarrow as pa
+
+from storage import reader
+from storage.disk import Progress
+from storage.layout import origin
+from storage.reader import ArchiveReader
+from storage.tables import live, questions
+from storage.tables.live import LiveConnection
+from storage.tables.moments import Moment
+
+__all__ = ["ArchiveReader", "LiveConnection", "connect", "open_reader", "query", "run_folder"]
+
+
+def run_folder(run: str | Path, progress: Progress | None = None) -> Path:
+    """Return the folder of `run`; of the address of a remote, its mirror here, brought up to date.
+
+    Raise NotARun, CorruptLedger or RemoteFailed for an address.
+    """
+    if not isinstance(run, str) or "://" not in run:
+        return Path(run)
+    from storage.remote.mirror import local_mirror  # readers of folders need no object store
+
+    return local_mirror(run, progress)
+
+
+def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True) -> LiveConnection:
+    """Open all tables and views of `runs`, folders or addresses, as `storage.tables.live.connect` does.
+
+    Raise NotARun, CorruptLedger, RemoteFailed, Mistake.
+    """
+    return live.connect(*(run_folder(run) for run in runs), as_of=as_of, native=native)
+
+
+def query(
+    run: str | Path,
+    sql: str,
+    *,
+    timeout_seconds: float = 60.0,
+    max_rows: int | None = None,
+    as_of: Moment | None = None,
+) -> pa.Table:
+    """Answer one SQL question about `run`, a folder or an address, as `storage.tables.questions.query` does.
+
+    Raise BadQuery, NotARun, CorruptLedger, RemoteFailed.
+    """
+    return questions.query(
+        run_folder(run), sql, timeout_seconds=timeout_seconds, max_rows=max_rows, as_of=as_of
+    )
+
+
+def open_reader(run: str | Path) -> ArchiveReader:
+    """Open `run`, a folder or an address, for reading; a mirror fetches manifests when they are needed.
+
+    Raise NotARun, CorruptLedger, RemoteFailed.
+    """
+    folder = run_folder(run)
+    if origin(folder) is None:
+        return reader.open_reader(folder)
+    from storage.remote.mirror import open_mirror  # readers of folders need no object store
+
+    return open_mirror(folder)

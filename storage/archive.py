@@ -1,10 +1,10 @@
-"""The archive: a run's durable memory, and its only write door.
+"""The archive: a run's durable memory, and the only way to write it.
 
     archive.add_snapshot(...)            blob, then manifest, then ledger: a row never lacks its file
     archive.append_results(...)          returns when the facts are on disk
-    archive.history()                    everything again, in order, for who resumes by replaying
+    archive.history()                    everything again, in order, to resume by replaying
 
-Readers that may come while a run trains take `open_reader`, which needs no lock.
+Readers that may come while a run trains use `open_reader`, which needs no lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.disk import make_folder, whole_folder, write_json, write_whole
+from storage.disk import Progress, make_folder, whole_folder, write_json, write_whole
 from storage.errors import NotARun, StorageError
 from storage.layout import (
     CONFIG,
@@ -35,7 +35,6 @@ from storage.layout import (
 )
 from storage.ledger.compaction import Compaction
 from storage.ledger.ledger import Frame, Ledger
-from storage.progress import Progress
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,
@@ -87,9 +86,11 @@ class Archive(ArchiveReader):
         progress: Progress | None = None,
         entrants: Sequence[Entrant] = (),
     ) -> Archive:
-        """A new run at `run`: absent or an empty folder until now, else RunExists; Mistake where no folder
-        can be. It appears there whole, with the `entrants` of a tournament, or not at all. `run_row`: name,
-        env and seed."""
+        """Make a new run at `run`, which appears whole, with the `entrants` of a tournament, or not at all.
+
+        `run_row` has name, env and seed. Raise RunExists unless `run` is absent or an empty folder, Mistake
+        where no folder can be.
+        """
         run = Path(run)
         require_new(run)
         now = time.time()
@@ -107,8 +108,10 @@ class Archive(ArchiveReader):
 
     @classmethod
     def open(cls, run: str | Path, progress: Progress | None = None) -> Archive:
-        """The run at `run`, to go on writing; `progress` is told of an index that is built anew.
-        Raises NotARun, RunLocked, CorruptLedger."""
+        """Open the run at `run` for writing; `progress` reports an index that is rebuilt.
+
+        Raise NotARun, RunLocked, CorruptLedger.
+        """
         run = Path(run)
         require_run(run)
         if not (run / LEDGER).is_dir():
@@ -124,21 +127,23 @@ class Archive(ArchiveReader):
 
     @property
     def next_seq(self) -> int:
-        """The number that the next match, decision or update gets; the first is 1."""
+        """Number of the next match, decision or update; the first is 1."""
         return self._next_seq
 
     def begin_session(self, run_row: Mapping[str, Any], config_yaml: str) -> int:
-        """Note that the run goes on, and with which settings; `create` does so for the first session."""
+        """Record that the run continues, and its settings; `create` does so for the first session."""
         table = columns.run_table(run_row, config_yaml, self._next_seq, time.time())
         return self._append({"runs": table}, numbers=0)
 
     def add_player(self, player: LivePlayer, decisions: Sequence[Decision] = ()) -> int:
-        """Remember a new player, in one frame with the `decisions` (an Add) that it comes from.
-        Raises StorageError when the name is taken."""
+        """Record a new player, in one frame with the `decisions` (an Add) that it comes from.
+
+        Raise StorageError if the name is taken.
+        """
         return self._seat(player, decisions)
 
     def add_bot(self, bot: Bot) -> int:
-        """Remember a new bot. Raises StorageError when the name is taken."""
+        """Record a new bot. Raise StorageError if the name is taken."""
         return self._seat(bot)
 
     def add_snapshot(
@@ -155,13 +160,14 @@ class Archive(ArchiveReader):
         evidence: Mapping[str, float] | None = None,
         decisions: Sequence[Decision] = (),
     ) -> Snapshot:
-        """Store `tensors` (copied) as the snapshot `<player>@<env_steps>`, durable on return. Where an
-        imported snapshot came by that id, a number follows it.
+        """Store `tensors` (copied) as the snapshot `<player>@<env_steps>`, durable on return.
 
-        `spec` (JSON) is what a policy is built from; `evidence` goes into the manifest (None: that of
-        the Freeze in `decisions`). `decisions`, the Freeze that led here and what follows from it, are
-        recorded in one frame with the snapshot: after a crash all of them, or none.
-        Raises StorageError when the id is taken or the parent unknown; nothing is recorded then.
+        If an imported snapshot has that id, a number follows it. `spec` (JSON) is what a policy is built
+        from; `evidence` goes into the manifest (`None`: that of the Freeze in `decisions`). `decisions`, the
+        Freeze that led here and its consequences, are recorded in one frame with the snapshot: after a crash
+        all of them, or none.
+
+        Raise StorageError if the id is taken or the parent unknown; nothing is recorded then.
         """
         snapshot_id = self._own_id(player, env_steps)
         self._require_free(snapshot_id)
@@ -198,17 +204,21 @@ class Archive(ArchiveReader):
         return snapshot
 
     def add_imported(self, snapshot: Snapshot, fields: Mapping[str, Any]) -> None:
-        """Remember a snapshot whose blob was received already; `fields` go into its manifest beside its
-        own. Raises StorageError when the id is taken."""
+        """Record a snapshot whose blob was received already; `fields` are added to its manifest.
+
+        Raise StorageError if the id is taken.
+        """
         self._require_free(snapshot.snapshot_id)
         self._write_manifest(snapshot, fields)
         self._append(competitor_tables(snapshot, snapshot.created_at), numbers=0)
         self._competitors[snapshot.snapshot_id] = snapshot
 
     def append_results(self, results: ResultBatch, changes: Sequence[RatingChange]) -> int:
-        """Record M results and the ratings after them as one batch; durable on return. An empty batch
-        is no fact: nothing is written. Returns the ledger's sequence. Raises IndexError for a competitor,
-        match type, outcome or reason without a name; nothing is written then."""
+        """Record M results and the ratings after them as one batch, durable on return; return its sequence.
+
+        An empty batch writes nothing. Raise IndexError for a competitor, match type, outcome or reason
+        without a name; nothing is written then.
+        """
         if not len(results):
             return self._ledger.last_sequence
         batch = self._ledger.last_sequence + 1
@@ -226,21 +236,21 @@ class Archive(ArchiveReader):
         return self._append({"ratings": table}, numbers=0)
 
     def append_decisions(self, decisions: Sequence[Decision]) -> int:
-        """Record decisions that make no snapshot; those that do go with it, by `add_snapshot`."""
+        """Record decisions that make no snapshot; the others are recorded by `add_snapshot`."""
         if not decisions:
             return self._ledger.last_sequence
         table = columns.decision_table(decisions, self._next_seq, time.time())
         return self._append({"decisions": table}, numbers=len(decisions))
 
     def append_updates(self, records: Sequence[UpdateRecord]) -> int:
-        """Record what learners reported."""
+        """Record the reports of learners."""
         if not records:
             return self._ledger.last_sequence
         table = columns.update_table(records, self._next_seq, time.time())
         return self._append({"updates": table}, numbers=len(records))
 
     def append_caches(self, records: Sequence[CacheRecord]) -> int:
-        """Record what the caches of this run's processes did so far."""
+        """Record the counters of the caches of this run's processes."""
         if not records:
             return self._ledger.last_sequence
         table = columns.cache_table(records, self._next_seq - 1, time.time())
@@ -251,7 +261,7 @@ class Archive(ArchiveReader):
         self._database.flush()
 
     def close(self) -> None:
-        """Let go of the run."""
+        """Close the index and the ledger, so that another process can open the run."""
         try:
             self._compaction.close()
             self._database.close()
@@ -275,7 +285,10 @@ class Archive(ArchiveReader):
         return sequence
 
     def _own_id(self, player: str, env_steps: int) -> str:
-        """The id of a player's snapshot. Ids are never parsed, so what an import took is no loss."""
+        """Return the id of a player's snapshot, with a number if an import has taken the plain one.
+
+        Ids are never parsed, so the number does no harm.
+        """
         plain = wanted = f"{player}@{env_steps}"
         number = 1
         while isinstance(holder := self.find(wanted), Snapshot) and holder.player != player:
@@ -301,14 +314,16 @@ class Archive(ArchiveReader):
         return sequence
 
     def ledger_extent(self) -> list[tuple[Path, int]]:
-        """Every file that a copy of the ledger needs, in order, with its acknowledged bytes."""
+        """Return every file that a copy of the ledger needs, in order, with its acknowledged bytes."""
         return self._ledger.extent()
 
     # ------------------------------------------------------------------ remembering
 
     def history(self) -> Iterator[Competitor | Decision | ResultBatch]:
-        """Every fact that a league is a fold of, in the order of recording; a snapshot comes before the
-        decisions recorded with it, so that a Reset finds its target."""
+        """Yield every fact that a league is a fold of, in the order of recording.
+
+        A snapshot comes before the decisions recorded with it, so that a Reset finds its target.
+        """
         for frame in self._ledger.frames(tables=(*SEATED, "decisions", "matches", "seats")):
             yield from competitors_of(frame.tables)
             if "decisions" in frame.tables:
@@ -317,39 +332,29 @@ class Archive(ArchiveReader):
                 yield columns.results_of(frame.tables)
 
     def results(self, after_batch: int = 0) -> Iterator[ResultBatch]:
-        """The batches of results behind the ledger's sequence `after_batch`, exactly as appended."""
+        """Yield the batches of results behind the ledger's sequence `after_batch`, exactly as appended."""
         for frame in self._ledger.frames(after_batch, tables=("matches", "seats")):
             yield columns.results_of(frame.tables)
 
-    def decisions(self, after_seq: int = 0) -> list[tuple[int, Decision]]:
-        """(seq, decision) of all decisions behind `after_seq`, in order."""
-        return [
-            (seq, decision)
-            for frame in self._ledger.frames(tables=("decisions",))
-            for seq, decision in columns.decisions_of(frame.tables["decisions"])
-            if seq > after_seq
-        ]
-
     def last_match_id(self) -> int:
-        """The highest match id recorded; -1 when there is none."""
+        """Return the highest match id recorded; -1 if there is none."""
         return self._last_match_id
 
     # ------------------------------------------------------------------ learners
 
     def save_learner(self, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
-        """Remember a learner's state: `tensors` and `meta` (JSON) as one; a crash leaves the old or the new
-        pair."""
+        """Save a learner's state, `tensors` and `meta` (JSON); a crash leaves the old or the new pair."""
         learner_states.save(self.run / LEARNERS, player, tensors, meta)
 
     def load_learner(self, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """(tensors, meta) as saved last, verified; None before the first save. Raises CorruptBlob."""
+        """Return (tensors, meta) as saved last, verified; `None` before the first save. Raise CorruptBlob."""
         return learner_states.load(self.run / LEARNERS, player)
 
     def save_refused(self, player: str, update: int, tensors: Tensors) -> Path:
-        """Keep the batch that an update of `player` was refused for; returns its safetensors file."""
+        """Keep the batch that an update of `player` was refused for; return its safetensors file."""
         return learner_states.save_refused(self.run / LEARNERS, player, update, tensors)
 
 
 def _owner() -> str:
-    """Who writes, as others are told."""
+    """Return the name of this process for the error of other writers."""
     return " ".join([Path(argument).name for argument in sys.argv[:1]] + sys.argv[1:3]) or "python"

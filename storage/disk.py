@@ -1,11 +1,11 @@
-"""Disk: every change that storage makes to files goes through here.
+"""Disk: every change that storage makes to files goes through this module.
 
-So there is one place to look at when asking what survives a crash, and one to replace in a test by a
-disk that fills up, fails at the k-th call or loses its power. DuckDB writes its file by itself; that
-file is an index, which is rebuilt when it is lost.
+So one place decides what survives a crash, and a test can replace it by a disk that fills up, fails at
+the k-th call or loses its power. DuckDB writes its file by itself; that file is an index, which is
+rebuilt when it is lost.
 
     disk().pwrite(handle, data, offset)     the calls themselves, as os has them
-    with whole(path) as file: ...           a file that is there whole or not at all, durable behind the block
+    with whole(path) as file: ...           a file that appears whole or not at all, durable behind the block
     with whole_folder(path) as fresh: ...   the same for a folder
 """
 
@@ -16,11 +16,14 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from storage.errors import DiskFailed, Mistake
+
+Progress = Callable[[str, int, int], None]
+"""Callback that reports the progress of a long operation: its name, the steps done, the steps in all."""
 
 # What keeps a folder from being made in one place and not in another.
 _OF_THE_PLACE = (
@@ -31,20 +34,22 @@ _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
 class Disk:
-    """The calls that change files. All raise OSError."""
+    """Calls that change files. All raise OSError."""
 
     def open(self, path: Path, flags: int, mode: int = 0o644) -> int:
-        """A handle, closed on exec."""
+        """Return a handle, closed on exec."""
         return os.open(path, flags | os.O_CLOEXEC, mode)
 
     def close(self, handle: int) -> None:
+        """Close the handle."""
         os.close(handle)
 
     def pwrite(self, handle: int, data: bytes | memoryview, offset: int) -> int:
-        """Bytes written, which may be fewer than given."""
+        """Return the number of bytes written, which may be fewer than given."""
         return os.pwrite(handle, data, offset)
 
     def truncate(self, handle: int, size: int) -> None:
+        """Cut or extend the file to `size` bytes."""
         os.ftruncate(handle, size)
 
     def sync(self, handle: int) -> None:
@@ -64,19 +69,23 @@ class Disk:
             os.close(handle)
 
     def chmod(self, handle: int, mode: int) -> None:
+        """Set the mode of `path`."""
         os.fchmod(handle, mode)
 
     def rename(self, source: Path, target: Path) -> None:
-        """Files replace files; a folder replaces only an empty one."""
+        """Rename `path`. Files replace files; a folder replaces only an empty one."""
         os.rename(source, target)
 
     def unlink(self, path: Path) -> None:
+        """Remove the file `path`."""
         os.unlink(path)
 
     def mkdir(self, path: Path) -> None:
+        """Make the folder `path`."""
         os.mkdir(path)
 
     def rmdir(self, path: Path) -> None:
+        """Remove the empty folder `path`."""
         os.rmdir(path)
 
 
@@ -84,13 +93,13 @@ _current = Disk()
 
 
 def disk() -> Disk:
-    """The disk in use."""
+    """Return the disk in use."""
     return _current
 
 
 @contextlib.contextmanager
 def using(other: Disk) -> Iterator[None]:
-    """Let this process write through `other`: for tests of what a disk can do to us."""
+    """Let this process write through `other`: for tests of failing disks."""
     global _current
     before, _current = _current, other
     try:
@@ -100,7 +109,7 @@ def using(other: Disk) -> Iterator[None]:
 
 
 class Growing:
-    """A file that is written from its beginning to its end; what libraries that write files ask for."""
+    """A file that is written from its beginning to its end, in the form that libraries expect."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -108,7 +117,7 @@ class Growing:
         self.closed = False
 
     def write(self, data: bytes | memoryview) -> int:
-        """All of `data`. Raises OSError."""
+        """Write all of `data`. Raise OSError."""
         view = memoryview(data).cast("B")
         written = 0
         while written < len(view):
@@ -117,31 +126,35 @@ class Growing:
         return written
 
     def tell(self) -> int:
+        """Return the number of bytes written."""
         return self._end
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no data is buffered."""
 
     def close(self) -> None:
-        """The handle stays with who opened it."""
+        """Do nothing: the caller that opened the handle closes it."""
         self.closed = True
 
     def readable(self) -> bool:
+        """Return False: the file cannot be read."""
         return False
 
     def writable(self) -> bool:
+        """Return True: the file can be written."""
         return True
 
     def seekable(self) -> bool:
+        """Return False: the file has no other position than its end."""
         return False
 
 
 @contextlib.contextmanager
 def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
-    """A file at `path`, replacing what was there: after a crash the old or the new, never a part.
+    """Yield a file that replaces `path`: after a crash the old or the new is there, never a part.
 
-    Written beside it, synced, renamed, folder synced; durable when the block is left. An error leaves
-    what was there. Raises DiskFailed.
+    The file is written beside `path`, synced and renamed; then the folder is synced. It is durable when the
+    block is left. An error leaves the old file. Raise DiskFailed.
     """
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
     try:
@@ -164,11 +177,11 @@ def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
 
 @contextlib.contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `folder`, absent or empty until then: after a crash all of it or
-    nothing.
+    """Yield a folder to fill, which becomes `folder`: after a crash all of it or nothing.
 
-    Made beside it, renamed, its name synced; durable when the block is left. An error leaves nothing.
-    Raises Mistake when that place cannot hold it, DiskFailed for all else.
+    `folder` must be absent or empty. The new folder is made beside it, renamed, and its name synced. It is
+    durable when the block is left. An error leaves nothing. Raise Mistake when that place cannot hold it,
+    DiskFailed for all else.
     """
     fresh = folder.with_name(f".{folder.name[:80]}.{secrets.token_hex(4)}.creating")
     try:
@@ -194,26 +207,26 @@ def _in_its_place(folder: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
-    """The bytes of `parts` at `path`, as `whole` writes them."""
+    """Write the bytes of `parts` to `path`, as `whole` does."""
     with whole(path, mode) as file:
         for part in parts:
             file.write(part)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """`value` as JSON at `path`, as `whole` writes it."""
+    """Write `value` as JSON to `path`, as `whole` does."""
     write_whole(path, [json.dumps(value, indent=1).encode()])
 
 
 def failed(path: Path, what: str, error: OSError) -> DiskFailed:
-    """What to tell when `path` could not be `what`: written, synced, ..."""
+    """Return the error for a `path` that could not be `what`: written, synced, ..."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     remedy = "; make room, then go on: what was acknowledged is safe" if full else ""
     return DiskFailed(f"{path}: cannot be {what}: {error.strerror or error}{remedy}")
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable. Raises DiskFailed."""
+    """Make the names in `folder` durable. Raise DiskFailed."""
     try:
         disk().sync_folder(folder)
     except OSError as error:
@@ -221,7 +234,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """`folder` and its parents, their names durable; nothing when it is there. Raises DiskFailed."""
+    """Make `folder` and its parents with durable names; do nothing if it exists. Raise DiskFailed."""
     try:
         _make(folder)
     except OSError as error:
@@ -232,13 +245,13 @@ def _make(folder: Path) -> None:
     if os.path.isdir(folder):  # Path.is_dir raises for names that are too long
         return
     _make(folder.parent)
-    with contextlib.suppress(FileExistsError):  # somebody else was faster
+    with contextlib.suppress(FileExistsError):  # another process was faster
         disk().mkdir(folder)
     disk().sync_folder(folder.parent)
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove `folder` and all in it, as far as that goes: for what never became visible."""
+    """Remove `folder` and everything in it, as far as possible: for folders that never became visible."""
     for parent, folders, files in os.walk(folder, topdown=False):
         for remove, names in ((disk().unlink, files), (disk().rmdir, folders)):
             for name in names:

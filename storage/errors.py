@@ -1,20 +1,20 @@
-"""What can go wrong with memory, each as one sentence: where, found, expected, remedy."""
+"""The errors of storage, each as one sentence: where, found, expected, remedy."""
 
 
 class Mistake(Exception):
-    """What a user can put right: its message says where, found, expected, remedy (exit code 2)."""
+    """A mistake that the user can correct: the message has where, found, expected, remedy (exit code 2)."""
 
 
 class Failure(Exception):
-    """What a run cannot go on after; its message is all that a user needs to see (exit code 1)."""
+    """A failure that ends a run; the message is all that a user needs to see (exit code 1)."""
 
 
 class StorageError(Failure):
-    """Any failure of storage; its message is complete enough to be shown to a user as it is."""
+    """Any failure of storage; the message is complete enough to be shown to a user as it is."""
 
 
 class RunExists(StorageError, Mistake):
-    """A new run was asked for where one already lies."""
+    """A new run was requested where one exists already."""
 
 
 class NotARun(StorageError, Mistake):
@@ -38,11 +38,11 @@ class CorruptBlob(StorageError):
 
 
 class UnknownSnapshot(StorageError, Mistake):
-    """No snapshot goes by that id or prefix."""
+    """No snapshot has that id or prefix."""
 
 
 class WeightsMismatch(StorageError, Mistake):
-    """Stored tensors do not fit the policy that is to take them."""
+    """Stored tensors do not fit the policy that loads them."""
 
 
 class BadQuery(StorageError, Mistake):

@@ -1,4 +1,4 @@
-"""Where things lie in a run folder."""
+"""The names of files and folders in a run folder."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ def require_new(run: Path) -> None:
 
 
 def blob_path(objects: Path, blob_hash: str) -> Path:
-    """Where the blob of that hash lies."""
+    """Return the path of the blob of that hash."""
     return objects / blob_hash[:2] / f"{blob_hash}.safetensors"
 
 
 def file_name(name: str) -> str:
-    """A file name for any competitor's id, different ids giving different names."""
+    """Return a file name for any competitor's id; different ids give different names."""
     return quote(name, safe="@").replace(".", "%2E")
 
 
 def manifest_path(run: Path, snapshot_id: str) -> Path:
-    """Where the manifest of that snapshot lies."""
+    """Return the path of the manifest of that snapshot."""
     return run / MANIFESTS / f"{file_name(snapshot_id)}.json"
 
 
 def origin(run: Path) -> str | None:
-    """The URL of the remote that the mirror `run` was brought from; None for a run's own folder."""
+    """Return the URL of the remote that the mirror `run` was brought from; `None` for a run's own folder."""
     try:
         return str(json.loads((run / ORIGIN).read_text())["url"])
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""What can be read of a run at any time: its competitors, and where their policies lie."""
+"""Reading a run at any time: its competitors, and the paths of their policies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from storage.errors import NotARun, UnknownSnapshot
 from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
 from storage.ledger.ledger import read_tables
 from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
-from storage.remote.mirror import bring_manifest
-from storage.snapshots import manifests
+from storage.snapshots import blobs, manifests
 from storage.suggestions import nearest
 from storage.tables.competitors import competitors_of
 
@@ -22,26 +21,29 @@ SEATED = ("players", "competitors", "snapshots", "entrants")
 
 
 def open_reader(run: str | Path) -> ArchiveReader:
-    """The run's competitors as they are now, whether or not it trains. Raises NotARun, CorruptLedger."""
+    """Open the run in a folder, whether or not it trains. Raise NotARun, CorruptLedger."""
     run = Path(run)
     require_run(run)
     return ArchiveReader(run, read_competitors(run))
 
 
 def read_competitors(run: Path) -> list[Competitor]:
-    """Everyone that the ledger in `run` seats, each kind in the order of joining. Raises CorruptLedger."""
+    """Return all competitors that the ledger in `run` seats, each kind in the order of joining.
+
+    Raise CorruptLedger.
+    """
     return competitors_of(read_tables(run / LEDGER, SEATED))
 
 
 class ArchiveReader:
-    """A run's competitors and where their policies lie."""
+    """The competitors of a run and the paths of their policies."""
 
     def __init__(self, run: Path, competitors: Iterable[Competitor]) -> None:
         self.run = run
         self._competitors = {competitor.competitor: competitor for competitor in competitors}
 
     def config(self) -> dict[str, Any]:
-        """The resolved settings the run was begun with. Raises NotARun."""
+        """Return the resolved settings that the run was begun with. Raise NotARun."""
         path = self.run / CONFIG
         try:
             return yaml.safe_load(path.read_text())
@@ -52,37 +54,37 @@ class ArchiveReader:
             ) from None
 
     def env(self) -> dict[str, Any]:
-        """The game that the run plays: `id` and `options`. Raises NotARun."""
+        """Return the game that the run plays: `id` and `options`. Raise NotARun."""
         env = (self.config() or {}).get("env") or {}
         return {"id": env.get("id"), "options": env.get("options") or {}}
 
     def remote(self) -> str | None:
-        """The object store with a copy of everything, by its address; None when there is none."""
+        """Return the address of the object store with a copy of everything; `None` if there is none."""
         came_from = origin(self.run)
         return came_from or ((self.config() or {}).get("storage") or {}).get("remote")
 
     def snapshots(self) -> list[Snapshot]:
-        """In the order of freezing."""
+        """Return the snapshots in the order of freezing."""
         return [c for c in self._competitors.values() if isinstance(c, Snapshot)]
 
     def players(self) -> list[LivePlayer]:
-        """In the order of joining."""
+        """Return the players in the order of joining."""
         return [c for c in self._competitors.values() if isinstance(c, LivePlayer)]
 
     def bots(self) -> list[Bot]:
-        """In the order of joining."""
+        """Return the bots in the order of joining."""
         return [c for c in self._competitors.values() if isinstance(c, Bot)]
 
     def entrants(self) -> list[Entrant]:
-        """Of a tournament, in the order of joining; a league has none."""
+        """Return the entrants of a tournament in the order of joining; a league has none."""
         return [c for c in self._competitors.values() if isinstance(c, Entrant)]
 
     def find(self, competitor: str) -> Competitor | None:
-        """Who goes by that very id; None when nobody does."""
+        """Return the competitor of exactly that id; `None` if there is none."""
         return self._competitors.get(competitor)
 
     def resolve(self, prefix: str) -> Snapshot:
-        """The snapshot of that id, or the only one whose id begins so. Raises UnknownSnapshot."""
+        """Return the snapshot of that id, or the only one whose id begins so. Raise UnknownSnapshot."""
         by_id = {snapshot.snapshot_id: snapshot for snapshot in self.snapshots()}
         if prefix in by_id:
             return by_id[prefix]
@@ -96,14 +98,25 @@ class ArchiveReader:
         raise UnknownSnapshot(f"{self.run}: no snapshot '{prefix}'; nearest: {near}")
 
     def blob_path(self, snapshot: Snapshot) -> Path:
-        """The file with its weights."""
+        """Return the path of the snapshot's weights."""
         return blob_path(self.run / OBJECTS, snapshot.blob_hash)
 
     def manifest_path(self, snapshot_id: str) -> Path:
-        """The file with its manifest."""
+        """Return the path of the snapshot's manifest."""
         return manifest_path(self.run, snapshot_id)
 
     def manifest(self, snapshot_id: str) -> dict[str, Any]:
-        """What is needed to use the snapshot: spec, tensors, hashes, parents; a mirror fetches it when it
-        is first asked for. Raises CorruptManifest, RemoteFailed."""
-        return manifests.read(bring_manifest(self.run, snapshot_id))
+        """Return what a program needs to use the snapshot: spec, tensors, hashes, parents.
+
+        Raise CorruptManifest.
+        """
+        return manifests.read(self.manifest_path(snapshot_id))
+
+    def verify_blob(self, snapshot: Snapshot) -> blobs.Table | None:
+        """Hash the weights and return the table of their tensors; `None` if they are not in this folder.
+
+        Raise CorruptBlob.
+        """
+        path = self.blob_path(snapshot)
+        blobs.verify(path)
+        return blobs.table(path)

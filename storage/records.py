@@ -27,7 +27,7 @@ IMPORTED = Role("imported")  # of snapshots that came from another run or person
 
 
 class Purpose(StrEnum):
-    """What a match is played for. Only training matches are learned from."""
+    """The purpose of a match. Only training matches are learned from."""
 
     TRAINING = "training"
     EVALUATION = "evaluation"
@@ -35,7 +35,7 @@ class Purpose(StrEnum):
 
 
 class Outcome(IntEnum):
-    """How a match ended for one seat. A forfeit counts as a loss."""
+    """The result of a match for one seat. A forfeit counts as a loss."""
 
     WIN = 0
     DRAW = 1
@@ -44,7 +44,7 @@ class Outcome(IntEnum):
 
 
 class EndReason(IntEnum):
-    """Why a match ended."""
+    """The reason for the end of a match."""
 
     FINISHED = 0
     ILLEGAL_ACTION = 1
@@ -70,6 +70,7 @@ class Snapshot:
 
     @property
     def competitor(self) -> str:
+        """The id of this competitor."""
         return self.snapshot_id
 
 
@@ -82,6 +83,7 @@ class LivePlayer:
 
     @property
     def competitor(self) -> str:
+        """The id of this competitor."""
         return self.player
 
 
@@ -93,17 +95,18 @@ class Bot:
 
     @property
     def competitor(self) -> str:
+        """The id of this competitor."""
         return self.name
 
 
 @dataclass(frozen=True, slots=True)
 class Entrant:
-    """Who takes part in a tournament, and how it plays."""
+    """A participant of a tournament, and how it plays."""
 
     competitor: str  # its name there, mode included
     kind: str  # snapshot, bot
-    role: Role | None  # None: a bot
-    player: str | None  # None: a bot
+    role: Role | None  # None for a bot
+    player: str | None  # None for a bot
     run: str | None  # where it comes from: a run folder, its address, or an exported folder; None: a bot
     snapshot_id: str | None
     blob_hash: str | None
@@ -118,7 +121,7 @@ Competitor = Snapshot | LivePlayer | Bot | Entrant
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Who sits in one place of a match, and whether it learns from what it sees there."""
+    """The competitor in one place of a match, and whether it learns from what it sees there."""
 
     competitor: str
     learning: bool
@@ -138,7 +141,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """What happened in a match: the fact that is stored. Tuples have one entry per seat."""
+    """The outcome of a match: the fact that is stored. Tuples have one entry per seat."""
 
     match: Match
     outcomes: tuple[Outcome, ...]
@@ -163,13 +166,14 @@ class MatchBatch:
     match_type: npt.NDArray[np.int16]  # [M], indices into match_types
     seat: npt.NDArray[np.int32]  # [M, S], indices into competitors
     learning: npt.NDArray[np.bool_]  # [M, S]
-    team_of_seat: tuple[int, ...] | None = None  # [S]: one competitor fills a team; none: one seat each
+    team_of_seat: tuple[int, ...] | None = None  # [S]: one competitor fills a team; None: one seat each
 
     def __len__(self) -> int:
         return len(self.match_id)
 
     @property
     def num_seats(self) -> int:
+        """The number of seats S."""
         return self.seat.shape[1]
 
     def __getitem__(self, i: int) -> Match:
@@ -211,7 +215,7 @@ class ResultBatch:
     seconds: npt.NDArray[np.float32]  # [M]
     recordings: Recordings | None = None
     digest: npt.NDArray[np.int64] | None = (
-        None  # [M], of what everybody saw and did; 0: some choice was drawn
+        None  # [M], of all observations and actions; 0: some choice was drawn
     )
 
     def __len__(self) -> int:
@@ -257,7 +261,7 @@ class RatingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What a LeagueBuilder wants done, why, and the numbers that triggered it."""
+    """A change that a LeagueBuilder requests, its reason, and the numbers that triggered it."""
 
     kind: ClassVar[str]
     player: str
@@ -316,7 +320,7 @@ class Retire(Decision):
 
 @dataclass(frozen=True, slots=True)
 class UpdateRecord:
-    """What one learner reported over one stretch of updates (means over the stretch)."""
+    """The report of one learner over one stretch of updates (means over the stretch)."""
 
     player: str
     updates: int  # optimizer steps of this player so far
@@ -327,7 +331,7 @@ class UpdateRecord:
 
 @dataclass(frozen=True, slots=True)
 class CacheRecord:
-    """What one tier of a node's caches did since its runners began, and what it holds now."""
+    """The counters of one tier of a node's caches since its runners began, and what it holds now."""
 
     node: str
     tier: str  # device, mapped, disk, remote

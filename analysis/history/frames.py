@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import yaml
 
-_MAY_LACK = ("digest", "num_seats", "batch", "trained_env_steps")  # whole numbers
+_MAY_LACK = ("digest", "num_seats", "batch", "team", "trained_env_steps")  # whole numbers
 
 
 def to_table(reader: pa.RecordBatchReader, categories: tuple[str, ...] = ()) -> pa.Table:

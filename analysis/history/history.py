@@ -179,7 +179,7 @@ class History:
 
         `run` category, `seq` int64 (of the match), `seat` int8, `competitor` category, `learning` bool,
         `outcome` category (win, draw, loss, forfeit), `score` float32 (sum of rewards), `rank` int8 (0 is
-        best).
+        best), `team` Int8 (lacking where a match was recorded before teams were stored).
         """
         return self._frame("SELECT * FROM seats ORDER BY seq, seat", _CATEGORIES["seats"])
 
@@ -219,7 +219,7 @@ class History:
             f"""
             WITH timed AS (
                 SELECT player, purpose, match_type, {minute if over_time else 0} AS minute
-                FROM {self._matches_with_players()}
+                FROM matches
             )
             SELECT
                 player, purpose, match_type, count(*) AS matches,
@@ -374,12 +374,6 @@ class History:
             yield
         finally:
             self._live.execute("SET schema = 'main'")
-
-    def _matches_with_players(self) -> str:
-        """Return the name of a table of matches with their players. The view reads all seats, so it is for
-        runs of older versions alone."""
-        old = any(self._live.from_older_version(schema) for schema in self._live.schemas)
-        return "learned_matches" if old else "matches"
 
 
 _LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999

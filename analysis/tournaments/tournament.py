@@ -40,10 +40,10 @@ from analysis.tournaments.tables import (
     standings_table,
     trueskill_table,
 )
+from storage import open_reader
 from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger.ledger import read_frames
-from storage.reader import open_reader
 from storage.records import EndReason, Entrant, Purpose, ResultBatch
 from storage.remote.mirror import run_folder
 from storage.tables.columns import results_of
@@ -160,14 +160,17 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
 def tournament_results(folder: Path, moves: bool = False) -> Iterator[ResultBatch]:
     """Yield the recorded matches of the tournament in the run `folder`, batch by batch, with their teams.
 
-    The seats of one competitor in a match are one team, numbered by its first seat. With `moves`, recorded
-    actions are included.
+    Where no teams are stored, the seats of one competitor in a match are one team, numbered by its first
+    seat. With `moves`, recorded actions are included.
     """
     tables = ("matches", "seats", "recordings") if moves else ("matches", "seats")
     for frame in read_frames(folder / LEDGER, tables=tables):
         results = results_of(frame.tables)
         if results.matches.purpose is Purpose.TOURNAMENT:
             seat = results.matches.seat
+            if results.matches.team_of_seat is not None:
+                yield results
+                continue
             _, first, team = np.unique(seat[0], return_index=True, return_inverse=True)
             if len(first) < seat.shape[1]:
                 teams = tuple(np.argsort(np.argsort(first))[team].tolist())

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import Progress as Bars
 from rich.progress import TaskID
 
-from storage.progress import Progress
+from storage.disk import Progress
 
 SOON_SECONDS = 0.5  # what is done by then needs no bar
 

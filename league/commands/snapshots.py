@@ -103,7 +103,7 @@ def _list(run: Path, where: str | None, as_json: bool) -> None:
 
 
 def _show(run: Path, wanted: str) -> None:
-    from storage.archive import open_reader
+    from storage import open_reader
 
     reader = open_reader(run)
     print(json.dumps(reader.manifest(reader.resolve(wanted).snapshot_id), indent=2))
@@ -111,7 +111,7 @@ def _show(run: Path, wanted: str) -> None:
 
 def _verify(run: Path, as_json: bool) -> None:
     from league.commands.progress import progress_bars
-    from storage.archive import open_reader
+    from storage import open_reader
     from storage.errors import Failure
     from storage.upkeep.verification import verify_snapshots
 
@@ -132,7 +132,7 @@ def _verify(run: Path, as_json: bool) -> None:
 
 
 def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
-    from storage.archive import open_reader
+    from storage import open_reader
     from storage.remote.mirror import bring_blob
     from storage.upkeep.exports import export_snapshot
 

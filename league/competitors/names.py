@@ -19,7 +19,7 @@ from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
-from storage.archive import ArchiveReader, open_reader
+from storage import ArchiveReader, open_reader
 from storage.errors import Mistake, UnknownSnapshot
 from storage.records import Bot, Snapshot
 from storage.suggestions import nearest

@@ -37,11 +37,7 @@ class LeaderboardRow:
 
     @property
     def exposure(self) -> float:
-<<<<<<< HEAD
-        """Mu - 3 sigma: the skill it has with near certainty; what the leaderboard is ordered by."""
-=======
         """mu - 3 sigma: a skill that it has with near certainty. The leaderboard is ordered by it."""
->>>>>>> h-rules
         return self.mu - 3.0 * self.sigma
 
 
@@ -180,11 +176,7 @@ class Standings:
         )
 
     def win_rate(self, home: int, away: Indices, prior_strength: float) -> Floats:
-<<<<<<< HEAD
-        """P = (wins + draws/2 + k p_trueskill) / (games + k) of `home` against each of `away`: [n].
-=======
         """Return the win rate p of `home` against each of `away`: [n].
->>>>>>> h-rules
 
         p = (wins + draws/2 + k p_trueskill) / (games + k), where k is `prior_strength` and counts are
         faded. Without games, p is p_trueskill, also at k = 0. In a game of teams, p_trueskill is that of

@@ -28,7 +28,7 @@ from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed, require_bot, require_fit
 from league.tournament.pairs import Pairs
-from storage.archive import open_reader
+from storage import open_reader
 from storage.cache.node_cache import CacheSettings
 from storage.errors import Failure, Mistake, NotARun
 from storage.records import ResultBatch

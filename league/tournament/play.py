@@ -27,9 +27,9 @@ from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Schedule
 from league.tournament.settings import MANY_GAMES, GameSettings, Resolved, TournamentSettings
 from storage.archive import Archive, open_reader
+from storage.disk import Progress
 from storage.errors import Mistake
 from storage.layout import require_new
-from storage.progress import Progress
 from storage.records import Entrant
 
 MOST_PAIRS_EACH = 10**6  # of any two; more would take years of play and exceed memory

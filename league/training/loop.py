@@ -40,7 +40,7 @@ from league.training.session import Session
 from league.training.sinks.reporting import Reporting
 from league.training.state.members import player_seed
 from league.training.view import View
-from storage.progress import Progress
+from storage.disk import Progress
 
 
 def train(

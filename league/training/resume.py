@@ -11,9 +11,9 @@ from league.models.policies.resident import check_device
 from league.runtime import check_resources
 from league.training.initial import load_initial
 from storage.archive import Archive
+from storage.disk import Progress
 from storage.errors import Mistake
 from storage.layout import require_new, require_run
-from storage.progress import Progress
 from storage.records import Role
 
 

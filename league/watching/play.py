@@ -25,7 +25,7 @@ from league.rollout.snapshots import SnapshotSource, load_tensors
 from league.watching.person import Ask, Person, Show
 from league.watching.replay import recorded, team_of_seat
 from league.watching.table import Table, Watched
-from storage.archive import open_reader
+from storage import open_reader
 from storage.errors import Mistake
 
 HUMAN = "human"
@@ -111,7 +111,7 @@ def show_recorded(run: str | Path, match_id: int, *, delay: float = 0.0, show: S
         return None if prompter.ran_out(first)[0] else actions
 
     names = [seat.competitor for seat in matches[row].seats]
-    table = Table(game, names, team_of_seat(found.config), show, delay)
+    table = Table(game, names, found.team_of_seat(), show, delay)
     table.play(int(matches.seed[row]), answer)
 
 

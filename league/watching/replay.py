@@ -65,6 +65,13 @@ class Recorded:
         slots = min(most, rollout["slots"])
         return registry.make(env["id"], slots, step_limit=rollout["step_limit"], **env["options"])
 
+    def team_of_seat(self) -> npt.NDArray[np.int64] | None:
+        """Return the team of each seat [num_seats]; `None` if each seat is its own team."""
+        stored = self.results.matches.team_of_seat
+        if stored is None:  # perhaps recorded before teams were stored
+            return team_of_seat(self.config)
+        return np.array(stored, dtype=np.int64)
+
 
 def team_of_seat(config: Mapping[str, Any]) -> npt.NDArray[np.int64] | None:
     """Return the team of each seat [num_seats] by a config, or `None` if every seat plays for itself."""
@@ -205,5 +212,5 @@ def play_again(game: BatchedGame, found: Recorded) -> Again:
         total[ended], forfeited[ended] = score[free], transition.forfeited
         env_steps[ended], reason[ended] = game.env_steps[free], transition.reason
         ran_out[ended] = prompter.ran_out(free)
-    outcome, rank = placed(total, forfeited, team_of_seat(found.config))
+    outcome, rank = placed(total, forfeited, found.team_of_seat())
     return Again(total, outcome, rank, env_steps, reason, ran_out)

@@ -1,6 +1,6 @@
-"""Where a node's cache lies: a folder of one user alone, on a disk of the node.
+"""The folder of a node's cache: it belongs to one user alone, on a disk of the node.
 
-Who can write there can make a process take any bytes for verified, so nobody else may.
+A user who can write there can make a process take any bytes for verified, so no other user may.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ NAME = "checkpoint-league"
 
 
 def cache_folder(given: str | Path | None = None) -> Path:
-    """The folder `given`, else the user's cache folder (XDG_CACHE_HOME, ~/.cache), else one of the
-    temporary folder; made with mode 0700 if it is not there.
+    """Return the folder `given`, else the user's cache folder, else a temporary one.
 
-    Raises Mistake for a folder that somebody else could write to, DiskFailed if none can be made.
+    The user's is in XDG_CACHE_HOME or ~/.cache. The folder is made with mode 0700 if it does not exist. Raise
+    Mistake for a folder that other users can write to, DiskFailed if none can be made.
     """
     if given is not None:
         return _private(Path(given).expanduser())
     try:
         return _private(Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / NAME)
-    except (DiskFailed, RuntimeError):  # read-only, or nobody's home
+    except (DiskFailed, RuntimeError):  # read-only, or no home folder
         return _private(Path(tempfile.gettempdir()) / f"{NAME}-{os.getuid()}")
 
 
 def _private(folder: Path) -> Path:
-    """`folder`, made if it is not there, of this user alone."""
+    """Return `folder`, which belongs to this user alone; it is made if it does not exist."""
     try:
         if not os.path.lexists(folder):
             _make_private(folder)
@@ -42,7 +42,7 @@ def _private(folder: Path) -> Path:
     if {link.st_uid, found.st_uid} != {os.getuid()} or found.st_mode & 0o022:
         raise Mistake(
             f"{folder}: found a cache folder that others can write to, expected one of user {os.getuid()} "
-            "alone (mode 0700); remove it, or set storage.cache.cache_folder to another"
+            "alone (mode 0700); remove it, or set storage.cache_folder to another"
         )
     if not writable:
         raise DiskFailed(f"{folder}: cannot be written to, expected a folder for the node's cache")
@@ -50,7 +50,7 @@ def _private(folder: Path) -> Path:
 
 
 def _make_private(folder: Path) -> None:
-    """Under another name first: nobody sees it with another mode."""
+    """Make the folder under another name first, so that it never appears with another mode."""
     make_folder(folder.parent)
     fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}.tmp")
     disk().mkdir(fresh)
@@ -63,5 +63,5 @@ def _make_private(folder: Path) -> None:
         disk().rename(fresh, folder)
     except OSError:
         disk().rmdir(fresh)
-        if not folder.is_dir():  # else somebody else was faster
+        if not folder.is_dir():  # else another process was faster
             raise

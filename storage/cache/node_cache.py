@@ -3,17 +3,17 @@
     with cache.lease(blob_hash, path, fetch) as blob:
         tensors = blob.tensors()
 
-A blob that lies on a disk which this node sees (in the run's own folder) is mapped where it is. Any
+A blob on a disk that this node sees (in the run's own folder) is mapped where it is. Any
 other is fetched, once for the whole node, into the cache's folder, which keeps to a budget of bytes
 (`storage.cache.room`). Mapped files are page cache: the node holds one copy, however many processes use it.
 
 A lease is a shared lock on the blob's file, so it ends with its process, however that ends. What is
-leased is not removed, and what is removed is unlinked, never cut or overwritten: who has mapped it
-keeps what it has. Several runs may share a folder, since blobs are named by their hash.
+leased is not removed, and what is removed is unlinked, never cut or overwritten: a process that
+has mapped it keeps its map. Several runs may share a folder, since blobs are named by their hash.
 
     objects/, used      the blobs that were fetched, and how many bytes they are
     verified            which files were hashed: a table of 65,536 places
-    locks/              256 locks: only who holds a blob's may hash or fetch it
+    locks/              256 locks: only the holder of a blob's lock may hash or fetch it
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
-    """Where a node keeps what it fetched, and when blobs are hashed."""
+    """The place of fetched blobs on a node, and when blobs are hashed."""
 
     folder: str | None = None  # None: the user's cache folder
     max_bytes: int = FETCHED_BYTES  # of what is kept of it
@@ -60,17 +60,17 @@ class CacheSettings:
 
 
 class BlobLease:
-    """A blob that stays where it is until `close`. Tensors mapped from it stay valid beyond that."""
+    """A blob that stays in place until `close`. Tensors mapped from it stay valid after that."""
 
     def __init__(self, path: Path | None, handle: int | None, data: bytes = b"") -> None:
-        """Of the file `path`, by a handle that is locked; without, of `data` in this process's memory."""
+        """Hold the file `path` by a locked handle; without one, `data` in this process's memory."""
         self.path = path
         self.bytes = len(data) if handle is None else os.fstat(handle).st_size
         self._handle = handle
         self._data = data
 
     def tensors(self) -> dict[str, Any]:
-        """The blob's tensors by name, mapped if it is a file. Raises CorruptBlob."""
+        """Return the blob's tensors by name, mapped if it is a file. Raise CorruptBlob."""
         if self.path is not None:
             return blobs.map_tensors(self.path, verify=False)
         try:
@@ -79,7 +79,7 @@ class BlobLease:
             raise CorruptBlob(f"a blob that was fetched is no safetensors: {error}") from None
 
     def close(self) -> None:
-        """Let the blob go, if that is not done yet."""
+        """Release the blob, if that is not done yet."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
@@ -99,12 +99,12 @@ class _File(NamedTuple):
 
 
 class NodeCache:
-    """One process's door to the node's blobs. Safe among threads and processes."""
+    """One process's access to the node's blobs. Safe among threads and processes."""
 
     def __init__(
         self, folder: str | Path | None = None, max_bytes: int = FETCHED_BYTES, verify: str = "admission"
     ) -> None:
-        """As in `CacheSettings`; nothing is made before it is needed. Raises ValueError."""
+        """Take the arguments of `CacheSettings`; nothing is made before it is needed. Raise ValueError."""
         if verify not in ("admission", "always", "never"):
             raise ValueError(f"verify is '{verify}', expected admission, always or never")
         self._given = folder
@@ -115,14 +115,16 @@ class NodeCache:
 
     @functools.cached_property
     def room(self) -> Room:
-        """Where fetched blobs lie. Raises Mistake or DiskFailed for a folder that cannot be used."""
+        """The folder of fetched blobs. Raises Mistake or DiskFailed for a folder that cannot be used."""
         return Room(cache_folder(self._given), self._max_bytes)
 
     def lease(self, blob_hash: str, path: Path | None = None, fetch: Fetch | None = None) -> BlobLease:
-        """A lease on the blob: on the file `path` if there is one, else on the node's copy, which `fetch`
-        gets if there is none yet. A copy for which no room can be made is kept in private memory.
+        """Lease the blob: the file `path` if it exists, else the node's copy.
 
-        Raises CorruptBlob if the bytes do not hash to `blob_hash`, or there are none and no `fetch`;
+        `fetch` gets the copy if there is none yet. A copy for which no room can be made is kept in private
+        memory.
+
+        Raise CorruptBlob if the bytes do not hash to `blob_hash`, or if there are none and no `fetch`;
         whatever `fetch` raises; Mistake or DiskFailed for a cache folder that cannot be used.
         """
         if _HASH.fullmatch(blob_hash) is None:  # it becomes a path
@@ -130,22 +132,22 @@ class NodeCache:
         file = self._find(blob_hash, path)
         if file is None or not self._is_verified(blob_hash, file):
             with self._alone(blob_hash):
-                file = file or self._find(blob_hash, path)  # somebody else may have fetched it meanwhile
+                file = file or self._find(blob_hash, path)  # another process may have fetched it meanwhile
                 if file is None or not self._verified(blob_hash, file):
                     return self._fetched(blob_hash, path, fetch)
         self._count(found=1)
         return BlobLease(*file)
 
     def drop(self, blob_hash: str) -> bool:
-        """Remove the node's copy of a blob; False when there is none, or it is leased."""
+        """Remove the node's copy of a blob; return False if there is none or it is leased."""
         return self.room.drop(blob_hash)
 
     def info(self) -> tuple[TierInfo, ...]:
-        """The tiers `disk` and `remote`, as this process used them.
+        """Return the tiers `disk` and `remote`, as this process used them.
 
-        disk: hits were found on this node. What is resident is the folder's, which all processes fill.
-        Evicted were blobs for room (bytes), copies that were damaged, and those that found no room
-        (unkept). remote: hits were fetched, so many bytes in all; misses could not be.
+        disk: hits were found on this node. Resident blobs are those of the folder, which all processes fill.
+        Evicted were blobs for room (bytes), damaged copies, and those that found no room (unkept). remote:
+        hits were fetched, `bytes` in all; misses could not be fetched.
         """
         count, room = self._counts, vars(self).get("room")  # not made for this
         used = Used(0, 0) if room is None else room.used()
@@ -163,7 +165,7 @@ class NodeCache:
     # ------------------------------------------------------------------ on this node
 
     def _find(self, blob_hash: str, path: Path | None) -> _File | None:
-        """The blob's file on this node, verified or not."""
+        """Return the blob's file on this node, verified or not."""
         handle = None if path is None else _locked(path)
         if path is not None and handle is not None:
             return _File(path, handle)
@@ -175,7 +177,7 @@ class NodeCache:
         return _File(path, handle)
 
     def _is_verified(self, blob_hash: str, file: _File) -> bool:
-        """Whether nothing has to be hashed: a process of this node did so, and the file is as it was."""
+        """Return True if a process of this node hashed the file and it is unchanged since."""
         if self._verify != "admission":
             return self._verify == "never"
         try:
@@ -186,9 +188,9 @@ class NodeCache:
         return found == _record(blob_hash, file.handle)
 
     def _verified(self, blob_hash: str, file: _File) -> bool:
-        """Hash the file unless that was done; False for a damaged copy, which is removed.
+        """Hash the file unless that was done; return False for a damaged copy, which is removed.
 
-        Raises CorruptBlob for any other file that is damaged.
+        Raise CorruptBlob for any other damaged file.
         """
         if self._is_verified(blob_hash, file):
             return True
@@ -206,7 +208,7 @@ class NodeCache:
         return True
 
     def _note(self, blob_hash: str, record: bytes) -> None:
-        """Tell the other processes that a file was hashed."""
+        """Record for the other processes that a file was hashed."""
         with contextlib.suppress(OSError):  # then it is hashed again
             table = disk().open(self._table, os.O_WRONLY | os.O_CREAT, 0o600)
             try:
@@ -220,7 +222,7 @@ class NodeCache:
 
     @contextlib.contextmanager
     def _alone(self, blob_hash: str) -> Iterator[None]:
-        """Let only one at a time of the node's threads hash or fetch the blob."""
+        """Let one thread of the node at a time hash or fetch the blob."""
         path = self.room.folder / "locks" / blob_hash[:2]
         make_folder(path.parent)
         try:
@@ -269,7 +271,7 @@ class NodeCache:
 
 
 def _locked(path: Path) -> int | None:
-    """A handle of the file with a shared lock; None if it is not there. Raises CorruptBlob."""
+    """Return a handle of the file with a shared lock; `None` if there is no file. Raise CorruptBlob."""
     while True:
         try:
             handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -284,12 +286,12 @@ def _locked(path: Path) -> int | None:
 
 
 def _record(blob_hash: str, handle: int) -> bytes:
-    """What tells a verified file from any other, and from itself when it was changed."""
+    """Return the bytes that identify a verified file and change when it is changed."""
     found = os.fstat(handle)
     text = f"{blob_hash} {found.st_dev:x} {found.st_ino:x} {found.st_size:x} {found.st_mtime_ns:x}"
     return text.encode().ljust(RECORD_BYTES, b"\n")
 
 
 def _place(blob_hash: str) -> int:
-    """Where its record is, unless another blob's is there; that costs a hash, no more."""
+    """Return the place of the blob's record. Another blob's record may be there, which costs one hash."""
     return int(blob_hash[:4], 16) * RECORD_BYTES

@@ -1,4 +1,4 @@
-"""PolicyMap: the policies a process keeps at hand, loaded when first asked for, dropped least recent first.
+"""PolicyMap: the policies that a process keeps, loaded on first use, dropped least recent first.
 
     with policies.lease(key) as policy: ...      at hand until the block is left
 
@@ -20,7 +20,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class TierInfo:
-    """What one tier of a cache did since it was made, and what it holds now."""
+    """The counters of one tier of a cache since it was made, and what it holds now."""
 
     tier: str  # device, mapped, disk, remote
     hits: int
@@ -38,15 +38,15 @@ class _Entry(Generic[Value]):
 
 
 class PolicyMap(Generic[Key, Value]):
-    """`map[key]` is `load(key)`, remembered for the `capacity` keys used last.
+    """A map whose `map[key]` is `load(key)`, kept for the `capacity` keys used last.
 
-    With `max_bytes`, also no more than that many bytes as `size(value)` counts them. Two things stay
-    even beyond the budgets: the value used last, and values that are leased; what is too much leaves
-    when their leases end. `release(value)` is called on each value that leaves: where it matters, take
-    values by `lease` only.
+    With `max_bytes`, the values also hold at most that many bytes, as `size(value)` counts them. Two kinds of
+    values stay even beyond the budgets: the value used last, and leased values; the excess leaves when their
+    leases end. `release(value)` is called on each value that leaves: where it matters, take values by `lease`
+    only.
 
-    Only `map[key]` and `lease` ever load: `in`, `get`, iteration and `values` look at what is resident
-    and do not count as use. Safe among threads: a key that several want is loaded once, different
+    Only `map[key]` and `lease` load: `in`, `get`, iteration and `values` read what is resident and do not
+    count as use. The map is safe among threads: a key that several threads need is loaded once, different
     keys side by side.
     """
 
@@ -78,7 +78,7 @@ class PolicyMap(Generic[Key, Value]):
 
     @contextlib.contextmanager
     def lease(self, key: Key) -> Iterator[Value]:
-        """The value of `key`, which stays resident until the block is left."""
+        """Yield the value of `key`, which stays resident until the block is left."""
         entry = self._use(key, leases=1)
         try:
             yield entry.value
@@ -122,22 +122,22 @@ class PolicyMap(Generic[Key, Value]):
         return len(self._resident)
 
     def __iter__(self) -> Iterator[Key]:
-        """Resident keys, least recently used first."""
+        """Iterate over resident keys, least recently used first."""
         with self._lock:
             return iter(tuple(self._resident))
 
     def get(self, key: Key) -> Value | None:
-        """The resident value, or None."""
+        """Return the resident value, or `None`."""
         entry = self._resident.get(key)
         return None if entry is None else entry.value
 
     def values(self) -> tuple[Value, ...]:
-        """Resident values, least recently used first."""
+        """Return resident values, least recently used first."""
         with self._lock:
             return tuple(entry.value for entry in self._resident.values())
 
     def drop(self, key: Key) -> bool:
-        """Forget `key`; False when it is not resident, or leased."""
+        """Forget `key`; return False if it is not resident, or leased."""
         with self._lock:
             entry = self._resident.get(key)
             if entry is None or entry.leases:
@@ -147,14 +147,17 @@ class PolicyMap(Generic[Key, Value]):
         return True
 
     def info(self, tier: str = "mapped") -> TierInfo:
-        """The counters now, as those of the tier of that name. Evictions are by count, bytes, dropped."""
+        """Return the counters now, as those of the tier of that name.
+
+        Evictions are by count, bytes, dropped.
+        """
         with self._lock:
             return TierInfo(
                 tier, self._hits, self._misses, len(self._resident), self._bytes, dict(self._evictions)
             )
 
     def _shrink(self) -> list[Value]:
-        """Evict what is too much and may leave; returns it."""
+        """Evict the excess that may leave, and return it."""
         left = []
         for key in list(self._resident)[:-1] if self._excess() else ():
             cause = self._excess()

@@ -1,13 +1,13 @@
 """Room: a folder of blobs that holds no more than its budget of bytes, whichever processes fill it.
 
 What it holds is written in the file `used`, and everything is made, renamed and removed under that
-file's lock. The number is raised before a file appears, lowered when one is gone: whoever dies in
-between, it never says too little; too much is put right by the next who runs out of room, for then all
-files are counted. So they are after a reboot, since none of this is synced. A file has its full size
+file's lock. The number is raised before a file appears and lowered when one is gone. A death in
+between can only make it too large; the next process that runs out of room counts all files and corrects
+it. All files are also counted after a reboot, since none of this is synced. A file has its full size
 from the beginning, so that it is counted right.
 
     objects/ab/<hash>.safetensors       whole: written and synced under another name first
-    objects/ab/.<...>.tmp               being written; left by a dead writer if nobody holds a lock on it
+    objects/ab/.<...>.tmp               being written; left by a dead writer if no process holds a lock on it
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _USED = re.compile(rb"(\d{20}) (\d{12}) (\d{12})\n")  # bytes, files, when the m
 
 
 class Used(NamedTuple):
-    """What lies in a room."""
+    """The contents of a room: bytes and files."""
 
     bytes: int
     files: int
 
 
 class Room:
-    """The blobs in `folder`, which is this user's alone (`storage.cache.cache_folder`)."""
+    """The blobs in `folder`, which belongs to this user alone (`storage.cache.cache_folder`)."""
 
     def __init__(self, folder: Path, max_bytes: int) -> None:
         self.folder = folder
@@ -49,11 +49,11 @@ class Room:
         self.evicted = 0  # by this process, for room
 
     def path(self, blob_hash: str) -> Path:
-        """Where the blob of that hash lies, if it is here."""
+        """Return the path of the blob of that hash, if it is here."""
         return blob_path(self.folder / OBJECTS, blob_hash)
 
     def used(self) -> Used:
-        """What all processes keep here, as it is written down."""
+        """Return what all processes keep here, as it is recorded."""
         try:
             with open(self.folder / "used", "rb") as file:
                 return _parsed(file.read()) or Used(0, 0)
@@ -61,10 +61,10 @@ class Room:
             return Used(0, 0)
 
     def keep(self, blob_hash: str, data: bytes) -> int | None:
-        """Store `data`; returns a handle of its file with a shared lock, held from the beginning.
+        """Store `data`; return a handle of its file with a shared lock, held from the beginning.
 
-        What was used least recently makes way. None when there is no room, because too much is leased,
-        or the disk is full or fails: then nothing is stored.
+        What was used least recently makes room. Return `None` if there is no room because too much is leased,
+        or if the disk is full or fails: then nothing is stored.
         """
         path = self.path(blob_hash)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
@@ -94,7 +94,7 @@ class Room:
         return handle
 
     def drop(self, blob_hash: str, *, leased: bool = False) -> bool:
-        """Remove a blob; False when it is not here or leased. `leased`: also if it is."""
+        """Remove a blob; return False if it is not here, or leased and `leased` is not set."""
         return self._remove(self.path(blob_hash), leased)
 
     def _remove(self, path: Path, leased: bool) -> bool:
@@ -109,7 +109,7 @@ class Room:
         return False
 
     def _make_room(self, used: Used | None, size: int) -> Used:
-        """Evict until `size` bytes more fit, if that can be; returns what is used then."""
+        """Evict until `size` more bytes fit, if possible; return what is used then."""
         if used is not None and (size > self.max_bytes or used.bytes + size <= self.max_bytes):
             return used
         used, files = self._counted()
@@ -125,7 +125,7 @@ class Room:
         return used
 
     def _counted(self) -> tuple[Used, list[tuple[Path, os.stat_result]]]:
-        """What is here, file by file, when what dead writers left is removed."""
+        """Remove what dead writers left, and return what is here, file by file."""
         files = []
         for path in (self.folder / OBJECTS).glob("*/*"):
             found = path.lstat()
@@ -136,7 +136,7 @@ class Room:
 
     @contextlib.contextmanager
     def _counting(self) -> Iterator[int]:
-        """The file `used`, while nobody else changes it or what it counts."""
+        """Lock the file `used`, so that no other process changes it or what it counts."""
         handle = disk().open(self.folder / "used", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -150,7 +150,7 @@ def _read(count: int) -> Used | None:
 
 
 def _parsed(text: bytes) -> Used | None:
-    """None: never written, torn, or of before a reboot."""
+    """Return the numbers in the file; `None` if they were never written, are torn, or older than a reboot."""
     found = _USED.fullmatch(text)
     if found is None or int(found[3]) != _booted_at():
         return None
@@ -163,12 +163,12 @@ def _write(count: int, used: Used) -> None:
 
 @functools.cache
 def _booted_at() -> int:
-    """Seconds since the epoch. Where it follows the clock's corrections, files are counted once more."""
+    """Return the time of the boot in seconds since the epoch. A corrected clock causes one more count."""
     return int(psutil.boot_time())
 
 
 def _removed(path: Path) -> bool:
-    """Unlink `path` unless somebody has a lock on it."""
+    """Unlink `path` unless a process has a lock on it; return True if it is gone."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,7 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class Compaction:
-    """The thread. It begins with what an earlier writer left, then waits for segments to be closed."""
+    """A thread that first compacts what an earlier writer left, then waits for segments to be closed."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -23,12 +23,12 @@ class Compaction:
         self.look()
 
     def look(self) -> None:
-        """Wake the thread if there is a closed segment; costs next to nothing."""
+        """Wake the thread if there is a closed segment, at almost no cost."""
         if self._ledger.num_closed:
             self._wake.set()
 
     def close(self) -> None:
-        """Wait for the segment under way; the others are for the next writer."""
+        """Wait for the segment under way; the next writer compacts the others."""
         self._closing.set()
         self._wake.set()
         self._thread.join()

@@ -24,11 +24,12 @@ _SEGMENT = re.compile(r"(\d{8})\.(?:journal|json)")
 
 
 class Follower:
-    """Reads on beside a writer: each `poll` gives what has come since the one before.
+    """A reader beside a writer: each `poll` returns what has come since the one before.
 
-    A frame is given once, by itself or within a compacted segment. When a segment is compacted whose
-    frames were given already it is reported all the same: who keeps the frames may drop those up to
-    its `last`. Needs no lock, changes nothing; after an error, begin anew. Raises CorruptLedger.
+    A frame is returned once, by itself or within a compacted segment. A segment whose frames were returned
+    already is still reported when it is compacted, so that a caller that keeps frames can drop those up to
+    its `last`. No lock is taken and nothing is changed. After an error, make a new follower. Raise
+    CorruptLedger.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,9 +41,9 @@ class Follower:
         self._number, self._offset = 1, 0  # where to read on
 
     def poll(self) -> tuple[list[Segment], list[Frame]]:
-        """(newly compacted segments, new frames behind them), each in order.
+        """Return (newly compacted segments, new frames behind them), each in order.
 
-        Every file of a new segment is compared with its hash. Costs a few stats when nothing is new.
+        Every file of a new segment is compared with its hash. A call without news costs a few stats.
         """
         segments, payloads = self.look()
         for segment in segments:
@@ -50,8 +51,11 @@ class Follower:
         return segments, [decode(place, payload) for place, payload in payloads]
 
     def look(self) -> tuple[list[Segment], list[tuple[Place, bytes]]]:
-        """What `poll` gives, for who will not need every table: files of segments are not yet compared with
-        their hashes (`Segment.verify`), frames are whole as their hashes say, and not decoded."""
+        """Return what `poll` returns, for callers that need few tables.
+
+        Files of segments are not compared with their hashes yet (`Segment.verify`). Frames are whole
+        according to their hashes and not decoded.
+        """
         segments: list[Segment] = []
         payloads: list[tuple[Place, bytes]] = []
         while not self._read(segments, payloads):
@@ -59,7 +63,7 @@ class Follower:
         return segments, [(place, payload) for place, payload in payloads if place.sequence > self._covered]
 
     def _read(self, segments: list[Segment], payloads: list[tuple[Place, bytes]]) -> bool:
-        """Take in what is new; False when a journal was compacted meanwhile, and there is more to see."""
+        """Take in what is new; return False if a journal was compacted and there is more to read."""
         while manifest_path(self.folder, self._compacted + 1).exists():
             segment = Segment.load(self.folder, self._compacted + 1, verify=False)
             segments.append(joined(segment, self._covered))
@@ -68,7 +72,7 @@ class Follower:
             self._number, self._offset, self.last = self._compacted + 1, 0, self._covered
         while True:
             path = journal_path(self.folder, self._number)
-            closed = journal_path(self.folder, self._number + 1).exists()  # asked first: then all is there
+            closed = journal_path(self.folder, self._number + 1).exists()  # before reading: then all is there
             try:
                 self._read_journal(path, payloads, last=not closed)
             except FileNotFoundError:
@@ -93,7 +97,7 @@ class Follower:
 
 
 def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
-    """What `Ledger.frames` gives, for readers: needs no lock, changes nothing, also beside a writer."""
+    """Yield what `Ledger.frames` yields, without a lock and also beside a writer."""
     for part in walk(folder):
         if isinstance(part, Segment):
             yield from part.frames(after, tables)
@@ -104,8 +108,7 @@ def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = N
 
 
 def read_tables(folder: Path, names: Collection[str]) -> dict[str, pa.Table]:
-    """All rows of these tables in order, dictionaries decoded: for who needs rows, not frames. A table
-    without rows is left out."""
+    """Return all rows of these tables in order, dictionaries decoded. A table without rows is left out."""
     found: dict[str, list[pa.Table]] = {name: [] for name in names}
     tail = {name: Gathered() for name in names}
     for part in walk(folder):
@@ -126,7 +129,7 @@ def read_tables(folder: Path, names: Collection[str]) -> dict[str, pa.Table]:
 
 
 def last_frame(folder: Path) -> tuple[int, bytes]:
-    """(sequence, batch id) of the last frame, at the cost of reading one segment; (0, b"") when none."""
+    """Return (sequence, batch id) of the last frame, read from one segment; (0, b"") if there is none."""
     numbers = numbers_of(folder)
     for number in reversed(numbers):
         found = _open(folder, number)
@@ -141,7 +144,7 @@ def last_frame(folder: Path) -> tuple[int, bytes]:
 
 
 def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
-    """Compacted segments, then the frames behind them with their payloads."""
+    """Yield compacted segments, then the frames behind them with their payloads."""
     before = 0
     numbers = numbers_of(folder)
     for number in numbers:
@@ -158,7 +161,7 @@ def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
 
 
 def _open(folder: Path, number: int) -> Segment | BinaryIO:
-    """A segment, or the journal that is not compacted yet."""
+    """Return a segment, or the journal that is not compacted yet."""
     while True:
         if manifest_path(folder, number).exists():
             return Segment.load(folder, number)
@@ -170,7 +173,7 @@ def _open(folder: Path, number: int) -> Segment | BinaryIO:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Raises FileNotFoundError, StorageError."""
+    """Open a segment or a journal. Raise FileNotFoundError, StorageError."""
     try:
         return open(path, "rb")
     except FileNotFoundError:
@@ -180,9 +183,9 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def numbers_of(folder: Path) -> range:
-    """Of the segments. Raises CorruptLedger when one is missing.
+    """Return the numbers of the segments. Raise CorruptLedger if one is missing.
 
-    What changes while a folder is listed may be left out of the list: hence the second looks.
+    A file that changes while its folder is listed may be left out of the list, so the folder is listed again.
     """
     found = {int(match[1]) for name in os.listdir(folder) if (match := _SEGMENT.fullmatch(name))}
     last = max(found, default=0)
@@ -203,7 +206,7 @@ def missing(folder: Path, number: int) -> CorruptLedger:
 
 
 def joined(segment: Segment, before: int) -> Segment:
-    """`segment`, which must begin behind frame `before`."""
+    """Return `segment`, which must begin behind frame `before`."""
     if segment.first != before + 1:
         raise CorruptLedger(
             f"{segment.manifest[0]}: begins with frame {segment.first}, expected {before + 1}: "

@@ -40,7 +40,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="zstd")
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One acknowledged batch."""
+    """One acknowledged batch of facts."""
 
     sequence: int
     batch_id: bytes
@@ -49,7 +49,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a whole frame lies in its journal, and which tables it has."""
+    """The place of a whole frame in its journal, and the names of its tables."""
 
     sequence: int
     batch_id: bytes
@@ -59,7 +59,7 @@ class Place:
 
 
 def encode(sequence: int, batch_id: bytes, tables: Mapping[str, pa.Table]) -> tuple[bytes, bytes]:
-    """(head, payload) of a frame. Raises ValueError for the name of a table that is no plain word."""
+    """Return (head, payload) of a frame. Raise ValueError for a table name that is not a plain word."""
     parts: list[bytes] = []
     for name, table in tables.items():
         if not NAME.fullmatch(name):
@@ -73,7 +73,7 @@ def encode(sequence: int, batch_id: bytes, tables: Mapping[str, pa.Table]) -> tu
 
 
 def write_stream(schema: pa.Schema, batches: Collection[pa.RecordBatch], nbytes: int) -> bytes:
-    """An Arrow IPC stream of `batches`, which hold `nbytes` bytes."""
+    """Return an Arrow IPC stream of `batches`, which hold `nbytes` bytes."""
     sink = pa.BufferOutputStream()
     options = _COMPRESSED if nbytes >= _COMPRESS_FROM else _PLAIN
     with pa.ipc.new_stream(sink, schema, options=options) as stream:
@@ -83,7 +83,7 @@ def write_stream(schema: pa.Schema, batches: Collection[pa.RecordBatch], nbytes:
 
 
 def decode(place: Place, payload: bytes, wanted: Collection[str] | None = None) -> Frame:
-    """The frame, with all its tables or those `wanted`. Raises CorruptLedger."""
+    """Return the frame, with all its tables or only those `wanted`. Raise CorruptLedger."""
     try:
         tables = {name: open_stream(data).read_all() for name, data in streams(payload, wanted)}
     except (pa.ArrowException, OSError) as error:
@@ -92,19 +92,19 @@ def decode(place: Place, payload: bytes, wanted: Collection[str] | None = None) 
 
 
 def not_arrow(place: Place, error: Exception) -> CorruptLedger:
-    """Of a frame whose hash fits, so that it was written like this."""
+    """Return the error for a frame whose hash fits but whose payload is not Arrow."""
     return CorruptLedger(
         f"frame {place.sequence} of the ledger, at offset {place.offset}: no tables: {error}"
     )
 
 
 def open_stream(data: pa.Buffer) -> pa.ipc.RecordBatchStreamReader:
-    """An Arrow IPC stream, to be read by one thread: handing small columns to others takes longer."""
+    """Open an Arrow IPC stream for one thread: passing small columns to other threads takes longer."""
     return pa.ipc.open_stream(data, options=_ONE_THREAD)
 
 
 def streams(payload: bytes, wanted: Collection[str] | None = None) -> Iterator[tuple[str, pa.Buffer]]:
-    """(table, Arrow IPC stream) of each section, or of those `wanted`."""
+    """Yield (table, Arrow IPC stream) of each section, or of those `wanted`."""
     buffer = pa.py_buffer(payload)
     for name, start, end in _sections(payload):
         if wanted is None or name in wanted:
@@ -112,7 +112,10 @@ def streams(payload: bytes, wanted: Collection[str] | None = None) -> Iterator[t
 
 
 def read(file: BinaryIO, path: Path, place: Place) -> bytes:
-    """The payload of the frame at `place` of the journal `path`. Raises CorruptLedger when it has changed."""
+    """Return the payload of the frame at `place` of the journal `path`.
+
+    Raise CorruptLedger if it has changed.
+    """
     found = _read_frame(file, place.offset, place.offset + place.size)
     if found is None or found[0] != place:
         raise CorruptLedger(
@@ -125,10 +128,10 @@ def read(file: BinaryIO, path: Path, place: Place) -> bytes:
 def scan(
     file: BinaryIO, path: Path, *, offset: int = 0, previous: int | None, last: bool
 ) -> Iterator[tuple[Place, bytes]]:
-    """Every whole frame of the journal from `offset` on, and its payload, one in memory at a time.
+    """Yield every whole frame of the journal from `offset` on with its payload, one in memory at a time.
 
-    `previous` is the sequence of the frame before (None: not known). In the `last` journal the scan
-    stops at a torn tail; anything else that is no frame raises CorruptLedger.
+    `previous` is the sequence of the frame before (`None`: not known). In the `last` journal the scan stops
+    at a torn tail; anything else that is not a frame raises CorruptLedger.
     """
     size = os.fstat(file.fileno()).st_size  # what is written from now on is for the next scan
     while offset < size:
@@ -154,7 +157,7 @@ def scan(
 
 
 def _read_frame(file: BinaryIO, offset: int, size: int) -> tuple[Place, bytes] | None:
-    """The frame at `offset` of a file of `size` bytes; None when there is no whole one."""
+    """Return the frame at `offset` of a file of `size` bytes; `None` if there is no whole one."""
     file.seek(offset)
     head = file.read(_HEAD_BYTES)
     if len(head) < _HEAD_BYTES or head[: len(MAGIC)] != MAGIC:
@@ -173,7 +176,7 @@ def _read_frame(file: BinaryIO, offset: int, size: int) -> tuple[Place, bytes] |
 
 
 def _whole_frame_behind(file: BinaryIO, offset: int, size: int) -> int | None:
-    """The offset of a whole frame behind the damage at `offset`; None when there is none."""
+    """Return the offset of a whole frame behind the damage at `offset`; `None` if there is none."""
     block, position = 2**20, offset + 1
     while position < size:
         file.seek(position)
@@ -190,7 +193,7 @@ def _digest(head: bytes, payload: bytes) -> bytes:
 
 
 def _sections(payload: bytes) -> Iterator[tuple[str, int, int]]:
-    """(table, start, end) of each section. Raises ValueError and struct.error for what is none."""
+    """Yield (table, start, end) of each section. Raise ValueError or struct.error for damaged sections."""
     at = 0
     while at < len(payload):
         name_bytes, data_bytes = _SECTION.unpack_from(payload, at)

@@ -12,19 +12,19 @@ from storage.ledger.frames import Frame, Place, decode, not_arrow, read, scan, s
 
 
 def journal_path(folder: Path, number: int) -> Path:
-    """Where the journal of that number lies in the ledger `folder`."""
+    """Return the path of the journal of that number in the ledger `folder`."""
     return folder / f"{number:08d}.journal"
 
 
 class PlainColumns:
-    """The columns that the tables of a segment have in all, dictionaries decoded: what Parquet will hold."""
+    """The columns of all tables of a segment, dictionaries decoded: the columns of its Parquet files."""
 
     def __init__(self) -> None:
         self.schemas: dict[str, pa.Schema] = {}
         self._seen: set[tuple[str, bytes]] = set()
 
     def take(self, sections: Iterable[tuple[str, pa.Buffer]]) -> bool:
-        """Add the columns of a frame's tables; False, and none added, when one has another type already."""
+        """Add the columns of a frame's tables; return False and add none if one has another type already."""
         added: dict[str, pa.Schema] = {}
         seen = []
         for name, stream in sections:
@@ -43,7 +43,7 @@ class PlainColumns:
 
 
 class Journal:
-    """What is known of a journal's frames, and the frames themselves, read when asked for.
+    """A journal's index of frames, and the frames themselves, read on demand.
 
     `before` is the sequence of the last frame of the segment before.
     """
@@ -58,7 +58,7 @@ class Journal:
 
     @classmethod
     def scanned(cls, folder: Path, number: int, before: int, last: bool) -> Journal:
-        """The journal as it lies there. Raises OSError, CorruptLedger."""
+        """Read the index of the journal in the file. Raise OSError, CorruptLedger."""
         journal = cls(folder, number, before)
         with open(journal.path, "rb") as file:
             for place, payload in scan(file, journal.path, previous=before, last=last):
@@ -71,7 +71,7 @@ class Journal:
 
     @property
     def last(self) -> int:
-        """Sequence of the last frame; first - 1 when there is none."""
+        """Sequence of the last frame; first - 1 if there is none."""
         return self.first + len(self.places) - 1
 
     @property
@@ -80,22 +80,22 @@ class Journal:
         return self.places[-1].offset + self.places[-1].size if self.places else 0
 
     def files(self) -> list[tuple[Path, int]]:
-        """(file, bytes that count) of all that a copy needs."""
+        """Return (file, bytes that count) of everything that a copy needs."""
         return [(self.path, self.end)]
 
     def batch_ids(self) -> list[bytes]:
-        """Of all frames, in order."""
+        """Return the batch ids of all frames, in order."""
         return [place.batch_id for place in self.places]
 
     def last_with(self, tables: Collection[str]) -> int | None:
-        """Sequence of the last frame that has any of `tables`."""
+        """Return the sequence of the last frame that has any of `tables`."""
         holding = (p.sequence for p in reversed(self.places) if not set(tables).isdisjoint(p.names))
         return next(holding, None)
 
     def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
-        """Those behind sequence `after`; with `tables`, those that have any of them, and those only.
+        """Yield the frames behind sequence `after`; with `tables`, only their parts in these tables.
 
-        Raises FileNotFoundError, before the first frame only, when the journal is gone; CorruptLedger.
+        Raise FileNotFoundError, before the first frame only, if the journal is gone; CorruptLedger.
         """
         places = self.places[max(0, after - self.first + 1) :]
         if tables is not None:
@@ -107,14 +107,16 @@ class Journal:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """`schema` with dictionaries decoded, every column nullable, no metadata."""
+    """Return `schema` with dictionaries decoded, every column nullable, no metadata."""
     return pa.schema(
         [(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema]
     )
 
 
 def _schema_message(stream: pa.Buffer) -> bytes:
-    """The first message of an Arrow IPC stream: marker u32, length u32, and that many bytes.
-    Format: https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format"""
+    """Return the first message of an Arrow IPC stream: marker u32, length u32, and that many bytes.
+
+    Format: https://arrow.apache.org/docs/format/Columnar.html#encapsulated-message-format
+    """
     _, length = struct.unpack("<II", stream[:8].to_pybytes())
     return stream.slice(0, 8 + length).to_pybytes()

@@ -53,8 +53,9 @@ _log = logging.getLogger(__name__)
 class Ledger:
     """The one writer of the ledger in `folder`, which must exist.
 
-    `owner` is told to whoever else tries. A segment is closed at `segment_bytes` or `segment_frames`.
-    One thread appends; any may read and compact meanwhile. Raises RunLocked, CorruptLedger, DiskFailed.
+    `owner` appears in the error of any other process that tries to write. A segment is closed at
+    `segment_bytes` or `segment_frames`. One thread appends; any thread may read and compact meanwhile. Raise
+    RunLocked, CorruptLedger, DiskFailed.
     """
 
     def __init__(
@@ -101,7 +102,7 @@ class Ledger:
         except CorruptLedger as error:
             if not journal.exists():
                 raise
-            _log.warning("%s; made anew from its journal, which is there still", error)
+            _log.warning("%s; made again from its journal, which still exists", error)
             segment = compact(self.folder, Journal.scanned(self.folder, number, before, last))
         if journal.exists():
             _remove(journal)
@@ -122,7 +123,7 @@ class Ledger:
         disk().sync(self._file)
 
     def _start_segment(self) -> None:
-        """The journal before, if any, is closed by the next one being there."""
+        """Start the next journal, which closes the one before."""
         journal = Journal(self.folder, len(self._segments) + 1, self.last_sequence)
         before, self._file = self._file, disk().open(journal.path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
         if before >= 0:
@@ -132,39 +133,41 @@ class Ledger:
 
     @property
     def _journal(self) -> Journal:
-        """The one that is written."""
+        """The journal that is written."""
         journal = self._segments[-1]
         assert isinstance(journal, Journal)
         return journal
 
     @property
     def last_sequence(self) -> int:
-        """Of the last frame; 0 when there is none."""
+        """Sequence of the last frame; 0 if there is none."""
         return self._segments[-1].last if self._segments else 0
 
     @property
     def compacted(self) -> list[Segment]:
-        """The compacted segments, oldest first; the frames behind them are in journals."""
+        """Compacted segments, oldest first; the frames behind them are in journals."""
         return [segment for segment in self._segments if isinstance(segment, Segment)]
 
     @property
     def num_closed(self) -> int:
-        """Closed journals that `compact` would find."""
+        """Number of closed journals that `compact` would find."""
         return sum(isinstance(segment, Journal) for segment in self._segments[:-1])
 
     def batch_id(self, sequence: int) -> bytes | None:
-        """The batch id of that frame; None when there is no such frame."""
+        """Return the batch id of that frame; `None` if there is no such frame."""
         for segment in self._segments:
             if segment.first <= sequence <= segment.last:
                 return segment.batch_ids()[sequence - segment.first]
         return None
 
     def append(self, tables: Mapping[str, pa.Table], batch_id: bytes | None = None) -> int:
-        """Write one batch; returns its sequence once it is durable. A batch id that is there already
-        (16 bytes; None: a new one) writes nothing and returns the first one's sequence.
+        """Write one batch and return its sequence once it is durable.
 
-        After a failed write nobody knows what the disk holds: the ledger then refuses everything
-        until it is opened anew. Raises StorageError.
+        A batch id that exists already (16 bytes; `None`: a new one) writes nothing and returns the sequence
+        of the first.
+
+        After a failed write the content of the disk is unknown: the ledger then refuses everything until it
+        is opened again. Raise StorageError.
         """
         if batch_id is None:
             batch_id = secrets.token_bytes(BATCH_ID_BYTES)
@@ -209,7 +212,7 @@ class Ledger:
             written += disk().pwrite(self._file, memoryview(frame)[written:], offset + written)
 
     def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
-        """The frames behind sequence `after`; with `tables`, those that have any of them, and those only."""
+        """Yield the frames behind sequence `after`; with `tables`, only their parts in these tables."""
         last = self.last_sequence
         for i in range(len(self._segments)):
             yield from itertools.takewhile(lambda frame: frame.sequence <= last, self._read(i, after, tables))
@@ -224,7 +227,7 @@ class Ledger:
             yield from self._segments[i].frames(after, tables)
 
     def last_with(self, tables: Collection[str]) -> Frame | None:
-        """The last frame that has any of `tables`."""
+        """Return the last frame that has any of `tables`."""
         for segment in reversed(self._segments):
             sequence = segment.last_with(tables)
             if sequence is not None:
@@ -232,10 +235,10 @@ class Ledger:
         return None
 
     def compact(self, most: int | None = None) -> int:
-        """Turn closed journals (at most so many), oldest first, into Parquet; returns how many.
+        """Turn closed journals (at most so many), oldest first, into Parquet; return their number.
 
-        For a thread of its own: neither `append` nor `frames` waits for it. Raises StorageError; the
-        journal is then as it was, and is tried again by the next call.
+        Run it in a thread of its own: neither `append` nor `frames` waits for it. Raise StorageError; the
+        journal is then unchanged, and the next call tries it again.
         """
         done = 0
         with self._compacting:
@@ -251,14 +254,16 @@ class Ledger:
         return done
 
     def extent(self) -> list[tuple[Path, int]]:
-        """(file, bytes that are acknowledged) of all that a copy of the ledger needs, in order; what a
-        journal has beyond them is none of the ledger's. An empty journal is needed too. A journal may
-        have been compacted, and be gone, before it is copied: ask again."""
+        """Return (file, acknowledged bytes) of everything that a copy of the ledger needs, in order.
+
+        Bytes of a journal beyond them are not part of the ledger. An empty journal is needed too. If a
+        journal was compacted and is gone before it is copied, call this again.
+        """
         return [file for segment in list(self._segments) for file in segment.files()]
 
     def close(self) -> None:
-        """Let the next writer in. Whatever was acknowledged is on disk already."""
-        file, self._file = self._file, -1  # which tells `compact` to end
+        """Let the next writer in. Everything acknowledged is on disk already."""
+        file, self._file = self._file, -1  # so that `compact` ends
         with self._compacting:
             held, self._lock = self._lock, -1
             for handle in (file, held):
@@ -274,13 +279,13 @@ class Ledger:
 
 
 def _remove(journal: Path) -> None:
-    """For when its segment is durable."""
+    """Remove a journal whose segment is durable."""
     disk().unlink(journal)
     sync_folder(journal.parent)
 
 
 def _clear(folder: Path) -> None:
-    """Remove what crashes left behind: files half written, and all torn tails but the newest."""
+    """Remove what crashes left behind: half-written files, and all torn tails but the newest."""
     torn = sorted(folder.glob("*.torn-*"), key=lambda path: path.stat().st_mtime_ns)
     for path in [*folder.glob(".*.tmp"), *torn[: 1 - TORN_KEPT]]:
         disk().unlink(path)

@@ -1,4 +1,4 @@
-"""The writer's lock: one process, and in it one ledger, may write a run; whoever else tries is told who.
+"""The writer's lock: one process, and in it one ledger, may write a run; others get an error that names it.
 
 The lock is the kernel's (flock), so that it ends with its process however that ends; what the file
 holds is only the holder's name.
@@ -22,10 +22,10 @@ LOCK_WAIT_SECONDS = 1.0  # a reader that only looks whether a writer is there ho
 
 
 def take(folder: Path, owner: str) -> int:
-    """A handle that holds the lock of `folder` until it is closed. Raises RunLocked, DiskFailed.
+    """Return a handle that holds the lock of `folder` until it is closed. Raise RunLocked, DiskFailed.
 
-    flock, not lockf: it also keeps out a second writer of this process, and is not dropped when some
-    other handle of the file is closed.
+    flock, not lockf: it also keeps out a second writer of this process, and is not dropped when some other
+    handle of the file is closed.
     """
     path = folder / LOCK
     try:
@@ -42,7 +42,7 @@ def take(folder: Path, owner: str) -> int:
 
 
 def is_written(folder: Path) -> bool:
-    """Whether a writer holds the ledger in `folder` now."""
+    """Return True if a writer holds the ledger in `folder` now."""
     try:
         handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -19,7 +19,7 @@ GROUP_BYTES = 32 * 2**20  # with ROW_GROUP the bound on what a writer holds in m
 
 
 class File(NamedTuple):
-    """A file that was written, as it must be found again."""
+    """A written file: what a reader compares it with."""
 
     path: Path
     rows: int
@@ -28,7 +28,7 @@ class File(NamedTuple):
 
 
 class _Hashed:
-    """A file hashed as it grows, so that bytes which the disk changes are told from those meant."""
+    """A file that is hashed while it grows, so that bytes changed by the disk are detected."""
 
     closed = False
 
@@ -38,6 +38,7 @@ class _Hashed:
         self.bytes = 0
 
     def write(self, data: bytes) -> int:
+        """Write and hash `data`."""
         if self._file is not None:
             self._file.write(data)
             self.hash.update(data)
@@ -45,19 +46,19 @@ class _Hashed:
         return len(data)
 
     def tell(self) -> int:
+        """Return the number of bytes written."""
         return self.bytes
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: no data is buffered."""
 
     def drop(self) -> None:
-        """Write no more: the handle is about to be closed, and a ParquetWriter that failed writes on in
-        its destructor."""
+        """Write no more, since a ParquetWriter that failed would still write in its destructor."""
         self._file = None
 
 
 class Gathered:
-    """Batches of one table, gathered: thousands of small ones would each cost as much as a thousand rows."""
+    """Batches of one table, gathered: each small one would cost as much as a thousand rows."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -66,6 +67,7 @@ class Gathered:
         self._small: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Add a batch."""
         if self._small and (len(self._small) == 1024 or self._small[0].schema != batch.schema):
             self._join()
         self._small.append(batch)
@@ -78,7 +80,7 @@ class Gathered:
             self._small.clear()
 
     def take(self) -> list[pa.Table]:
-        """What was added, in order; begins anew."""
+        """Return what was added, in order, and start again with nothing."""
         self._join()
         tables, self._tables = self._tables, []
         self.rows = self.bytes = 0
@@ -86,7 +88,7 @@ class Gathered:
 
 
 class RowsWriter:
-    """Writes small batches as row groups."""
+    """Writer of small batches as row groups."""
 
     def __init__(self, path: Path, sink: _Hashed, schema: pa.Schema) -> None:
         self._path, self._schema, self._sink = path, schema, sink
@@ -95,6 +97,7 @@ class RowsWriter:
         self._rows = 0  # in all
 
     def add(self, batch: pa.RecordBatch) -> None:
+        """Add a batch."""
         self._waiting.add(_fitted(plain(batch), self._schema))
         self._rows += len(batch)
         if self._waiting.rows >= ROW_GROUP or self._waiting.bytes >= GROUP_BYTES:
@@ -106,22 +109,25 @@ class RowsWriter:
             self._parquet.write_table(pa.concat_tables(tables).combine_chunks(), row_group_size=ROW_GROUP)
 
     def close(self) -> None:
+        """Write what waits, and the end of the file."""
         self._write()
         self._parquet.close()
 
     def let_go(self) -> None:
-        """Or a ParquetWriter that was not closed would try that again when it is collected."""
+        """Mark the ParquetWriter as closed, so that it writes nothing when it is collected."""
         self._parquet.is_open = False
 
     def file(self) -> File:
-        """What was written, after `close`."""
+        """Return the written file, after `close`."""
         return File(self._path, self._rows, self._sink.bytes, self._sink.hash.hexdigest())
 
 
 @contextlib.contextmanager
 def rows_writer(path: Path, schema: pa.Schema) -> Iterator[RowsWriter]:
-    """Writes the rows of one table to `path`, which is there when the block is left, as `disk.whole` does.
-    Raises DiskFailed, and what pyarrow raises for columns that Parquet lacks."""
+    """Yield a writer of the rows of one table to `path`, which appears when the block is left.
+
+    Raise DiskFailed, and what pyarrow raises for columns that Parquet lacks.
+    """
     with whole(path, mode=0o444) as file:
         sink = _Hashed(file)
         try:
@@ -136,7 +142,7 @@ def rows_writer(path: Path, schema: pa.Schema) -> Iterator[RowsWriter]:
 
 
 def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """`batch`, its dictionaries decoded."""
+    """Return `batch` with its dictionaries decoded."""
     if not any(map(pa.types.is_dictionary, batch.schema.types)):
         return batch
     columns = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in batch.columns]
@@ -144,7 +150,7 @@ def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The plain `batch` with the columns of `schema`, those that it lacks null."""
+    """Return the plain `batch` with the columns of `schema`; columns that it lacks are null."""
     if batch.schema == schema:
         return batch
     columns = []
@@ -166,7 +172,7 @@ class Rows:
         self._group: pa.RecordBatch | None = None
 
     def slice(self, start: int, count: int) -> pa.RecordBatch:
-        """`count` rows, at least one, from row `start` on."""
+        """Return `count` rows, at least one, from row `start` on."""
         first, last = np.searchsorted(self._ends, [start, start + count - 1], side="right")
         parts = []
         for number in range(first, last + 1):
@@ -189,5 +195,5 @@ class Rows:
 
 
 def _joined(table: pa.Table) -> pa.RecordBatch:
-    """A table with rows as one batch."""
+    """Return a table with rows as one batch."""
     return table.combine_chunks().to_batches()[0]

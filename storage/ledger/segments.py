@@ -34,7 +34,7 @@ from storage.snapshots import manifests
 
 
 def manifest_path(folder: Path, number: int) -> Path:
-    """What makes the segment of that number exist in the ledger `folder`."""
+    """Return the path of the file that makes the segment of that number exist in the ledger `folder`."""
     return folder / f"{number:08d}.json"
 
 
@@ -59,8 +59,10 @@ class Segment:
 
     @classmethod
     def load(cls, folder: Path, number: int, *, verify: bool = True) -> Segment:
-        """The segment of that number, every file compared with its hash; without `verify` that is left to
-        who reads a table. Raises CorruptLedger."""
+        """Load the segment of that number and compare every file with its hash.
+
+        Without `verify` the comparison is left to the reader of a table. Raise CorruptLedger.
+        """
         path = manifest_path(folder, number)
         try:
             fields = manifests.read(path)
@@ -83,7 +85,7 @@ class Segment:
         return segment
 
     def verify(self, table: str | None = None) -> None:
-        """Compare the file of `table`, or all files, with their hashes. Raises CorruptLedger."""
+        """Compare the file of `table`, or all files, with their hashes. Raise CorruptLedger."""
         if table is None:
             for file in (self.index, *self.tables.values()):
                 _verify(file)
@@ -91,31 +93,31 @@ class Segment:
             _verify(self.tables[table])
 
     def path(self, table: str) -> Path | None:
-        """The Parquet file with the rows of `table`; None when no frame has it."""
+        """Return the Parquet file with the rows of `table`; `None` if no frame has it."""
         return self.tables[table].path if table in self.tables else None
 
     def rows(self, table: str) -> int:
-        """How many rows of `table` there are."""
+        """Return the number of rows of `table`."""
         return self.tables[table].rows if table in self.tables else 0
 
     def table(self, name: str) -> pa.Table:
-        """All rows of a table that is there, in order, dictionaries decoded."""
+        """Return all rows of an existing table in order, dictionaries decoded."""
         with pq.ParquetFile(self.tables[name].path) as file:
             return file.read()
 
     def files(self) -> list[tuple[Path, int]]:
-        """(file, its bytes) of all that a copy needs, the manifest last."""
+        """Return (file, its bytes) of everything that a copy needs, the manifest last."""
         files = [(file.path, file.bytes) for file in (*self.tables.values(), self.index)]
         return [*files, self.manifest]
 
     def batch_ids(self) -> list[bytes]:
-        """Of all frames, in order."""
+        """Return the batch ids of all frames, in order."""
         index = self._index()
         _, firsts = np.unique(index["sequence"].to_numpy(), return_index=True)
         return index["batch_id"].take(pa.array(firsts)).to_pylist()
 
     def last_with(self, tables: Collection[str]) -> int | None:
-        """Sequence of the last frame that has any of `tables`."""
+        """Return the sequence of the last frame that has any of `tables`."""
         wanted = [name for name in tables if name in self.tables]
         if not wanted:
             return None
@@ -124,19 +126,11 @@ class Segment:
         return pc.max(index["sequence"].filter(holding)).as_py()
 
     def counts(self) -> pa.Table:
-        """(sequence, table, rows) of every record batch, in order; table is NULL for a frame without any."""
+        """Return (sequence, table, rows) of every record batch, in order; an empty frame has a NULL table."""
         return self._index().select(["sequence", "table", "rows"])
 
-    def lacks(self, table: str, beside: str) -> bool:
-        """Whether some frame has the table `beside` without `table`."""
-        counts = self.counts()
-        there = [
-            pc.unique(counts["sequence"].filter(pc.equal(counts["table"], name))) for name in (beside, table)
-        ]
-        return not pc.all(pc.is_in(there[0], value_set=there[1]), min_count=0).as_py()
-
     def rows_until(self, last: int) -> dict[str, int]:
-        """How many rows of each table come with frames up to `last`."""
+        """Return the number of rows of each table that come with frames up to `last`."""
         counts = self.counts()
         kept = counts.filter(pc.less_equal(counts["sequence"], last)).group_by("table")
         summed = kept.aggregate([("rows", "sum")]).to_pydict()
@@ -147,7 +141,7 @@ class Segment:
         }
 
     def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
-        """Those behind sequence `after`; with `tables`, those that have any of them, and those only."""
+        """Yield the frames behind sequence `after`; with `tables`, only their parts in these tables."""
         wanted = set(self.tables) if tables is None else set(tables) & set(self.tables)
         if after >= self.last or (tables is not None and not wanted):
             return
@@ -186,8 +180,8 @@ class Segment:
 def compact(folder: Path, journal: Journal) -> Segment:
     """Publish the closed `journal` as a segment, durably; the journal itself stays.
 
-    Holds no more of each table in memory than a row group. Raises DiskFailed, CorruptLedger for a
-    frame that has changed, StorageError for columns that Parquet cannot hold.
+    At most one row group of each table is in memory. Raise DiskFailed, CorruptLedger for a frame that has
+    changed, StorageError for columns that Parquet cannot hold.
     """
     if not journal.uniform:
         raise StorageError(f"{journal.path}: not compacted: a column changes its type within the segment")
@@ -231,7 +225,7 @@ def _entry(file: File) -> dict[str, Any]:
 
 
 def _file(path: Path, entry: dict[str, Any]) -> File:
-    """The file that a manifest names. Raises ValueError, KeyError, TypeError."""
+    """Return the file that a manifest names. Raise ValueError, KeyError, TypeError."""
     file = File(path, int(entry["rows"]), int(entry["bytes"]), entry["blake3"])
     if entry != _entry(file):
         raise ValueError(f"found {entry}, expected file, rows, bytes and blake3 of {path.name}")
@@ -257,9 +251,11 @@ def _verify(file: File) -> None:
 
 
 def _form(batch: pa.RecordBatch) -> bytes:
-    """What turns plain rows into `batch` again: a stream of its schema and, if it has dictionaries, of
-    the batch without its rows. With them when a dictionary names something twice, so that the values
-    alone would not tell the indices."""
+    """Return the bytes that turn plain rows into `batch` again: a stream of its schema.
+
+    If it has dictionaries, the stream also has the batch without its rows. The dictionaries are kept where
+    one has a value twice, since values alone would not give the indices.
+    """
     dictionaries = [
         batch.column(i).dictionary for i, t in enumerate(batch.schema.types) if pa.types.is_dictionary(t)
     ]
@@ -276,7 +272,7 @@ def _parsed(form: pa.Buffer) -> tuple[pa.Schema, pa.RecordBatch | None]:
 
 
 def _restore(schema: pa.Schema, form: pa.RecordBatch | None, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The plain `rows` as they were in the batch that `form` was made of."""
+    """Return the plain `rows` as they were in the batch that `form` was made of."""
     if form is not None and len(form):
         return form
     columns = []
@@ -295,7 +291,7 @@ def _restore(schema: pa.Schema, form: pa.RecordBatch | None, rows: pa.RecordBatc
 
 
 class _IndexWriter:
-    """Which rows came with which frame: a row per frame, table and record batch."""
+    """Writer of the index: a row per frame, table and record batch."""
 
     def __init__(self) -> None:
         self._sequences: list[int] = []
@@ -306,6 +302,7 @@ class _IndexWriter:
         self._numbers: dict[bytes, int] = {}
 
     def add(self, place: Place, table: str | None, rows: int, form: bytes | None) -> None:
+        """Add a record batch of a frame."""
         self._sequences.append(place.sequence)
         self._batch_ids.append(place.batch_id)
         self._tables.append(table)
@@ -313,6 +310,7 @@ class _IndexWriter:
         self._forms.append(None if form is None else self._numbers.setdefault(form, len(self._numbers)))
 
     def write(self, path: Path) -> File:
+        """Write the index."""
         forms = pa.array(list(self._numbers), pa.large_binary())
         rows = pa.table(
             {

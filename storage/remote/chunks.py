@@ -22,7 +22,7 @@ _SEAL = re.compile(rf"{LEDGER}/(\d{{8}})\.json")
 
 @dataclass(slots=True)
 class Holding:
-    """What a remote has of a ledger, by segment number."""
+    """The objects of a ledger that a remote has, by segment number."""
 
     seals: set[int] = field(default_factory=set)  # the compacted segments
     parts: dict[int, list[str]] = field(default_factory=dict)  # -> their files, also of unsealed ones
@@ -30,7 +30,7 @@ class Holding:
 
     @classmethod
     def of(cls, listing: Mapping[str, int]) -> Holding:
-        """From name -> bytes of the objects in `ledger`."""
+        """Build the holding from name -> bytes of the objects in `ledger`."""
         found = cls()
         for name, size in sorted(listing.items()):
             if match := _CHUNK.fullmatch(name):
@@ -42,11 +42,11 @@ class Holding:
         return found
 
     def last(self) -> int:
-        """The number of the last segment; 0 when there is none."""
+        """Return the number of the last segment; 0 if there is none."""
         return max([*self.seals, *self.chunks], default=0)
 
     def end(self, number: int) -> int:
-        """The bytes of a segment's journal that are there, from its beginning to the first gap."""
+        """Return the bytes of a segment's journal that are there, from its beginning to the first gap."""
         end = 0
         for offset, size in sorted(self.chunks.get(number, {}).items()):
             if offset != end:
@@ -55,7 +55,7 @@ class Holding:
         return end
 
     def drop_behind_gaps(self) -> list[tuple[int, int]]:
-        """Forget the chunks before which others are missing; returns their (segment, offset)."""
+        """Forget the chunks that come after missing ones; return their (segment, offset)."""
         behind = [(n, o) for n, offsets in self.chunks.items() for o in offsets if o >= self.end(n)]
         for number, offset in behind:
             del self.chunks[number][offset]
@@ -64,18 +64,20 @@ class Holding:
 
 
 def chunk_name(number: int, offset: int) -> str:
-    """The object with the frames of segment `number` from byte `offset` of its journal on."""
+    """Return the name of the object with a segment's frames from byte `offset` of its journal on."""
     return f"{LEDGER}/{number:08d}.journal.{offset:020d}"
 
 
 def seal_name(number: int) -> str:
-    """The object that says that segment `number` is compacted, and into what."""
+    """Return the name of the object that marks segment `number` as compacted and lists its files."""
     return f"{LEDGER}/{number:08d}.json"
 
 
 def cut(path: Path, offset: int, end: int) -> tuple[bytes, list[dict[str, Any]]]:
-    """Whole frames of a journal from `offset` on, up to `end` or about CHUNK_BYTES of them; and their rows
-    of `snapshots`. Raises CorruptLedger, FileNotFoundError."""
+    """Return whole frames of a journal from `offset` on, and their rows of `snapshots`.
+
+    The frames reach up to `end`, or hold about CHUNK_BYTES. Raise CorruptLedger, FileNotFoundError.
+    """
     stop = offset
     snapshots: list[dict[str, Any]] = []
     with open(path, "rb") as file:
@@ -91,14 +93,14 @@ def cut(path: Path, offset: int, end: int) -> tuple[bytes, list[dict[str, Any]]]
 
 
 def rows_of_snapshots(place: frames.Place, payload: bytes) -> list[dict[str, Any]]:
-    """The rows of `snapshots` in a frame."""
+    """Return the rows of `snapshots` in a frame."""
     if "snapshots" not in place.names:
         return []
     return frames.decode(place, payload, ("snapshots",)).tables["snapshots"].to_pylist()
 
 
 def last_batch_id(data: bytes) -> bytes:
-    """The batch id of the last frame of a chunk; empty when it holds no whole frame."""
+    """Return the batch id of the last frame of a chunk; empty if it holds no whole frame."""
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()

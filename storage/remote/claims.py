@@ -1,4 +1,6 @@
-"""Who writes a remote: at most one process at a time, on any store that can create an object conditionally.
+"""The writer of a remote: at most one process at a time.
+
+Any store will do that can create an object conditionally.
 
 A claim is an object `writers/<epoch, 8 digits>`; the highest epoch holds. It is created on the condition
 that its name is free, so of two who want one epoch one gets it; it is renewed by writing it again, which
@@ -35,10 +37,9 @@ class RemoteLocked(StorageError, Mistake):
 
 
 class Claim:
-    """The right to write `remote`, which holds a copy of the run at `run`; renewed by a thread of its own
-    until it is released. Raises RemoteLocked, RemoteFailed.
+    """The right to write `remote`, which holds a copy of the run at `run`; a thread renews it until release.
 
-    The caller holds the lock of `run`.
+    The caller holds the lock of `run`. Raise RemoteLocked, RemoteFailed.
     """
 
     def __init__(self, remote: Remote, run: Path) -> None:
@@ -58,8 +59,10 @@ class Claim:
         self._thread.start()
 
     def require(self) -> None:
-        """Before something is created. Raises RemoteTaken when the claim is lost, RemoteFailed when it
-        could not be renewed lately."""
+        """Check the claim before something is created.
+
+        Raise RemoteTaken if the claim is lost, RemoteFailed if it could not be renewed lately.
+        """
         if self._lost is not None:
             raise self._lost
         age = time.monotonic() - self._renewed
@@ -69,18 +72,18 @@ class Claim:
             )
 
     def stop(self) -> None:
-        """Renew it no more: the next writer gets in when the lease is over."""
+        """Stop renewing: the next writer gets in when the lease is over."""
         self._stopped.set()
         self._thread.join()
 
     def release(self) -> None:
-        """Let the next writer in at once. Raises RemoteFailed."""
+        """Let the next writer in at once. Raise RemoteFailed."""
         self.stop()
         if self._lost is None:
             self._remote.put(_name(self._epoch), _encode(self._text | {"released": True}))
 
     def _take(self) -> tuple[int, float]:
-        """The epoch, and since when it holds by our clock."""
+        """Take a claim; return the epoch, and the time from which it holds by our clock."""
         _require_conditions(self._remote)
         while True:
             newest = _newest(self._remote)
@@ -89,7 +92,7 @@ class Claim:
             since, mine = time.monotonic(), newest + 1
             created = self._remote.create(_name(mine), _encode(self._text))
             if created and _newest(self._remote) == mine:
-                break  # else somebody was faster: whoever did this removed the names below their own
+                break  # else another process was faster and removed the names below its own
         for name in self._remote.list(_FOLDER):
             if name < _name(mine):
                 self._remote.delete(name)
@@ -110,11 +113,11 @@ class Claim:
                 self._remote.put(_name(self._epoch), _encode(self._text))
                 self._renewed = since
             except RemoteFailed:
-                continue  # `require` tells how long it has been so
+                continue  # `require` reports it
 
 
 def _require_conditions(remote: Remote) -> None:
-    """Raise Mistake for a store that creates what is there already: nothing would be safe in it."""
+    """Raise Mistake for a store that overwrites existing objects on creation: nothing would be safe in it."""
     probe = f"{_PROBES}/{secrets.token_hex(8)}"
     remote.create(probe, b"first")
     taken_twice = remote.create(probe, b"second")
@@ -140,7 +143,7 @@ def _require_free(remote: Remote, epoch: int, place: Any) -> None:
 
 
 def _seconds_since(remote: Remote, name: str) -> float:
-    """Since the object was written, by the store's clock, which a new object is asked for."""
+    """Return the seconds since the object was written, by the store's clock, read off a new object."""
     probe = f"{_PROBES}/{secrets.token_hex(8)}"
     remote.put(probe, b"now")
     now, then = remote.modified(probe), remote.modified(name)
@@ -151,7 +154,7 @@ def _seconds_since(remote: Remote, name: str) -> float:
 
 
 def _newest(remote: Remote) -> int:
-    """The highest epoch claimed; 0 when none was."""
+    """Return the highest epoch claimed; 0 if there is none."""
     return max((int(name.rpartition("/")[2]) for name in remote.list(_FOLDER)), default=0)
 
 
@@ -176,7 +179,7 @@ def _encode(text: dict[str, Any]) -> bytes:
 
 
 def _place(run: Path) -> str:
-    """Tells this very folder from all others, also from those of other machines that look the same."""
+    """Return a text that identifies this folder, also among folders of other machines with the same path."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     machine = boot.read_text().strip() if boot.exists() else socket.gethostname()
     found = run.stat()

@@ -1,5 +1,6 @@
-"""A run that lies in a remote, for readers here: settings and ledger, kept up to date; manifests and weights
-when they are asked for.
+"""The mirror of a remote run, for readers here: settings and ledger, kept up to date.
+
+Manifests and weights are fetched when they are needed.
 
 The ledger is read first. Everything that it names was in the remote before it, so what is brought is a
 state in which the run once was, also while it is being written.
@@ -18,7 +19,7 @@ from typing import Any
 from blake3 import blake3
 
 from storage.cache.cache_folder import cache_folder
-from storage.disk import disk, make_folder, remove_tree, sync_folder, whole, write_json, write_whole
+from storage.disk import Progress, disk, make_folder, remove_tree, sync_folder, whole, write_json, write_whole
 from storage.errors import CorruptLedger, DiskFailed, NotARun
 from storage.layout import (
     CONFIG,
@@ -34,24 +35,25 @@ from storage.layout import (
 )
 from storage.ledger import frames
 from storage.ledger.segments import Segment
-from storage.progress import Progress
+from storage.reader import ArchiveReader, read_competitors
+from storage.records import Snapshot
 from storage.remote.chunks import Holding, chunk_name, seal_name
-from storage.remote.remote import Remote, RemoteMissing, is_url, object_name
-from storage.snapshots import manifests
+from storage.remote.remote import Remote, RemoteMissing, fetch_blob, is_url, object_name
+from storage.snapshots import blobs, manifests
 
 LOOKS = 5  # at one and the same thing that is not as it was listed
 
 
 class _Changed(Exception):
-    """The remote's ledger was compacted or went on while it was listed: look again."""
+    """The remote's ledger was compacted or continued while it was listed: look again."""
 
 
 def mirror(url: str, folder: str | Path, progress: Progress | None = None) -> Path:
-    """Bring `folder` level with the run at `url` and return it: settings and ledger, for readers.
+    """Update `folder` to the settings and ledger of the run at `url`, and return it, for readers.
 
-    What is here already is not fetched again; manifests and weights are left where they are
-    (`bring_manifest`, `bring_blob`). `folder` is a cache: when it holds another run, it is made anew.
-    Raises NotARun when no run is there, CorruptLedger, RemoteFailed.
+    What is here already is not fetched again; manifests and weights are fetched later (`bring_manifest`,
+    `bring_blob`). `folder` is a cache: if it holds another run, it is replaced. Raise NotARun if no run is
+    there, CorruptLedger, RemoteFailed.
     """
     folder, remote = Path(folder), Remote(url)
     make_folder(folder)
@@ -71,19 +73,43 @@ def mirror(url: str, folder: str | Path, progress: Progress | None = None) -> Pa
 
 
 def run_folder(run: str | Path, progress: Progress | None = None) -> Path:
-    """The folder of `run`; for the address of a remote, its `local_mirror`."""
+    """Return the folder of `run`; for the address of a remote, its `local_mirror`."""
     return local_mirror(run, progress) if isinstance(run, str) and is_url(run) else Path(run)
 
 
 def local_mirror(url: str, progress: Progress | None = None) -> Path:
-    """The mirror of `url` in the user's cache folder, brought up to date. Raises as `mirror` does."""
+    """Return the mirror of `url` in the user's cache folder, brought up to date. Raise as `mirror` does."""
     name = blake3(url.rstrip("/").encode()).hexdigest()[:32]
     return mirror(url, cache_folder() / "mirrors" / name, progress)
 
 
+class MirrorReader(ArchiveReader):
+    """A reader of a mirror, which fetches manifests from the remote when they are first needed."""
+
+    def manifest(self, snapshot_id: str) -> dict[str, Any]:
+        """Return what a program needs to use the snapshot. Raise CorruptManifest, RemoteFailed."""
+        return manifests.read(bring_manifest(self.run, snapshot_id))
+
+    def verify_blob(self, snapshot: Snapshot) -> blobs.Table | None:
+        """Hash the weights, in the remote if they are not in this folder. Raise CorruptBlob, RemoteFailed."""
+        url = origin(self.run)
+        if url is None or self.blob_path(snapshot).exists():
+            return super().verify_blob(snapshot)
+        fetch_blob(url, snapshot.blob_hash, lambda piece: None)
+        return None
+
+
+def open_mirror(folder: Path) -> MirrorReader:
+    """Return a reader of the mirror in `folder`. Raise NotARun, CorruptLedger."""
+    require_run(folder)
+    return MirrorReader(folder, read_competitors(folder))
+
+
 def bring_manifest(run: Path, snapshot_id: str) -> Path:
-    """Where that manifest lies in the run folder `run`; if `run` is a mirror, it is fetched if need be.
-    Raises CorruptManifest, RemoteFailed."""
+    """Return the path of that manifest in the run folder `run`; a mirror fetches it if needed.
+
+    Raise CorruptManifest, RemoteFailed.
+    """
     path = manifest_path(run, snapshot_id)
     if not path.exists() and (url := origin(run)) is not None:
         fetch_manifest(Remote(url), run, snapshot_id)
@@ -100,8 +126,10 @@ def fetch_manifest(remote: Remote, run: Path, snapshot_id: str) -> None:
 
 
 def bring_blob(run: Path, blob_hash: str) -> Path:
-    """Where that blob lies in the run folder `run`; if `run` is a mirror, it is fetched if need be.
-    Raises CorruptBlob, RemoteFailed."""
+    """Return the path of that blob in the run folder `run`; a mirror fetches it if needed.
+
+    Raise CorruptBlob, RemoteFailed.
+    """
     path, url = blob_path(run / OBJECTS, blob_hash), origin(run)
     if url is not None and not path.exists():
         fetch_into(Remote(url), run, blob_hash)
@@ -118,7 +146,7 @@ def fetch_into(remote: Remote, run: Path, blob_hash: str) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time brings the folder level."""
+    """Let one process at a time update the folder."""
     handle = disk().open(folder / ".lock", os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -135,7 +163,7 @@ def _is_of(folder: Path, came_from: dict[str, Any]) -> bool:
 
 
 def bring_facts(remote: Remote, run: Path, progress: Progress | None) -> None:
-    """Settings and ledger."""
+    """Fetch settings and ledger."""
     for name in (CONFIG, FORMAT):
         data = remote.get(name)
         if data is None:
@@ -174,7 +202,7 @@ def _bring_ledger(remote: Remote, run: Path, progress: Progress | None) -> None:
 
 
 def _bring_segment(remote: Remote, run: Path, holding: Holding, number: int, previous: int) -> int:
-    """Bring one segment level, that behind sequence `previous`; returns the last sequence in it."""
+    """Update one segment, which begins behind sequence `previous`; return the last sequence in it."""
     if number in holding.seals:
         return _bring_sealed(remote, run, number, holding.parts.get(number, []))
     chunks, end = holding.chunks.get(number, {}), holding.end(number)
@@ -185,7 +213,7 @@ def _bring_segment(remote: Remote, run: Path, holding: Holding, number: int, pre
 
 
 def _brought(remote: Remote, run: Path, number: int, chunks: dict[int, int]) -> Path:
-    """The journal of that number, made of `chunks` (offset -> bytes) as far as they are not here yet."""
+    """Return the journal of that number, made of `chunks` (offset -> bytes) that are not here yet."""
     journal = run / LEDGER / f"{number:08d}.journal"
     end = max((offset + size for offset, size in chunks.items()), default=0)
     try:
@@ -215,7 +243,7 @@ def _write_chunk(remote: Remote, handle: int, name: str, offset: int) -> None:
 
 
 def _last_sequence(remote: Remote, journal: Path, previous: int, end: int) -> int:
-    """Of a journal of `end` bytes whose first frame comes behind `previous`, every frame verified."""
+    """Verify a journal of `end` bytes whose first frame follows `previous`; return its last sequence."""
     offset = 0
     try:
         with open(journal, "rb") as file:
@@ -223,7 +251,7 @@ def _last_sequence(remote: Remote, journal: Path, previous: int, end: int) -> in
                 if place.sequence != previous + 1:
                     raise _Changed(f"frame {previous + 1} is missing, the next is {place.sequence}")
                 previous, offset = place.sequence, place.offset + place.size
-    except CorruptLedger:  # the next check says so for all kinds of damage
+    except CorruptLedger:  # the next check reports all kinds of damage
         offset = min(offset, end - 1)
     if offset != end:
         _remove(journal)
@@ -235,7 +263,7 @@ def _last_sequence(remote: Remote, journal: Path, previous: int, end: int) -> in
 
 
 def _bring_sealed(remote: Remote, run: Path, number: int, parts: list[str]) -> int:
-    """Bring a compacted segment; returns the last sequence in it."""
+    """Fetch a compacted segment; return the last sequence in it."""
     seal = run / seal_name(number)
     if not seal.exists():
         for name in parts:
@@ -260,7 +288,7 @@ def _remove(path: Path) -> None:
 
 
 def require(remote: Remote, name: str) -> bytes:
-    """The object's bytes. Raises RemoteMissing."""
+    """Return the object's bytes. Raise RemoteMissing."""
     data = remote.get(name)
     if data is None:
         raise RemoteMissing(f"{remote.url}: {name} is not there, expected it from what names it")

@@ -3,12 +3,12 @@
     config.yaml  FORMAT  manifests/<id>.json  objects/ab/<hash>.safetensors  learners/...
     ledger/00000001.<table>.parquet  ledger/00000001.json    a compacted segment, its JSON written last
     ledger/00000002.journal.<offset, 20 digits>              whole frames of a segment, from that byte on
-    writers/00000001                                         who writes, see storage/remote/claims.py
+    writers/00000001                                         the writer, see storage/remote/claims.py
 
-What is in `manifests` and `ledger` is created on the condition that nothing goes by its name yet, which
-every store can do (S3, GCS, a folder), and not changed while the ledger names it: of two who publish under
-one name, one wins and the other is told. A blob is there before its manifest, the manifest before the piece
-of the ledger that names it, so whoever reads the ledger first finds all that it speaks of.
+Objects in `manifests` and `ledger` are created on the condition that the name is free, which every store
+can do (S3, GCS, a folder), and not changed while the ledger names them: of two processes that publish under
+one name, one wins and the other gets an error. A blob is there before its manifest, the manifest before the
+piece of the ledger that names it, so a reader that reads the ledger first finds all that it names.
 
 A remote of `file://` is as durable as its file system makes it: nothing is synced there.
 """
@@ -36,24 +36,24 @@ TRIES = 5  # of one request, beyond the store's own
 TIMEOUT_SECONDS = 10.0
 BULK_SECONDS = 600.0  # for a request that carries more than BULK_BYTES
 BULK_BYTES = PIECE_BYTES = 2**20
-_METADATA_HOST = "169.254.169.254"  # asked for credentials when the environment has none
+_METADATA_HOST = "169.254.169.254"  # queried for credentials when the environment has none
 _T = TypeVar("_T")
 
 
 class RemoteFailed(StorageError):
-    """The object store did not do what it was asked, after several tries."""
+    """A request to the object store failed, after several tries."""
 
 
 class RemoteMissing(RemoteFailed):
-    """An object that must be there is not."""
+    """An object that must exist is missing."""
 
 
 class RemoteTaken(StorageError):
-    """Somebody else writes this remote now; nothing more is uploaded."""
+    """Another process writes this remote now; nothing more is uploaded."""
 
 
 def is_url(text: str) -> bool:
-    """Whether `text` names a remote rather than a folder."""
+    """Return True if `text` names a remote rather than a folder."""
     return "://" in text
 
 
@@ -69,7 +69,7 @@ def check_url(url: str) -> None:
 
 
 def holds_run(url: str) -> bool:
-    """Whether a run was begun there. Raises Mistake, RemoteFailed."""
+    """Return True if a run was begun there. Raise Mistake, RemoteFailed."""
     try:
         return Remote(url).get(CONFIG) is not None
     except NotARun:
@@ -77,17 +77,17 @@ def holds_run(url: str) -> bool:
 
 
 def fetch_blob(url: str, blob_hash: str, write: Callable[[bytes], Any]) -> None:
-    """Give `write` the bytes of a blob, piece by piece.
+    """Pass the bytes of a blob to `write`, piece by piece.
 
-    Raises CorruptBlob, behind the last piece, when they are not what `blob_hash` says; RemoteMissing when
-    it is not there; RemoteFailed.
+    Raise CorruptBlob, behind the last piece, if they do not hash to `blob_hash`; RemoteMissing if it is not
+    there; RemoteFailed.
     """
     name = object_name(blob_hash)
     Remote(url).fetch(name, blob_hash, write)
 
 
 def object_name(blob_hash: str) -> str:
-    """Where the blob of that hash lies. Raises CorruptBlob for what is no hash."""
+    """Return the object name of the blob of that hash. Raise CorruptBlob for a text that is not a hash."""
     if not re.fullmatch("[0-9a-f]{64}", blob_hash):
         raise CorruptBlob(f"blob '{blob_hash}': expected a hash of 64 hexadecimal digits")
     return blob_path(Path(OBJECTS), blob_hash).as_posix()
@@ -96,14 +96,17 @@ def object_name(blob_hash: str) -> str:
 class Remote:
     """The objects under a URL, by name. For any number of threads.
 
-    A request that fails is tried again, each time after a longer random pause; none is begun later than
-    twice `timeout_seconds` after the first, and none takes longer than that, unless it carries more than
+    A request that fails is tried again, each time after a longer random pause. None begins later than twice
+    `timeout_seconds` after the first, and none takes longer than that, unless it carries more than
     BULK_BYTES. Credentials and endpoint come from the environment: AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL,
     GOOGLE_APPLICATION_CREDENTIALS, ... All methods raise RemoteFailed.
     """
 
     def __init__(self, url: str, *, timeout_seconds: float = TIMEOUT_SECONDS, make: bool = False) -> None:
-        """`make`: a folder that is not there yet is made. Raises Mistake, NotARun for such a folder."""
+        """Open the remote; `make` makes a folder that does not exist yet.
+
+        Raise Mistake, NotARun for such a folder.
+        """
         check_url(url)
         try:
             import obstore
@@ -131,15 +134,17 @@ class Remote:
             raise RemoteFailed(f"{self.url}: cannot be opened: {_one_line(error)}") from None
 
     def get(self, name: str) -> bytes | None:
-        """The object's bytes; None when there is no such object."""
+        """Return the object's bytes; `None` if there is no such object."""
         try:
             return b"".join(self.pieces(name))
         except FileNotFoundError:
             return None
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The object's bytes piece by piece, going on behind the last piece when reading is cut short.
-        Raises FileNotFoundError when there is no such object."""
+        """Yield the object's bytes piece by piece, continuing behind the last piece if reading is cut short.
+
+        Raise FileNotFoundError if there is no such object.
+        """
         done, size, failures = 0, None, 0
         while size is None or done < size:
             options = {"range": {"offset": done}} if done else None
@@ -156,8 +161,10 @@ class Remote:
                     raise RemoteFailed(f"{self.url}: reading {name} failed: {_one_line(error)}") from None
 
     def fetch(self, name: str, expected_hash: str, write: Callable[[bytes], Any]) -> None:
-        """Give `write` the object's bytes, piece by piece. Raises RemoteMissing, and CorruptBlob when
-        their blake3 hash is another one."""
+        """Pass the object's bytes to `write`, piece by piece.
+
+        Raise RemoteMissing, and CorruptBlob if their blake3 hash is another one.
+        """
         hasher = blake3()
         try:
             for piece in self.pieces(name):
@@ -172,26 +179,26 @@ class Remote:
             )
 
     def size(self, name: str) -> int | None:
-        """Bytes of the object; None when there is no such object."""
+        """Return the bytes of the object; `None` if there is no such object."""
         found = self._head(name)
         return None if found is None else found["size"]
 
     def modified(self, name: str) -> datetime | None:
-        """When the object was last written, by the store's clock; None when there is no such object."""
+        """Return the time of the last write by the store's clock; `None` if there is no such object."""
         found = self._head(name)
         return None if found is None else found["last_modified"]
 
     def list(self, folder: str) -> dict[str, int]:
-        """Name -> bytes of the objects in `folder` and below it."""
+        """Return name -> bytes of the objects in `folder` and below it."""
         listed = self._try(
             f"listing {folder}", lambda: self._obstore.list(self._store, folder, chunk_size=1000).collect()
         )
         return {meta["path"]: meta["size"] for meta in listed}
 
     def create(self, name: str, data: bytes) -> bool:
-        """Publish `data` under a name that was free; False when other bytes are there.
+        """Publish `data` under a free name; return False if other bytes are there.
 
-        A reply that was lost looks like a name that is taken: by our own bytes, so that is success.
+        A reply that was lost looks like a taken name that holds our own bytes, so that is success.
         """
         store = self._bulk if len(data) > BULK_BYTES else self._store
         for _ in range(TRIES):
@@ -205,12 +212,12 @@ class Remote:
         raise RemoteFailed(f"{self.url}: creating {name} failed: it comes and goes")
 
     def put(self, name: str, source: bytes | Path) -> None:
-        """Write the object, whatever was there; a file is read piece by piece."""
+        """Write the object, replacing what was there; a file is read piece by piece."""
         store = self._bulk if isinstance(source, Path) else self._store
         self._try(f"writing {name}", lambda: self._obstore.put(store, name, source, max_concurrency=2))
 
     def delete(self, name: str) -> None:
-        """Nothing when there is no such object."""
+        """Delete the object; do nothing if there is none."""
         try:
             self._try(f"deleting {name}", lambda: self._obstore.delete(self._store, name), may_miss=True)
         except FileNotFoundError:
@@ -218,7 +225,7 @@ class Remote:
 
     @functools.cached_property
     def _bulk(self) -> Any:
-        """The store, for requests that carry much."""
+        """Return the store for requests that carry much."""
         return _open_store(self._obstore, self.url, max(BULK_SECONDS, self._timeout), make=False)
 
     def _head(self, name: str) -> Any:
@@ -230,7 +237,7 @@ class Remote:
             return None
 
     def _try(self, what: str, call: Callable[[], _T], *, may_miss: bool = False) -> _T:
-        """`call`, tried again unless its failure is an answer; FileNotFoundError is one if it `may_miss`."""
+        """Call `call`, again unless its failure is an answer; FileNotFoundError is one if it `may_miss`."""
         deadline = time.monotonic() + 2 * self._timeout
         for attempt in range(1, TRIES + 1):
             try:
@@ -263,7 +270,7 @@ def _open_store(obstore: Any, url: str, timeout_seconds: float, make: bool) -> A
 
 
 def _one_line(error: Exception) -> str:
-    """obstore's message; the same failure always reads the same."""
+    """Return obstore's message in one line; the same failure always gives the same text."""
     text = " ".join(str(error).split("\n\nDebug source")[0].split())
     text = re.sub(r" in [\d.]+[nµm]?s\b|, after \d+ retries, max_retries: \d+, retry_timeout: \w+", "", text)
     answer = re.search(r"<Code>(\w+)</Code>", text)

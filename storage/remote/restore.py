@@ -1,4 +1,4 @@
-"""A run that lies in a remote, as a folder here that goes on: everything, verified, whole or not at all."""
+"""Restoring a remote run as a folder here that can be continued: verified, whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import re
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from storage.disk import make_folder, whole, whole_folder, write_whole
+from storage.disk import Progress, make_folder, whole, whole_folder, write_whole
 from storage.errors import CorruptBlob
 from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, require_new
 from storage.ledger.ledger import read_tables
-from storage.progress import Progress
 from storage.remote.mirror import LOOKS, bring_facts, fetch_into, fetch_manifest, require
 from storage.remote.remote import Remote, RemoteMissing
 
@@ -22,11 +21,10 @@ _PARALLEL = 8
 
 
 def restore(url: str, run: str | Path, progress: Progress | None = None) -> None:
-    """Make the run folder `run`, absent or empty until now, of what the remote at `url` holds. It appears
-    whole and verified, or not at all.
+    """Make the run folder `run`, absent or empty until now, from what the remote at `url` holds.
 
-    Raises RunExists, Mistake where no folder can be, NotARun when no run is there, CorruptLedger,
-    CorruptManifest, CorruptBlob, RemoteFailed.
+    It appears whole and verified, or not at all. Raise RunExists, Mistake where no folder can be, NotARun if
+    no run is there, CorruptLedger, CorruptManifest, CorruptBlob, RemoteFailed.
     """
     run, remote = Path(run), Remote(url)
     require_new(run)
@@ -39,7 +37,7 @@ def restore(url: str, run: str | Path, progress: Progress | None = None) -> None
 
 
 def _bring_snapshots(remote: Remote, run: Path, progress: Progress | None) -> None:
-    """The manifests and blobs of all that the ledger in `run` names."""
+    """Fetch the manifests and blobs of all snapshots that the ledger in `run` names."""
     rows = read_tables(run / LEDGER, ("snapshots",)).get("snapshots")
     if rows is None:
         return
@@ -68,7 +66,7 @@ def _bring_learners(remote: Remote, run: Path) -> None:
 
 
 def _bring_learner(remote: Remote, run: Path, name: str) -> None:
-    """The state that the head `name` names, then the head."""
+    """Fetch the state that the head `name` names, then the head."""
     for look in range(1, LOOKS + 1):
         head = require(remote, name)
         try:

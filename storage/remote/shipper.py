@@ -1,5 +1,7 @@
-"""Bringing a remote level with a run's folder, object after object, in an order that holds at any moment:
-learners' states, then for each piece of the ledger the snapshots that it names, then the piece.
+"""Bringing a remote level with a run's folder, object after object.
+
+The order is safe at any moment: learners' states, then for each piece of the ledger the snapshots that it
+names, then the piece.
 
 So no learner's state in the remote is older than a snapshot of that learner there, and every snapshot
 that the remote's ledger names is complete. What is there already is not sent again.
@@ -29,9 +31,9 @@ Extent = list[tuple[Path, int]]
 
 
 class Shipper:
-    """What of the run at `run` is in `remote`, and the sending of the rest. For one thread.
+    """The part of the run at `run` that `remote` holds, and the sending of the rest. For one thread.
 
-    All methods raise RemoteFailed, and RemoteTaken when `claim` is lost or somebody else's bytes are met.
+    All methods raise RemoteFailed, and RemoteTaken if `claim` is lost or bytes of another writer are found.
     """
 
     def __init__(self, run: Path, remote: Remote, claim: Claim) -> None:
@@ -45,10 +47,10 @@ class Shipper:
         self.sent_bytes = 0
 
     def begin(self, extent: Extent, snapshot_ids: Collection[str]) -> None:
-        """Look at what is there, and remove what a writer before left half done.
+        """List what is there, and remove what an earlier writer left half done.
 
-        `extent`, `snapshot_ids`: the run's ledger, and the snapshots in it. Raises Mistake when the remote
-        holds another run, or more of this one.
+        `extent`, `snapshot_ids`: the run's ledger, and the snapshots in it. Raise Mistake if the remote holds
+        another run, or more of this one.
         """
         for name in (CONFIG, FORMAT):
             if not self._remote.create(name, (self._run / name).read_bytes()):
@@ -69,11 +71,11 @@ class Shipper:
             self._learners[name] = (self._remote.get(name) or b"") if name.endswith(".json") else b""
 
     def num_snapshots(self) -> int:
-        """Of those in the ledger, how many are there."""
+        """Return the number of the ledger's snapshots that are there."""
         return len(self._manifests)
 
     def missing_bytes(self, extent: Extent) -> int:
-        """Of the ledger."""
+        """Return the number of the ledger's bytes that are missing there."""
         missing = 0
         for path, size in extent:
             number = _number(path)
@@ -113,7 +115,7 @@ class Shipper:
             offset += len(data)
 
     def _seal(self, number: int, paths: list[Path]) -> None:
-        """Send a compacted segment, its JSON last; then its chunks are of no more use."""
+        """Send a compacted segment, its JSON last; then its chunks are no longer needed."""
         seal = self._run / seal_name(number)
         for path in paths:
             if path.name == f"{number:08d}.snapshots.parquet":
@@ -125,7 +127,7 @@ class Shipper:
         self._delete_chunks(number)
 
     def _ship_snapshot(self, row: dict[str, Any]) -> None:
-        """The blob, then the manifest."""
+        """Send the blob, then the manifest."""
         name = f"{MANIFESTS}/{file_name(row['snapshot_id'])}.json"
         if name in self._sent:
             return
@@ -157,7 +159,7 @@ class Shipper:
                         raise
 
     def _ship_learner(self, name: str, head: bytes) -> None:
-        """The tensors, then the head that names them; then those that the head named before can go."""
+        """Send the tensors, then the head that names them; then remove those that the head named before."""
         tensors = f"{LEARNERS}/{json.loads(head)['file']}"
         size = (self._run / tensors).stat().st_size
         self._claim.require()
@@ -179,7 +181,7 @@ class Shipper:
         self._claim.require()
         if not self._remote.create(name, data):
             raise RemoteTaken(
-                f"{self._remote.url}/{name}: something else is there, so somebody else writes this remote; "
+                f"{self._remote.url}/{name}: something else is there, so another process writes this remote; "
                 f"nothing more is uploaded from here, all facts are in {self._run}"
             )
         self.sent_bytes += len(data)
@@ -195,7 +197,7 @@ class Shipper:
     # ------------------------------------------------------------------ whose run it is
 
     def _require_same(self, here: dict[Path, int]) -> None:
-        """Raise Mistake unless the ledger `here` goes on where that of the remote ends."""
+        """Raise Mistake unless the ledger `here` continues the remote's."""
         number = self._there.last()
         if number in self._there.seals:
             name, seal = seal_name(number), self._run / seal_name(number)
@@ -208,7 +210,7 @@ class Shipper:
                 raise _other_run(self._remote, name)
 
     def _has(self, here: dict[Path, int], number: int, offset: int, chunk: bytes) -> bool:
-        """Whether the ledger `here` has these frames at `offset` of the journal of that number."""
+        """Return True if the ledger `here` has these frames at `offset` of the journal of that number."""
         folder = self._run / LEDGER
         journal = folder / f"{number:08d}.journal"
         if journal in here:
@@ -221,7 +223,7 @@ class Shipper:
 
 
 def require_own(remote: Remote, run: Path) -> None:
-    """Raise Mistake when another run was begun in `remote`, before anything is written there."""
+    """Raise Mistake if another run was begun in `remote`, before anything is written there."""
     if remote.get(CONFIG) not in (None, (run / CONFIG).read_bytes()):
         raise _other_run(remote, CONFIG)
 

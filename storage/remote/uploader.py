@@ -1,7 +1,7 @@
 """The uploader: a thread of the training process that keeps a remote level with its run.
 
-It looks at what is missing there every few seconds and sends it; nothing waits for it and nothing is
-handed to it, so a remote that is slow or away costs training neither time nor memory.
+Every few seconds it sends what is missing there. Nothing waits for it and nothing is handed to it, so a
+remote that is slow or away costs training neither time nor memory.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import random
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Protocol
 
 from storage.errors import StorageError
+from storage.records import Snapshot
 from storage.remote.claims import Claim
 from storage.remote.remote import Remote, RemoteFailed, RemoteTaken
 from storage.remote.shipper import Shipper, require_own
-
-if TYPE_CHECKING:  # importing it makes it known who else writes; here it is only asked
-    from storage.archive import Archive
 
 MAX_PAUSE_SECONDS = 30.0  # between two looks at a remote that fails
 _log = logging.getLogger(__name__)
@@ -28,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RemoteStatus:
-    """How far the remote is behind its run."""
+    """The state of the remote relative to its run."""
 
     behind_snapshots: int
     behind_bytes: int  # of the ledger, at the last look
@@ -38,16 +37,26 @@ class RemoteStatus:
     last_success: float | None  # seconds since the epoch
 
 
-class Uploader:
-    """Keeps the remote at `url` level with the run of `archive`, at most every `seconds`.
+class Source(Protocol):
+    """The part of an archive that uploading needs."""
 
-    Raises Mistake for a remote that holds another run, RemoteLocked when another process writes it,
+    run: Path
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return the snapshots of the run in the order of freezing."""
+
+    def ledger_extent(self) -> list[tuple[Path, int]]:
+        """Return every file that a copy of the ledger needs, in order, with its acknowledged bytes."""
+
+
+class Uploader:
+    """A thread that sends what the remote at `url` lacks of the run of `archive`, at most every `seconds`.
+
+    Raise Mistake for a remote that holds another run, RemoteLocked if another process writes it,
     RemoteFailed.
     """
 
-    def __init__(
-        self, archive: Archive, url: str, seconds: float = 5.0, remote: Remote | None = None
-    ) -> None:
+    def __init__(self, archive: Source, url: str, seconds: float = 5.0, remote: Remote | None = None) -> None:
         self._archive = archive
         self._remote = remote or Remote(url, make=True)
         self._seconds = seconds
@@ -70,7 +79,7 @@ class Uploader:
         self._thread.start()
 
     def status(self) -> RemoteStatus:
-        """As far as is known now; for the thread that owns the archive."""
+        """Return the state as it is known now; for the thread that owns the archive."""
         return RemoteStatus(
             behind_snapshots=len(self._archive.snapshots()) - self._shipper.num_snapshots(),
             behind_bytes=self._behind_bytes,
@@ -81,14 +90,15 @@ class Uploader:
         )
 
     def check(self) -> None:
-        """Raise what ended the uploading: RemoteTaken when somebody else writes the remote now."""
+        """Raise what ended the uploading: RemoteTaken if another process writes the remote now."""
         if self._lost is not None:
             raise self._lost
 
     def close(self, timeout_seconds: float = 60.0) -> None:
-        """Send what is missing, then let the next writer in; before the archive is closed.
+        """Send what is missing, then let the next writer in; call it before the archive is closed.
 
-        Raises RemoteFailed when that takes too long, RemoteTaken."""
+        Raise RemoteFailed if that takes too long, RemoteTaken.
+        """
         self._ending.set()
         self._thread.join(timeout_seconds)
         if self._thread.is_alive():

@@ -1,7 +1,7 @@
 """Blobs: tensors in safetensors files, named by the blake3 hash of their bytes, never changed.
 
 A blob is mapped into memory, not read: all processes of a node share one copy of it in the page
-cache. The mapping is private copy-on-write: whoever writes to a tensor changes a copy of its own.
+cache. The mapping is private copy-on-write: a process that writes to a tensor changes its own copy.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ Table = dict[str, dict[str, Any]]
 
 
 def publish(objects: Path, tensors: Tensors) -> tuple[str, int]:
-    """Store `tensors` as a blob under `objects`, durably; returns its hash and bytes.
+    """Store `tensors` as a blob under `objects`, durably; return its hash and bytes.
 
-    The same tensors give the same blob, whatever their order in the mapping. The stored bytes are
-    copies: later changes of `tensors` do not reach them. A blob that is there already is kept,
-    unless it is damaged: then it is replaced, under new maps only.
+    The same tensors give the same blob, in any order of the mapping. The stored bytes are copies: later
+    changes of `tensors` do not reach them. An existing blob is kept unless it is damaged; then it is replaced
+    for new maps only.
     """
     data = encode(tensors)
     blob_hash = hash_of(data)
@@ -70,7 +70,7 @@ def publish(objects: Path, tensors: Tensors) -> tuple[str, int]:
 
 
 def encode(tensors: Tensors) -> bytes:
-    """The safetensors bytes of `tensors`, by name, without metadata: equal tensors, equal bytes."""
+    """Return the safetensors bytes of `tensors`, by name, without metadata: equal tensors, equal bytes."""
     copies = {}
     for name in sorted(tensors):
         value = tensors[name]
@@ -82,16 +82,16 @@ def encode(tensors: Tensors) -> bytes:
 
 
 def hash_of(data: bytes) -> str:
-    """The name that a blob of these bytes has."""
+    """Return the name of a blob of these bytes."""
     return blake3(data).hexdigest()
 
 
 def receive(objects: Path, source: Path, blob_hash: str, size: int, tensors: Table) -> Table:
-    """Store the blob at `source`, somebody else's file, under `objects`, durably, if it is what it is
-    said to be: a plain file of `size` bytes that hash to `blob_hash` and hold `tensors`.
+    """Store the blob at `source`, a file of another person, under `objects`, durably, if it is as described.
 
-    What is checked is what is stored: the file is read once, piece by piece, and may change meanwhile.
-    Returns the table as the file has it. Raises CorruptBlob; nothing is stored then.
+    It must be a plain file of `size` bytes that hash to `blob_hash` and hold `tensors`. The file is read
+    once, piece by piece, and the checked bytes are the stored bytes, even if it changes meanwhile. Return the
+    table of the file's tensors. Raise CorruptBlob; nothing is stored then.
     """
     with _plain_file(source) as file:
         found = os.fstat(file.fileno()).st_size
@@ -113,7 +113,7 @@ def receive(objects: Path, source: Path, blob_hash: str, size: int, tensors: Tab
 
 
 def describe(tensors: Tensors) -> Table:
-    """The table of `tensors`."""
+    """Return the table of `tensors`."""
     return {
         name: {"dtype": _dtype_name(value.dtype), "shape": list(value.shape)}
         for name, value in sorted(tensors.items())
@@ -121,13 +121,13 @@ def describe(tensors: Tensors) -> Table:
 
 
 def table(path: Path) -> Table:
-    """The table of a blob's tensors; reads its header only. Raises CorruptBlob."""
+    """Return the table of a blob's tensors, read from its header only. Raise CorruptBlob."""
     with _plain_file(path) as file:
         return _table(_header(path, _head(file), os.fstat(file.fileno()).st_size))
 
 
 def verify(path: Path, blob_hash: str | None = None) -> None:
-    """Raise CorruptBlob unless the file's bytes hash to `blob_hash` (None: to the file's name)."""
+    """Raise CorruptBlob unless the file's bytes hash to `blob_hash` (`None`: to the file's name)."""
     try:
         found = blake3().update_mmap(path).hexdigest()
     except OSError as error:
@@ -136,10 +136,10 @@ def verify(path: Path, blob_hash: str | None = None) -> None:
 
 
 def map_tensors(path: Path, *, verify: bool, blob_hash: str | None = None) -> dict[str, torch.Tensor]:
-    """The tensors of a blob, mapped into memory, by name; valid also after the file is unlinked.
+    """Map the tensors of a blob into memory, by name; they stay valid after the file is unlinked.
 
-    `verify` hashes the bytes first, as the function of that name does; the header is checked always.
-    Raises CorruptBlob.
+    `verify` hashes the bytes first, as the function of that name does; the header is always checked. Raise
+    CorruptBlob.
     """
     try:
         with open(path, "rb") as file:
@@ -164,7 +164,7 @@ def _compare(path: Path, found: str, blob_hash: str | None) -> None:
 
 @contextlib.contextmanager
 def _plain_file(path: Path) -> Iterator[BinaryIO]:
-    """A regular file, open for reading; no link is followed and no pipe waited for. Raises CorruptBlob."""
+    """Open a regular file for reading, without following a link or waiting for a pipe. Raise CorruptBlob."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | _AS_IT_LIES)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -175,13 +175,13 @@ def _plain_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _head(file: BinaryIO) -> bytes:
-    """What a blob begins with: the size of its header, and the header as far as it may go."""
+    """Return the beginning of a blob: the size of its header, and the header up to its limit."""
     size = file.read(8)
     return size + file.read(min(int.from_bytes(size, "little"), MAX_HEADER_BYTES))
 
 
 def _pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """The next `size` bytes of a file, fewer where it ends before."""
+    """Yield the next `size` bytes of a file, fewer if it ends before."""
     while size > 0 and (piece := file.read(min(size, _PIECE_BYTES))):
         size -= len(piece)
         yield piece
@@ -201,11 +201,12 @@ def _dtype_name(dtype: torch.dtype | np.dtype) -> str:
 def _header(
     path: Path, data: mmap.mmap | bytes, size: int
 ) -> dict[str, tuple[torch.dtype, tuple[int, ...], int]]:
-    """name -> (dtype, shape, offset in the file), every range checked against the file's `size`;
+    """Return name -> (dtype, shape, offset in the file), every range checked against the file's `size`.
+
     `data` is the file, or at least what `_head` reads of it.
 
-    Format: https://huggingface.co/docs/safetensors, "Format": u64 header size, JSON, then the data,
-    which the tensors cover without holes.
+    Format: https://huggingface.co/docs/safetensors, "Format": u64 header size, JSON, then the data, which the
+    tensors cover without holes.
     """
     try:
         (header_bytes,) = struct.unpack_from("<Q", data)

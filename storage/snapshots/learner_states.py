@@ -1,4 +1,4 @@
-"""What lies in a run's folder `learners/`: the states that training resumes from, and refused batches.
+"""Files of a run's folder `learners/`: the states that training resumes from, and refused batches.
 
 A state is two files, tensors and a JSON head that names them; the head is written last, so that a
 crash leaves the old or the new pair.
@@ -22,8 +22,10 @@ _TENSORS = re.compile(r".+\.\d+\.safetensors")
 
 
 def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
-    """Remember a learner's state: `tensors` and `meta` (JSON) as one. Raises DiskFailed; the state
-    saved before is then still there."""
+    """Save a learner's state: `tensors` and `meta` (JSON) as one.
+
+    Raise DiskFailed; the state saved before is then still there.
+    """
     name = file_name(player)
     head = folder / f"{name}.json"
     data = blobs.encode(tensors)
@@ -43,7 +45,7 @@ def save(folder: Path, player: str, tensors: Tensors, meta: Mapping[str, Any]) -
 
 
 def load(folder: Path, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """(tensors, meta) as saved last, verified; None before the first save. Raises CorruptBlob."""
+    """Return (tensors, meta) as saved last, verified; `None` before the first save. Raise CorruptBlob."""
     head = folder / f"{file_name(player)}.json"
     if not head.exists():
         return None
@@ -52,15 +54,17 @@ def load(folder: Path, player: str) -> tuple[dict[str, Any], dict[str, Any]] | N
 
 
 def superseded(folder: Path) -> list[Path]:
-    """The tensors that no head names: of older states, and of saves that a crash cut short. A save under
-    way has some too: to be removed only by who holds the run's lock. Raises CorruptBlob."""
+    """Return the tensors that no head names: of older states, and of saves that a crash cut short.
+
+    A save under way has some too, so only the holder of the run's lock may remove them. Raise CorruptBlob.
+    """
     named = {_read_head(head)[0] for head in folder.glob("*.json")}
     found = [path for path in folder.iterdir() if _TENSORS.fullmatch(path.name) and path not in named]
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
 def save_refused(folder: Path, player: str, update: int, tensors: Tensors) -> Path:
-    """Keep the batch that an update was refused for; returns its safetensors file."""
+    """Keep the batch that an update was refused for; return its safetensors file."""
     make_folder(folder / REFUSED)
     path = folder / REFUSED / f"{file_name(player)}.{update}.safetensors"
     write_whole(path, [blobs.encode(tensors)])
@@ -68,7 +72,7 @@ def save_refused(folder: Path, player: str, update: int, tensors: Tensors) -> Pa
 
 
 def _read_head(head: Path) -> tuple[Path, str, dict[str, Any]]:
-    """(tensors file, its hash, meta)"""
+    """Return (tensors file, its hash, meta)."""
     try:
         saved = manifests.read(head)
         return head.with_name(saved["file"]), saved["hash"], saved["meta"]

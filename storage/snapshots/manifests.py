@@ -2,12 +2,9 @@
 
 A manifest file is the canonical JSON of its fields, among them the blake3 hash of the others, and
 nothing else: no other spelling of the same fields is taken for it. So one changed byte is enough to
-refuse it, and what was written twice is equal byte by byte. The hash is no signature: it tells
-damage, not who wrote it. A manifest may come from a stranger: it is read only from a plain file,
+refuse it, and what was written twice is equal byte by byte. The hash is not a signature: it shows
+damage, not the writer. A manifest may come from a stranger: it is read only from a plain file,
 bounded in size and depth, and nothing in it is believed or executed here.
-
-Version 0.1.0 wrote manifests without a hash. They are refused: of what they alone know, how a policy is
-built, nothing would tell a changed one.
 
     write_whole(path, [seal(fields)])
     read(path) == fields
@@ -28,31 +25,35 @@ from storage.errors import StorageError
 
 CHECKSUM = "checksum"
 MAX_BYTES = 4 * 2**20
-MAX_DEPTH = 32  # of tables and lists in one another: whoever takes a manifest apart may recurse
+MAX_DEPTH = 32  # of nested tables and lists: code that takes a manifest apart may recurse
 
 
 class CorruptManifest(StorageError):
-    """A manifest that cannot be read, or is not as it was written."""
+    """A manifest cannot be read, or is not as it was written."""
 
 
 def seal(fields: Mapping[str, Any]) -> bytes:
-    """The file of a manifest with `fields` (JSON), its checksum added; equal fields, equal bytes.
+    """Return the file of a manifest with `fields` (JSON), its checksum added; equal fields, equal bytes.
 
-    Raises ValueError for what JSON lacks: infinities and NaN.
+    Raise ValueError for values that JSON lacks: infinities and NaN.
     """
     plain = {name: value for name, value in fields.items() if name != CHECKSUM}
     return _canonical(plain | {CHECKSUM: blake3(_canonical(plain)).hexdigest()})
 
 
 def read(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Any]:
-    """The fields of the manifest at `path`, without the checksum. A link is not followed.
-    Raises CorruptManifest."""
+    """Return the fields of the manifest at `path`, without the checksum; a link is not followed.
+
+    Raise CorruptManifest.
+    """
     return parse(_plain_file(path, max_bytes), str(path))
 
 
 def parse(data: bytes, source: str) -> dict[str, Any]:
-    """The fields of a manifest of these bytes, without the checksum; `source` is where they were found.
-    Raises CorruptManifest."""
+    """Return the fields of a manifest of these bytes, without the checksum; `source` names their origin.
+
+    Raise CorruptManifest.
+    """
     try:
         if len(data) > MAX_BYTES:
             raise ValueError(f"{len(data)} bytes, expected at most {MAX_BYTES}")
@@ -62,11 +63,6 @@ def parse(data: bytes, source: str) -> dict[str, Any]:
         written = seal(fields)
     except (ValueError, RecursionError) as error:
         raise CorruptManifest(f"{source}: no manifest: {error}; restore it from a copy") from None
-    if CHECKSUM not in fields and data == json.dumps(fields, indent=1).encode():
-        raise CorruptManifest(
-            f"{source}: a manifest without a checksum, as version 0.1.0 wrote them, so nothing tells whether "
-            "it is whole; the run's matches and ratings can be read as ever, train its policies anew"
-        )
     if data != written:
         raise CorruptManifest(f"{source}: the manifest is not as it was written; restore it from a copy")
     return {name: value for name, value in fields.items() if name != CHECKSUM}
@@ -77,7 +73,7 @@ def _canonical(fields: Mapping[str, Any]) -> bytes:
 
 
 def _plain_file(path: Path, max_bytes: int) -> bytes:
-    """All of a regular file: a stranger's folder may hold a pipe, on which a plain `open` would wait."""
+    """Return all bytes of a regular file; a plain `open` would wait for a pipe."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:

@@ -1,4 +1,4 @@
-"""Measurements: how far a snapshot can be exploited, as somebody measured it; kept beside the snapshots.
+"""Measurements: how far a snapshot can be exploited, as measured; kept beside the snapshots.
 
 One file for each, in the run's folder `measurements`, sealed as manifests are, so that damage is noticed
 and nothing in it is ever executed. Files are only added: a run may be measured while it trains, by any
@@ -26,7 +26,7 @@ from storage.snapshots import manifests
 
 MEASUREMENTS = "measurements"
 MAX_BYTES = 2**20
-LARGEST = 1e12  # of values and times: what lies beyond is nobody's measurement, and no axis takes it
+LARGEST = 1e12  # of values and times: no measurement is beyond, and no axis fits it
 MAX_NAME = 160  # characters of a snapshot's id in a file's name, which are 255 at most
 
 Kind = Literal["exact", "lower_bound"]
@@ -34,7 +34,7 @@ Kind = Literal["exact", "lower_bound"]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a best response gains against a snapshot, on average over who deviates: NashConv / num_players."""
+    """The average gain of a best response against a snapshot: NashConv / num_players."""
 
     snapshot_id: str
     player: str
@@ -50,10 +50,10 @@ class Measurement:
 
 
 def add(run: str | Path, measurement: Measurement, details: Mapping[str, Any] | None = None) -> Path:
-    """Keep a measurement in the run folder `run`, durably, beside all that are there; where it lies.
+    """Keep a measurement in the run folder `run`, durably, beside all others; return its path.
 
-    `details` (JSON) says how it was measured; nobody but people reads them. Raises ValueError for a
-    measurement that could not be read again, NotARun, DiskFailed.
+    `details` (JSON) describes the measuring for people only. Raise ValueError for a measurement that could
+    not be read again, NotARun, DiskFailed.
     """
     fields = dataclasses.asdict(measurement) | {"details": dict(details or {})}
     _parsed(fields)
@@ -68,8 +68,10 @@ def add(run: str | Path, measurement: Measurement, details: Mapping[str, Any] | 
 
 
 def prepare(run: str | Path) -> Path:
-    """Make the folder for measurements, and return it: whoever is to measure for hours learns now that a
-    run cannot be written. Raises NotARun, Mistake, DiskFailed."""
+    """Make and return the folder for measurements, so that a read-only run fails before hours of work.
+
+    Raise NotARun, Mistake, DiskFailed.
+    """
     run = Path(run)
     require_run(run)
     folder = _folder(run)
@@ -80,8 +82,10 @@ def prepare(run: str | Path) -> Path:
 
 
 def read(run: str | Path, tell: Callable[[str], None] = lambda problem: None) -> list[Measurement]:
-    """All measurements in the run folder `run`, the newest first. Files that are no measurements are left
-    out, and `tell` is told of each, in one sentence. Raises NotARun."""
+    """Return all measurements in the run folder `run`, the newest first.
+
+    Files that are not measurements are left out; `tell` gets one sentence about each. Raise NotARun.
+    """
     found = []
     for path in files(run):
         try:
@@ -96,7 +100,7 @@ def read(run: str | Path, tell: Callable[[str], None] = lambda problem: None) ->
 
 
 def files(run: str | Path) -> list[Path]:
-    """Where measurements of the run folder `run` lie, if their files are whole. Raises NotARun."""
+    """Return the paths of measurements of the run folder `run`, if their files are whole. Raise NotARun."""
     run = Path(run)
     require_run(run)
     try:
@@ -107,7 +111,7 @@ def files(run: str | Path) -> list[Path]:
 
 
 def _folder(run: Path) -> Path:
-    """Raises Mistake for a link: what it leads to is no part of the run."""
+    """Return the folder of measurements. Raise Mistake for a link: its target is not part of the run."""
     folder = run / MEASUREMENTS
     if folder.is_symlink():
         raise Mistake(f"{folder}: found a link, expected a folder of the run's own; remove it")
@@ -115,7 +119,7 @@ def _folder(run: Path) -> Path:
 
 
 def _parsed(fields: Mapping[str, Any]) -> Measurement:
-    """Raises ValueError for fields that are no measurement."""
+    """Return the measurement of these fields. Raise ValueError for fields that are not one."""
     expected = {field.name for field in dataclasses.fields(Measurement)} | {"details"}
     if fields.keys() != expected:
         wrong = ", ".join(sorted(map(str, fields.keys() ^ expected))[:5])
@@ -135,7 +139,7 @@ def _parsed(fields: Mapping[str, Any]) -> Measurement:
     if fields["kind"] not in get_args(Kind):
         raise ValueError(f"no measurement: kind is none of {', '.join(get_args(Kind))}")
     if not fields["low"] <= fields["value"] <= fields["high"]:
-        raise ValueError("no measurement: the value lies outside its interval")
+        raise ValueError("no measurement: the value is outside its interval")
     if not isinstance(fields["details"], dict):
         raise ValueError("no measurement: details are no table")
     own = {name: value for name, value in fields.items() if name != "details"}

@@ -1,8 +1,8 @@
 """Facts as Arrow tables and back: the columns of schema.sql, as the ledger's frames carry them.
 
-Two differences from the index: times (`*_at`) are float64 seconds since the epoch, as they were
-measured, so that what comes back is what went in to the bit; and names are dictionary-encoded,
-their dictionaries those of the batch.
+There are two differences from the index. Times (`*_at`) are float64 seconds since the epoch, as they were
+measured, so that they come back equal to the bit. Names are dictionary-encoded with the dictionaries of their
+batch.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _DECISION = pa.schema(
 
 
 def run_table(row: Mapping[str, Any], config_yaml: str, seq: int, started_at: float) -> pa.Table:
-    """One row of `runs`: `row` has name, env and seed. Raises StorageError for other keys."""
+    """Return one row of `runs`: `row` has name, env and seed. Raise StorageError for other keys."""
     foreign = set(row) - {"name", "env", "seed"}
     if foreign:
         raise StorageError(f"runs: unknown columns {sorted(foreign)}, expected name, env and seed")
@@ -83,7 +83,7 @@ def run_table(row: Mapping[str, Any], config_yaml: str, seq: int, started_at: fl
 def decision_table(
     decisions: Sequence[Decision], seq: int, decided_at: float, snapshot_id: str | None = None
 ) -> pa.Table:
-    """Rows of `decisions`, numbered from `seq`; `snapshot_id` is what a Freeze made."""
+    """Return rows of `decisions`, numbered from `seq`; `snapshot_id` is what a Freeze made."""
     rows = [
         {
             "seq": seq + i,
@@ -107,7 +107,7 @@ def _about(decision: Decision, frozen: str | None) -> str | None:
 
 
 def decisions_of(table: pa.Table) -> list[tuple[int, Decision]]:
-    """(seq, decision) of each row."""
+    """Return (seq, decision) of each row."""
     found: list[tuple[int, Decision]] = []
     for row in table.to_pylist():
         evidence = {name: float(value) for name, value in json.loads(row["evidence"]).items()}
@@ -133,7 +133,7 @@ def decisions_of(table: pa.Table) -> list[tuple[int, Decision]]:
 
 
 def update_table(records: Sequence[UpdateRecord], seq: int, recorded_at: float) -> pa.Table:
-    """Rows of `updates`, numbered from `seq`."""
+    """Return rows of `updates`, numbered from `seq`."""
     columns: dict[str, pa.Array] = {
         "seq": pa.array(range(seq, seq + len(records)), pa.int64()),
         "player": pa.array([r.player for r in records], pa.string()),
@@ -152,8 +152,10 @@ def update_table(records: Sequence[UpdateRecord], seq: int, recorded_at: float) 
 def result_tables(
     results: ResultBatch, changes: Sequence[RatingChange], seq: int, batch: int
 ) -> dict[str, pa.Table]:
-    """Rows of `matches`, `seats`, `meetings`, `ratings` and `recordings` for M results, numbered from `seq`;
-    `batch` is the sequence of the frame that they go into."""
+    """Return rows of `matches`, `seats`, `meetings`, `ratings` and `recordings` for M results.
+
+    They are numbered from `seq`; `batch` is the sequence of the frame that they go into.
+    """
     matches = results.matches
     m, s = matches.seat.shape
     constant = np.zeros(m, dtype=np.int8)
@@ -185,6 +187,7 @@ def result_tables(
                 "outcome": names_column(results.outcome.ravel(), OUTCOMES),
                 "score": results.score.ravel(),
                 "rank": results.rank.ravel(),
+                "team": np.tile(np.array(matches.team_of_seat or range(s), dtype=np.int8), m),
             }
         ),
         "meetings": meetings(results, seq + m - 1),
@@ -200,14 +203,14 @@ def result_tables(
 
 
 def _recording_table(recordings: Recordings, seq: int) -> pa.Table:
-    """Rows of `recordings` for a batch of matches numbered from `seq`."""
+    """Return rows of `recordings` for a batch of matches numbered from `seq`."""
     offset = pa.array(recordings.offset, pa.int32())
     actions = pa.ListArray.from_arrays(offset, pa.array(recordings.action, pa.float32()))
     return pa.table({"seq": seq + recordings.row, "actions": actions})
 
 
 def _recordings_of(table: pa.Table, seq: int) -> Recordings:
-    """What `_recording_table` took."""
+    """Return the recordings that `_recording_table` received."""
     actions = table["actions"].combine_chunks()
     return Recordings(
         row=_numbers(table["seq"]) - seq,
@@ -217,23 +220,19 @@ def _recordings_of(table: pa.Table, seq: int) -> Recordings:
 
 
 def _learners(matches: MatchBatch) -> pa.DictionaryArray:
-    """Who learns from each match, the first by name; NULL: nobody."""
+    """Return the first competitor by name that learns from each match, NULL if none does."""
     names, seated = sorted_by_name(matches)
     first = np.where(matches.learning, seated, len(names)).min(axis=1, initial=len(names))
     indices = pa.array(first.astype(np.int32), mask=first == len(names))
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
 
 
-def with_meetings(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    """The tables of a frame; `meetings` is derived where an older version did not record it."""
-    if "matches" not in tables or "seats" not in tables or "meetings" in tables:
-        return tables
-    return {**tables, "meetings": meetings(results_of(tables), tables["matches"]["seq"][-1].as_py())}
-
-
 def rating_table(changes: Sequence[RatingChange], seq: int, batch: int | None = None) -> pa.Table:
-    """Rows of `ratings`, as they stand after `seq`; `batch` is the sequence of the frame that they go
-    into: the latest of a competitor is that of the latest frame."""
+    """Return rows of `ratings`, as they are after `seq`.
+
+    `batch` is the sequence of the frame that they go into: the latest rating of a competitor is that of the
+    latest frame.
+    """
     return pa.table(
         {
             "seq": np.full(len(changes), seq, dtype=np.int64),
@@ -247,7 +246,7 @@ def rating_table(changes: Sequence[RatingChange], seq: int, batch: int | None = 
 
 
 def cache_table(records: Sequence[CacheRecord], seq: int, recorded_at: float) -> pa.Table:
-    """Rows of `caches`, as they stand after `seq`; `recorded_at` in seconds since the epoch."""
+    """Return rows of `caches`, as they are after `seq`; `recorded_at` in seconds since the epoch."""
     return pa.table(
         {
             "seq": np.full(len(records), seq, dtype=np.int64),
@@ -264,7 +263,7 @@ def cache_table(records: Sequence[CacheRecord], seq: int, recorded_at: float) ->
 
 
 def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
-    """The batch that `result_tables` took, the same arrays in the same order."""
+    """Return the batch that `result_tables` received, the same arrays in the same order."""
     rows, seats, recordings = tables["matches"], tables["seats"], tables.get("recordings")
     shape = (len(rows), len(seats) // len(rows))
     match_type, match_types = _indices(rows["match_type"])
@@ -281,6 +280,7 @@ def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
         match_type=match_type.astype(np.int16),
         seat=competitor.astype(np.int32).reshape(shape),
         learning=_numbers(seats["learning"]).reshape(shape),
+        team_of_seat=_teams_of(seats, shape[1]),
     )
     return ResultBatch(
         matches=matches,
@@ -296,8 +296,16 @@ def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
     )
 
 
+def _teams_of(seats: pa.Table, num_seats: int) -> tuple[int, ...] | None:
+    """Return the team of each seat, `None` if each seat is its own team or no teams are stored."""
+    if "team" not in seats.column_names:
+        return None
+    teams = seats["team"].slice(0, num_seats).to_pylist()
+    return None if None in teams or teams == list(range(num_seats)) else tuple(teams)
+
+
 def numbers_to_json(values: Mapping[str, float]) -> str:
-    """A JSON object; infinities and NaN, which JSON lacks, as text that float() reads."""
+    """Return a JSON object; infinities and NaN, which JSON lacks, become text that float() reads."""
     plain = {k: float(v) for k, v in values.items()}
     return json.dumps({k: v if math.isfinite(v) else str(v) for k, v in plain.items()})
 

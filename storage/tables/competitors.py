@@ -1,4 +1,4 @@
-"""Who is in a run, as rows of its tables and back: `competitors`, and what there is to say of each kind."""
+"""The competitors of a run as rows of its tables and back: `competitors`, and the tables of each kind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _COMPETITOR = ["competitor", "kind", "role", "player"]  # the columns that entra
 
 
 def competitor_tables(competitor: Snapshot | LivePlayer | Bot, added_at: float) -> dict[str, pa.Table]:
-    """The rows that seat someone new: of `competitors`, and of `players` or `snapshots`."""
+    """Return the rows that seat a competitor: of `competitors`, and of `players` or `snapshots`."""
     kind, role, player = "bot", None, None
     tables: dict[str, pa.Table] = {}
     if isinstance(competitor, Snapshot):
@@ -67,8 +67,10 @@ def competitor_tables(competitor: Snapshot | LivePlayer | Bot, added_at: float) 
 
 
 def entrant_tables(entrants: Sequence[Entrant], joined_at: float) -> dict[str, pa.Table]:
-    """The rows that seat entrants: of `entrants`, and of `competitors`, where they are as others are.
-    Raises StorageError when two go by one name."""
+    """Return the rows that seat entrants: of `entrants`, and of `competitors`.
+
+    Raise StorageError if two have the same name.
+    """
     names = {entrant.competitor for entrant in entrants}
     if len(names) < len(entrants):
         raise StorageError(
@@ -84,7 +86,7 @@ def entrant_tables(entrants: Sequence[Entrant], joined_at: float) -> dict[str, p
 
 
 def competitors_of(tables: Mapping[str, pa.Table]) -> list[Competitor]:
-    """Who a frame seats, in order: players, bots, snapshots, entrants."""
+    """Return the competitors that a frame seats, in order: players, bots, snapshots, entrants."""
     found: list[Competitor] = []
     entrants: list[Entrant] = []
     if "entrants" in tables:

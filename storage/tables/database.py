@@ -1,7 +1,7 @@
-"""The index: the ledger's facts as DuckDB tables. Derived, disposable, never trusted without a look.
+"""The index: the ledger's facts as DuckDB tables. Derived, disposable, always checked before use.
 
-One process may hold a DuckDB file, readers included. So the writer of a run has `league.duckdb` to
-itself until it closes it; then any DuckDB opens it. Who reads beside a writer asks `live`.
+One process may hold a DuckDB file, readers included. So the writer of a run has `league.duckdb` to itself
+until it closes it; then any DuckDB opens it. Readers beside a writer use `live`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset
-import pyarrow.parquet as pq
 
-from storage.disk import disk, remove_tree
+from storage.disk import Progress, disk, remove_tree
 from storage.errors import DiskFailed, RunLocked, StorageError
 from storage.ledger.ledger import Frame, Ledger
 from storage.ledger.segments import Segment
-from storage.progress import Progress
-from storage.tables import columns, migrations
+from storage.tables import migrations
 from storage.tables.migrations import Connection, Damaged, newest
 
 MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
@@ -38,8 +36,11 @@ _log = logging.getLogger(__name__)
 
 
 class Database:
-    """The writer's index. What it is given waits, at most FLUSH_SECONDS or MAX_ROWS, to be folded in
-    at once: a crash costs nothing, the next `open` fetches what is missing from the ledger."""
+    """The writer's index.
+
+    Frames wait, at most FLUSH_SECONDS or MAX_ROWS, and are then folded in together. A crash costs nothing:
+    the next `open` fetches what is missing from the ledger.
+    """
 
     def __init__(self, connection: Connection, path: Path) -> None:
         self.path = path
@@ -50,15 +51,16 @@ class Database:
 
     @classmethod
     def open(cls, path: Path, ledger: Ledger, progress: Progress | None = None) -> Database:
-        """The index at `path`, level with `ledger`: as it lies there, completed, or built anew (what
-        lay there is then kept as `<name>.damaged-<n>`). `progress` is told ("index", frames, of how
-        many) as they are folded in. Raises RunLocked when another process has it; CorruptLedger.
+        """Open the index at `path`, level with `ledger`: as it is, completed, or rebuilt.
+
+        A file that is rebuilt is kept as `<name>.damaged-<n>`. `progress` receives ("index", frames, total)
+        while they are folded in. Raise RunLocked if another process has it; CorruptLedger.
         """
         if os.path.lexists(path):
             try:
                 return cls._level(path, ledger, _check, progress)
             except StorageError:
-                raise  # somebody has it open, or it is the ledger that is damaged
+                raise  # another process has it open, or the ledger is damaged
             except Exception as error:  # DuckDB raises many kinds, also from under its Python layer
                 _log.warning("%s: %s; rebuilding it from the ledger", path, one_line(error))
         _set_aside(path)
@@ -77,7 +79,7 @@ class Database:
         prepare: Callable[[Connection], tuple[int, bytes]],
         progress: Progress | None,
     ) -> Database:
-        """The index at `path`, completed behind the frame that it has come to, as `prepare` finds."""
+        """Open the index at `path` and complete it behind the frame that `prepare` finds it at."""
         connection = _connect_file(path)
         try:
             start, batch_id = prepare(connection)
@@ -93,8 +95,10 @@ class Database:
         return database
 
     def _catch_up(self, ledger: Ledger, after: int) -> Iterator[int]:
-        """Fold in what the ledger has behind sequence `after`, whole segments from their Parquet files, all
-        else frame by frame. Gives the sequence that it has come to, time and again."""
+        """Fold in the frames behind sequence `after`, and yield each sequence that the index reaches.
+
+        Whole segments come from their Parquet files, all else frame by frame.
+        """
         for segment in ledger.compacted:
             if after < segment.first:
                 self._fold_segment(segment, ledger.batch_id(segment.last) or b"")
@@ -117,7 +121,7 @@ class Database:
 
     @property
     def connection(self) -> Connection:
-        """For questions about everything flushed. Raises StorageError once the index has failed."""
+        """A connection to everything flushed. Raises StorageError once the index has failed."""
         if self._connection is None:
             raise StorageError(f"{self.path}: the index is closed, or failed; open the run again")
         return self._connection
@@ -131,8 +135,10 @@ class Database:
             self.flush()
 
     def flush(self) -> None:
-        """Fold in what waits. A failure costs no fact: the index is closed, and caught up or rebuilt
-        when the run is opened next."""
+        """Fold in what waits.
+
+        A failure costs no fact: the index is closed, and completed or rebuilt when the run is opened next.
+        """
         try:
             self._fold()
         except Exception as error:  # as in `open`
@@ -141,13 +147,13 @@ class Database:
             self._let_go()
 
     def close(self) -> None:
-        """Flush and let go of the file."""
+        """Flush, then close the file."""
         self.flush()
         self._let_go()
 
     def _let_go(self) -> None:
         if self._connection is not None:
-            with contextlib.suppress(duckdb.Error):  # of a failed index, whose failure has been told
+            with contextlib.suppress(duckdb.Error):  # of a failed index, whose failure is logged
                 self._connection.close()
             self._connection = None
 
@@ -175,9 +181,6 @@ class Database:
         """Fold in a whole segment, past the write-ahead log; `batch_id` is that of its last frame."""
         with self.connection.cursor() as cursor:
             cursor.execute("BEGIN")
-            unrecorded = derive_meetings(segment)
-            if unrecorded is not None:
-                _insert(cursor, "meetings", unrecorded)
             for name in newest().tables:
                 path = segment.path(name)
                 if path is not None:
@@ -186,34 +189,15 @@ class Database:
             cursor.execute("COMMIT")
 
 
-def derive_meetings(segment: Segment) -> pa.Table | None:
-    """Rows of `meetings` for the batches of `segment` that were recorded without; None when there are
-    none such."""
-    matches, seats = segment.path("matches"), segment.path("seats")
-    if matches is None or seats is None or not _has_nulls(matches, "num_seats"):
-        return None
-    with duckdb.connect(":memory:", config=migrations.CONFIG) as connection:
-        connection.register("matches", _dataset("matches", matches))
-        connection.register("seats", _dataset("seats", seats))
-        return connection.sql(migrations.DERIVE_MEETINGS).to_arrow_table()
-
-
-def _has_nulls(path: Path, column: str) -> bool:
-    """Whether a row of the Parquet file may lack that column, read off the counts at the file's end."""
-    counts = pq.read_metadata(path)
-    number = counts.schema.to_arrow_schema().get_field_index(column)
-    if number < 0:
-        return True
-    groups = [counts.row_group(i).column(number).statistics for i in range(counts.num_row_groups)]
-    return any(group is None or group.null_count is None or group.null_count > 0 for group in groups)
-
-
 def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:
     return pyarrow.dataset.dataset(path, migrations.arrow_schema(table))
 
 
 def _connect_file(path: Path) -> Connection:
-    """The file at `path`, writable. Waits a moment for a passing holder. Raises RunLocked, Damaged."""
+    """Open the file at `path` for writing, waiting a moment for a passing holder.
+
+    Raise RunLocked, Damaged.
+    """
     if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
         raise Damaged("it is no file of this folder")  # DuckDB would follow a link, and wait for a pipe
     deadline = time.monotonic() + LOCK_WAIT_SECONDS
@@ -236,22 +220,25 @@ def _create(connection: Connection) -> tuple[int, bytes]:
 
 
 def _check(connection: Connection) -> tuple[int, bytes]:
-    """The (sequence, batch id) that the index has come to. Reads every block, so that DuckDB compares
-    its checksums: a damaged file opens without complaint. Raises Damaged or duckdb.Error."""
+    """Return the (sequence, batch id) that the index has reached.
+
+    Every block is read, so that DuckDB compares its checksums: a damaged file opens without complaint. Raise
+    Damaged or duckdb.Error.
+    """
     migrations.bring_forward(connection)
     state = connection.execute("SELECT sequence, batch_id FROM ingest_state").fetchall()
     if len(state) != 1:
-        raise Damaged("it does not say how far it has come")
+        raise Damaged("its last frame is not recorded")
     for table in newest().tables:
         connection.execute(f"SELECT bit_xor(hash(whole)) FROM {table} whole").fetchall()
     return state[0][0], state[0][1]
 
 
 def _gathered(frames: Iterable[Frame]) -> dict[str, pa.Table]:
-    """The rows of `frames`, table by table; what this schema lacks is left out."""
+    """Return the rows of `frames`, table by table; tables that this schema lacks are left out."""
     parts: dict[str, list[pa.Table]] = {}
     for frame in frames:
-        for name, table in columns.with_meetings(frame.tables).items():
+        for name, table in frame.tables.items():
             if name in newest().tables:
                 parts.setdefault(name, []).append(table)
     return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
@@ -270,7 +257,7 @@ def _insert(connection: Connection, name: str, rows: pa.Table | pyarrow.dataset.
 
 
 def utc(seconds: str) -> str:
-    """SQL for the TIMESTAMP of an expression in seconds since the epoch."""
+    """Return SQL for the TIMESTAMP of an expression in seconds since the epoch."""
     return f"make_timestamp(CAST(round(1e6 * {seconds}) AS BIGINT))"
 
 
@@ -279,8 +266,10 @@ def _come_to(connection: Connection, sequence: int, batch_id: bytes) -> None:
 
 
 def _set_aside(path: Path) -> None:
-    """Free the name `path`: what lies there, and its write-ahead log, are kept for a look; of what was
-    set aside before, the newest only. Raises DiskFailed."""
+    """Free the name `path`: keep the file there and its write-ahead log as a copy to look at.
+
+    Of earlier copies only the newest are kept. Raise DiskFailed.
+    """
     wal = path.with_name(f"{path.name}.wal")  # also one without its file: DuckDB would replay it
     if not os.path.lexists(path) and not os.path.lexists(wal):
         return
@@ -308,5 +297,5 @@ def _remove(path: Path) -> None:
 
 
 def one_line(error: Exception) -> str:
-    """DuckDB's message without the picture of the place."""
+    """Return DuckDB's message in one line, without the picture of the place."""
     return " ".join(str(error).split("\n\nLINE")[0].split()) or type(error).__name__

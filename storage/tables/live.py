@@ -1,14 +1,13 @@
-"""Live readers: tables of runs in a DuckDB of the reader's own, as fresh as the question.
+"""Live readers: tables of runs in a DuckDB of the reader's own, always fresh.
 
-The writer has its index to itself, so readers go to the ledger: compacted segments as they lie there in
-Parquet, and behind them the journal's frames, kept in memory as Arrow. Before each statement a reader
-looks whether there is more. No lock is taken, nothing is written, and the writer never notices.
+The writer has its index to itself, so readers read the ledger: compacted segments as Parquet files, and
+behind them the journal's frames, kept in memory as Arrow. Before each statement a reader looks for more. No
+lock is taken, nothing is written, and the writer is never disturbed.
 
     with connect(run) as connection:
         connection.execute("SELECT count(*) FROM matches").fetchall()
 
-Of several runs every table and view has `run` as its first column; of each, it is as if it were alone:
-what a view joins and counts never goes from one run to another.
+Of several runs every table and view has `run` as its first column. Views join and count within one run only.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ import duckdb
 
 from storage.errors import Mistake, NotARun
 from storage.layout import LEDGER, origin, require_run
-from storage.remote.mirror import run_folder
 from storage.tables import migrations
 from storage.tables.live_tables import LiveRun
 from storage.tables.moments import Moment, last_frame_at
@@ -33,14 +31,13 @@ _INDIRECT = ("query", "execute", "prepare", "export", "copy ")  # may come to ta
 
 
 def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True) -> LiveConnection:
-    """All tables and views of `runs` in a DuckDB of the caller's own, to be read only.
+    """Open all tables and views of `runs` in a DuckDB of the caller's own, to be read only.
 
-    Works beside a writer and never disturbs it. The address of a remote stands for what it holds now.
-    With `as_of`, as they stood then (`storage.tables.moments`). Without `native` DuckDB opens no file by
-    itself, so that one may forbid it to, and takes up to four times as long. Raises NotARun, CorruptLedger,
-    RemoteFailed, Mistake.
+    This works beside a writer and never disturbs it. With `as_of` the tables are as they were then
+    (`storage.tables.moments`). Without `native` DuckDB opens no file by itself, so that a caller can forbid
+    it to, and takes up to four times as long. Raise NotARun, CorruptLedger, Mistake.
     """
-    folders = [run_folder(run) for run in runs]
+    folders = [Path(run) for run in runs]
     for folder in folders:
         require_run(folder)
         if not (folder / LEDGER).is_dir():
@@ -49,8 +46,10 @@ def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True)
 
 
 class LiveConnection:
-    """A DuckDB connection with the runs' tables, which looks for more before each question; everything
-    else is DuckDB's own. One thread at a time: `cursor` is for others."""
+    """A DuckDB connection with the runs' tables, which looks for more before each question.
+
+    Everything else is DuckDB's own. One thread at a time: `cursor` makes connections for others.
+    """
 
     def __init__(self, *runs: Path, as_of: Moment | None = None, native: bool = True) -> None:
         self.runs = runs
@@ -83,9 +82,11 @@ class LiveConnection:
             self._connection.execute(f"CREATE VIEW {table} AS " + " UNION ALL ".join(parts))
 
     def refresh(self, question: Any = None) -> None:
-        """Take in what was acknowledged since the last look, and read the tables that `question` names
-        (none given: all); gives up what `execute` left unread. Raises CorruptLedger; the connection is
-        closed then."""
+        """Take in what was acknowledged since the last look, and read the tables that `question` names.
+
+        Without a `question` all tables are read. Unread rows of `execute` are given up. Raise CorruptLedger;
+        the connection is closed then.
+        """
         self._connection.abort()
         try:
             for run in self._runs:
@@ -100,7 +101,7 @@ class LiveConnection:
 
     @contextlib.contextmanager
     def at_one_moment(self) -> Iterator[None]:
-        """All statements in the block see the same facts: those there are now."""
+        """Let all statements in the block see the same facts: those that exist now."""
         if self._held:
             yield
             return
@@ -111,28 +112,24 @@ class LiveConnection:
         finally:
             self._held = False
 
-    def from_older_version(self, schema: str) -> bool:
-        """Whether some matches there do not know their player."""
-        return self._runs[self.schemas.index(schema)].from_older_version
-
     def execute(self, query: Any, parameters: Any = None) -> LiveConnection:
-        """As DuckDB's, over what is there now."""
+        """Execute as DuckDB does, over the facts that exist now."""
         self.refresh(query)
         self._connection.execute(query, parameters)
         return self
 
     def sql(self, query: Any, **options: Any) -> duckdb.DuckDBPyRelation:
-        """As DuckDB's, over what is there now."""
+        """Ask as DuckDB does, over the facts that exist now."""
         self.refresh(query)
         return self._connection.sql(query, **options)
 
     def cursor(self) -> LiveConnection:
-        """Another connection to the same runs, with nothing in common."""
+        """Return another, independent connection to the same runs."""
         runs, as_of, native = self._arguments
         return LiveConnection(*runs, as_of=as_of, native=native)
 
     def close(self) -> None:
-        """Let go of what is held in memory."""
+        """Close the connection and free its memory."""
         self._connection.close()
         for run in self._runs:
             run.close()
@@ -150,8 +147,11 @@ class LiveConnection:
 
 
 def names_of(runs: tuple[Path, ...]) -> list[str]:
-    """A name for each: its folder's, or the end of its remote's address, and so many of the parts above as
-    tell it from the others. Raises Mistake when a run is there twice, or none at all."""
+    """Return a name for each run: its folder's, or the end of its remote's address.
+
+    As many of the parts above are added as make the names different. Raise Mistake if a run is there twice,
+    or there is none.
+    """
     if not runs:
         raise Mistake("found no run, expected at least one run folder")
     whole = [PurePath(origin(run) or run.resolve()) for run in runs]
@@ -168,8 +168,10 @@ def names_of(runs: tuple[Path, ...]) -> list[str]:
 
 
 def _named(question: Any) -> set[str]:
-    """The tables that a statement may read: every one whose name occurs in it, or in a view that does.
-    Too many are read rather than one too few."""
+    """Return the tables that a statement may read: each whose name occurs in it, or in a view that does.
+
+    Too many are read rather than one too few.
+    """
     text = None if question is None else str(getattr(question, "query", question)).lower()
     tables, views = migrations.newest().tables, _tables_of_views()
     if text is None or any(word in text for word in _INDIRECT):

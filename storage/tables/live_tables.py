@@ -1,8 +1,8 @@
-"""The tables of one run for a live reader: compacted rows where they lie, newer ones in memory.
+"""The tables of one run for a live reader: compacted rows in their files, newer ones in memory.
 
-Nothing is read before it is asked for: `show` gives DuckDB the tables that a statement names, and compares
-only their files with their hashes, decodes only their columns of the journal. What was not asked for yet
-is known to DuckDB by its columns alone; reading it all the same is an error, never an empty answer.
+Nothing is read before it is needed: `show` gives DuckDB the tables that a statement names, compares only
+their files with their hashes, and decodes only their columns of the journal. Of other tables DuckDB has the
+columns alone; reading them is an error, never an empty answer.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import pyarrow.parquet as pq
 
 from storage.errors import CorruptLedger
 from storage.layout import LEDGER
-from storage.ledger.frames import Place, decode, open_stream, streams
+from storage.ledger.frames import Place, open_stream, streams
 from storage.ledger.ledger import Follower
 from storage.ledger.segments import Segment
-from storage.tables import columns, migrations
-from storage.tables.database import derive_meetings, utc
+from storage.tables import migrations
+from storage.tables.database import utc
 
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
 _MANY = 64  # frames that are worth several threads
@@ -37,12 +37,14 @@ _Section: TypeAlias = pa.Buffer | pa.Table  # rows of a frame, as they lie in it
 
 
 class LiveRun:
-    """All tables of the run in `folder`, in a schema of their own; `last`: only frames up to that one.
-    `native`: DuckDB opens the Parquet files, which is fastest; else pyarrow does."""
+    """All tables of the run in `folder`, in a schema of their own.
+
+    `last` limits them to frames up to that one. With `native` DuckDB opens the Parquet files, which is
+    fastest; else pyarrow does.
+    """
 
     def __init__(self, folder: Path, schema: str, last: int | None, native: bool) -> None:
         self.schema = schema
-        self.from_older_version = False  # some matches do not know their player
         self._last = last
         self._follower = Follower(folder / LEDGER)
         self._tables = {
@@ -51,7 +53,7 @@ class LiveRun:
         }
 
     def create(self, connection: migrations.Connection) -> None:
-        """Make the tables and views, which show nothing yet."""
+        """Make the tables and views, still empty."""
         for table in self._tables.values():
             table.show(connection)
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS \"{self.schema}\"; SET schema = '{self.schema}'")
@@ -62,7 +64,7 @@ class LiveRun:
         connection.execute("SET schema = 'main'")
 
     def look(self) -> None:
-        """Take in what was acknowledged since the last look. Raises CorruptLedger."""
+        """Take in what was acknowledged since the last look. Raise CorruptLedger."""
         if self._last is not None and self._follower.last >= self._last:
             return
         segments, payloads = self._follower.look()
@@ -73,13 +75,14 @@ class LiveRun:
                 self._take_frame(place, payload)
 
     def show(self, connection: migrations.Connection, wanted: Iterable[str]) -> None:
-        """Let `connection` see all there is of the tables `wanted`, and of those that were before."""
+        """Show `connection` all rows of the tables `wanted`, and of those that were wanted before."""
         for name in wanted:
             self._tables[name].wanted = True
         for table in self._tables.values():
             table.show(connection)
 
     def close(self) -> None:
+        """Free the memory."""
         self._tables.clear()
 
     def _take_segment(self, segment: Segment) -> None:
@@ -89,25 +92,9 @@ class LiveRun:
         rows = None if whole else segment.rows_until(self._last or 0)
         for name, table in self._tables.items():
             table.take_segment(segment, None if rows is None else rows.get(name, 0))
-        if segment.lacks("meetings", beside="matches"):
-            self._derive_meetings(segment, None if rows is None else rows.get("matches", 0))
-
-    def _derive_meetings(self, segment: Segment, matches: int | None) -> None:
-        """Take in what an older version did not record; with `matches`, of so many of them."""
-        self.from_older_version = True
-        for table in ("matches", "seats"):
-            segment.verify(table)
-        unrecorded = derive_meetings(segment)
-        if unrecorded is not None:
-            if matches is not None:
-                unrecorded = unrecorded.slice(0, _rows_of_batches(segment, matches, unrecorded))
-            self._tables["meetings"].take_lasting(unrecorded)
 
     def _take_frame(self, place: Place, payload: bytes) -> None:
         sections: Mapping[str, _Section] = dict(streams(payload))
-        if "matches" in sections and "seats" in sections and "meetings" not in sections:
-            self.from_older_version = True
-            sections = columns.with_meetings(decode(place, payload).tables)
         for name, section in sections.items():
             if name in self._tables:
                 self._tables[name].take(place.sequence, section)
@@ -144,8 +131,10 @@ class LiveTable:
         )
 
     def take_segment(self, segment: Segment, rows: int | None) -> None:
-        """The rows up to the segment's last frame are in its file, if it has one: they are held no longer.
-        With `rows`, only so many of them count."""
+        """Take in a segment: rows up to its last frame are in its file and are held no longer.
+
+        With `rows`, only so many of them count.
+        """
         path = segment.path(self._name)
         if path is not None and rows != 0:
             self._unverified.append(segment)
@@ -165,17 +154,17 @@ class LiveTable:
             self._changed = True
 
     def take_lasting(self, rows: pa.Table) -> None:
-        """Rows that are in no file, and stay."""
+        """Take in rows that are in no file, and stay."""
         self._lasting.append(_fitted([rows], self._schema))
         self._changed = True
 
     def take(self, sequence: int, section: _Section) -> None:
-        """The rows of a frame that is in no file yet."""
+        """Take in the rows of a frame that is in no file yet."""
         self._waiting.append((sequence, section))
         self._changed = True
 
     def show(self, connection: migrations.Connection) -> None:
-        """Let `connection` see what there is now, if it is wanted; else only the columns."""
+        """Show `connection` the rows if the table is wanted; else only the columns."""
         if self.wanted and (self._changed or self._unshown):
             self._read()
             if self._files and self._native:
@@ -193,7 +182,7 @@ class LiveTable:
             self._unshown = False
 
     def _union(self) -> str:
-        """SQL for the rows of all files; those of an older version may lack columns."""
+        """Return SQL for the rows of all files; files of an older version may lack columns."""
         parts = []
         for there, files in itertools.groupby(self._files, key=lambda path: pq.read_schema(path).names):
             chosen = ", ".join(
@@ -226,7 +215,7 @@ class LiveTable:
 
 
 def _files(paths: list[Path], schema: pa.Schema) -> pyarrow.dataset.Dataset:
-    """Parquet files as one; a column that one lacks is NULL."""
+    """Return Parquet files as one dataset; a column that one lacks is NULL."""
     coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     options = pyarrow.dataset.ParquetReadOptions(dictionary_columns=coded)
     return pyarrow.dataset.dataset(
@@ -235,7 +224,7 @@ def _files(paths: list[Path], schema: pa.Schema) -> pyarrow.dataset.Dataset:
 
 
 def _unread(schema: pa.Schema) -> pyarrow.dataset.Dataset:
-    """Has columns, and fails when it is read: there is no such file."""
+    """Return a dataset that has columns but fails when it is read: its file does not exist."""
     return pyarrow.dataset.FileSystemDataset.from_paths(
         ["/a table that the statement does not name; name it, as in SELECT ... FROM matches"],
         schema=schema,
@@ -245,7 +234,7 @@ def _unread(schema: pa.Schema) -> pyarrow.dataset.Dataset:
 
 
 def _decoded(name: str, waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
-    """The rows of each frame. Raises CorruptLedger."""
+    """Return the rows of each frame. Raise CorruptLedger."""
 
     def table(part: tuple[int, _Section]) -> pa.Table:
         sequence, section = part
@@ -258,24 +247,15 @@ def _decoded(name: str, waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
 
 
 def _first_rows(path: Path, rows: int) -> pa.Table:
-    """Of a Parquet file: row groups behind them are not read."""
+    """Return the first rows of a Parquet file; row groups behind them are not read."""
     with pq.ParquetFile(path) as file:
         ends = np.cumsum([file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
         groups = range(int(np.searchsorted(ends, rows)) + 1)
         return file.read_row_groups(list(groups)).slice(0, rows)
 
 
-def _rows_of_batches(segment: Segment, matches: int, unrecorded: pa.Table) -> int:
-    """How many rows of `unrecorded`, which are in order of `seq`, belong to the first so many matches."""
-    path = segment.path("matches")
-    if path is None or not matches:
-        return 0
-    last = _first_rows(path, matches)["seq"][-1].as_py()
-    return int(np.searchsorted(unrecorded["seq"].to_numpy(), last, side="right"))
-
-
 def _fitted(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
-    """The rows of `tables` with the columns of `schema`: NULL where they lack one."""
+    """Return the rows of `tables` with the columns of `schema`: NULL where they lack one."""
     parts = []
     for _, alike in itertools.groupby(tables, key=lambda table: table.schema):
         whole = list(alike)
@@ -285,7 +265,7 @@ def _fitted(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
 
 
 def _each(work: Callable[[_T], _R], parts: Sequence[_T], *, several: bool) -> list[_R]:
-    """What `work` makes of each; by `several` threads."""
+    """Return the result of `work` for each part; with `several`, by several threads."""
     if not several:
         return [work(part) for part in parts]
     with ThreadPoolExecutor(4) as threads:
@@ -293,7 +273,7 @@ def _each(work: Callable[[_T], _R], parts: Sequence[_T], *, several: bool) -> li
 
 
 def _column(rows: pa.Table, field: pa.Field) -> pa.Array:
-    """In one piece."""
+    """Return the column in one piece, NULL if `rows` lack it."""
     if field.name not in rows.column_names:
         return pa.nulls(len(rows), field.type)
     column = rows[field.name]
@@ -306,5 +286,5 @@ def _column(rows: pa.Table, field: pa.Field) -> pa.Array:
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:
-    """One table in one piece, its dictionaries those of all."""
+    """Return one table in one piece, with the dictionaries of all."""
     return pa.concat_tables(tables).unify_dictionaries().combine_chunks()

@@ -1,4 +1,4 @@
-"""Who met whom: a batch of results as counts of ordered pairs of competitors."""
+"""Meetings: a batch of results as counts of ordered pairs of competitors."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from storage.records import MatchBatch, Outcome, ResultBatch, by_team
 
 
 def meetings(results: ResultBatch, seq: int) -> pa.Table:
-    """Rows of `meetings`: how often each ordered pair of competitors met in these M matches, the last
-    of them numbered `seq`, and how it went for `home`. Sorted by (home, away)."""
+    """Return rows of `meetings`: how often each ordered pair met in these M matches, with results.
+
+    `seq` is the number of the last match. Sorted by (home, away).
+    """
     names, seated = sorted_by_name(results.matches)
     first, outcome, place = by_team(results)
     seated = seated[:, first]
-    told: list[npt.NDArray[np.int64]] = []  # [pairs of one kind, 2]: home and away as one number, result
+    pairs_met: list[npt.NDArray[np.int64]] = []  # [pairs of one kind, 2]: home and away as one number, result
     for home, away in itertools.permutations(range(seated.shape[1]), 2):
         result = np.sign(place[:, home] - place[:, away]) + 1  # 0: a win of home, 1: even, 2: a loss
         void = (result == 1) & (outcome[:, home] == Outcome.FORFEIT)  # two forfeits say nothing
         met = (seated[:, home] != seated[:, away]) & ~void
-        told.append(np.stack([seated[:, home] * len(names) + seated[:, away], result], axis=1)[met])
-    pair, result = np.concatenate(told).T if told else np.zeros((2, 0), np.int64)
+        pairs_met.append(np.stack([seated[:, home] * len(names) + seated[:, away], result], axis=1)[met])
+    pair, result = np.concatenate(pairs_met).T if pairs_met else np.zeros((2, 0), np.int64)
     pairs, met_in = np.unique(pair, return_inverse=True)
     counts = np.bincount(met_in * 3 + result, minlength=3 * len(pairs)).reshape(-1, 3)
     return pa.table(
@@ -42,11 +44,11 @@ def meetings(results: ResultBatch, seq: int) -> pa.Table:
 
 
 def sorted_by_name(matches: MatchBatch) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """The competitors' names in order, each once; who sat where [M, S] as indices into them."""
+    """Return the competitors' names in order, each once, and the seating [M, S] as indices into them."""
     names, numbered = np.unique(np.array(matches.competitors, dtype=str), return_inverse=True)
     return names.tolist(), numbered[matches.seat].astype(np.int64)
 
 
 def names_column(indices: npt.NDArray[np.integer], names: Sequence[str]) -> pa.DictionaryArray:
-    """A text for each of `indices` [n]. Raises IndexError for one without a name: it is not stored."""
+    """Return a text for each of `indices` [n]. Raise IndexError for one without a name: it is not stored."""
     return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(names, pa.string()), safe=True)

@@ -1,15 +1,15 @@
 """Migrations: how an index of an older version becomes one of this version, without being rebuilt.
 
-schema.sql is the newest schema, whole. MIGRATIONS says, step by step and by name, how it came about; an
-index remembers the names of the steps it has behind it. One that has fewer is brought forward, in one
-transaction with the names; one with other names, or that is not as schema.sql says in the end, is no
-use: the ledger has everything. Views hold nothing: they are made anew whenever they differ.
+schema.sql is the newest schema, whole. MIGRATIONS has the steps to it, each with a name; an index remembers
+the names of the steps that it has behind it. An index with fewer is brought forward, in one transaction with
+the names. An index with other names, or that differs from schema.sql in the end, is rebuilt from the ledger.
+Views hold nothing: they are made again whenever they differ.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,64 +23,21 @@ CONFIG: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known
 Connection = duckdb.DuckDBPyConnection
 
 
-# Rows of `meetings` for the batches in `matches` and `seats` that were recorded without: what
-# meetings.meetings counts.
-DERIVE_MEETINGS = """
-WITH ended AS (
-    SELECT seq, purpose, max(seq) OVER (PARTITION BY batch) AS last FROM matches WHERE num_seats IS NULL
-),
-told AS (
-    SELECT
-        last, purpose, h.competitor AS home, a.competitor AS away,
-        CASE
-            WHEN h.outcome = 'win' AND a.outcome <> 'win' THEN 'win'
-            WHEN a.outcome = 'win' AND h.outcome <> 'win' THEN 'loss'
-            WHEN h.outcome = 'forfeit' AND a.outcome <> 'forfeit' THEN 'loss'
-            WHEN a.outcome = 'forfeit' AND h.outcome <> 'forfeit' THEN 'win'
-            WHEN h.rank < a.rank THEN 'win'
-            WHEN h.rank > a.rank THEN 'loss'
-            WHEN h.outcome <> 'forfeit' THEN 'draw'
-        END AS result
-    FROM ended JOIN seats h USING (seq) JOIN seats a USING (seq)
-    WHERE h.seat <> a.seat AND h.competitor <> a.competitor
+# The steps of the oldest schema that is still brought forward; an index with fewer of them is rebuilt.
+BASELINE = (
+    "migrations have names",
+    "ratings know their batch",
+    "matches know their seats",
+    "matches know their player",
+    "meetings are counted when they are recorded",
+    "caches report",
+    "matches are recorded action by action",
+    "tournaments have entrants",
+    "matches that are the same are known",
 )
-SELECT
-    last AS seq, purpose, home, away,
-    CAST(count(*) AS INTEGER) AS games,
-    CAST(count(*) FILTER (result = 'win') AS INTEGER) AS wins,
-    CAST(count(*) FILTER (result = 'draw') AS INTEGER) AS draws,
-    CAST(count(*) FILTER (result = 'loss') AS INTEGER) AS losses
-FROM told
-WHERE result IS NOT NULL
-GROUP BY last, purpose, home, away
-ORDER BY last, home, away
-"""
-
-
+# The steps since then: name and SQL.
 MIGRATIONS: tuple[tuple[str, str], ...] = (
-    ("migrations have names", "ALTER TABLE ingest_state DROP COLUMN schema"),
-    ("ratings know their batch", "ALTER TABLE ratings ADD COLUMN batch BIGINT"),
-    ("matches know their seats", "ALTER TABLE matches ADD COLUMN num_seats TINYINT"),
-    ("matches know their player", "ALTER TABLE matches ADD COLUMN player VARCHAR"),
-    (
-        "meetings are counted when they are recorded",
-        "CREATE TABLE meetings (seq BIGINT, purpose VARCHAR, home VARCHAR, away VARCHAR, "
-        "games INTEGER, wins INTEGER, draws INTEGER, losses INTEGER); "
-        f"INSERT INTO meetings {DERIVE_MEETINGS}",
-    ),
-    (
-        "caches report",
-        "CREATE TABLE caches (seq BIGINT, node VARCHAR, tier VARCHAR, hits BIGINT, misses BIGINT, "
-        "resident BIGINT, bytes BIGINT, evictions VARCHAR, recorded_at TIMESTAMP)",
-    ),
-    ("matches are recorded action by action", "CREATE TABLE recordings (seq BIGINT, actions FLOAT[])"),
-    (
-        "tournaments have entrants",
-        "CREATE TABLE entrants (competitor VARCHAR, kind VARCHAR, role VARCHAR, player VARCHAR, "
-        "run VARCHAR, snapshot_id VARCHAR, blob_hash VARCHAR, env_steps BIGINT, created_at TIMESTAMP, "
-        "architecture VARCHAR, temperature DOUBLE, joined_at TIMESTAMP)",
-    ),
-    ("matches that are the same are known", "ALTER TABLE matches ADD COLUMN digest BIGINT"),
+    ("seats know their team", "ALTER TABLE seats ADD COLUMN team TINYINT"),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()
@@ -107,7 +64,7 @@ _ARROW = {
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """Tables and views, as DuckDB understood them."""
+    """Tables and views, as DuckDB parsed them."""
 
     tables: Mapping[str, Mapping[str, str]]  # table -> column -> type
     views: Mapping[str, str]  # view -> the SQL that makes it, in an order in which each finds the others
@@ -115,14 +72,14 @@ class Schema:
 
 @functools.cache
 def newest() -> Schema:
-    """What schema.sql says."""
+    """Return the schema of schema.sql."""
     with duckdb.connect(":memory:", config=CONFIG) as connection:
         connection.execute(_SCHEMA)
         return _schema_of(connection)
 
 
 def arrow_schema(table: str) -> pa.Schema:
-    """The columns of `table` as facts have them: texts plain, times in seconds since the epoch."""
+    """Return the columns of `table` as facts have them: texts plain, times in seconds since the epoch."""
     return pa.schema([(column, _ARROW[kind]) for column, kind in newest().tables[table].items()])
 
 
@@ -132,17 +89,19 @@ def create(connection: Connection) -> None:
     connection.execute(_SCHEMA)
     connection.execute(_STATE)
     connection.execute("INSERT INTO ingest_state VALUES (0, ''::BLOB)")
-    _remember(connection, 0)
+    _remember(connection, [*BASELINE, *(name for name, _ in MIGRATIONS)])
     connection.execute("COMMIT")
 
 
 def bring_forward(connection: Connection) -> None:
-    """Make an existing index one of this version. Raises Damaged, or duckdb.Error, when it is none that
-    can become one; it is as it was then."""
+    """Bring an existing index to this version.
+
+    Raise Damaged, or duckdb.Error, if that is impossible; the index is then unchanged.
+    """
     found = _schema_of(connection)
-    names = [name for name, _ in MIGRATIONS]
+    names = [*BASELINE, *(name for name, _ in MIGRATIONS)]
     done = _done(connection) if "migrations" in found.tables else []
-    if done != names[: len(done)]:
+    if len(done) < len(BASELINE) or done != names[: len(done)]:
         raise Damaged("it was made by another version")
     if len(done) == len(names) and found.views == newest().views:
         _require_newest(found)
@@ -151,11 +110,9 @@ def bring_forward(connection: Connection) -> None:
     try:
         for view in reversed(list(found.views)):
             connection.execute(f'DROP VIEW IF EXISTS "{view}"')
-        if "migrations" not in found.tables:
-            connection.execute("CREATE TABLE migrations (name VARCHAR)")
-        for _, sql in MIGRATIONS[len(done) :]:
+        for name, sql in MIGRATIONS[len(done) - len(BASELINE) :]:
             connection.execute(sql)
-        _remember(connection, len(done))
+            _remember(connection, [name])
         for sql in newest().views.values():
             connection.execute(sql)
         _require_newest(_schema_of(connection))
@@ -170,15 +127,15 @@ def _require_newest(found: Schema) -> None:
     if {name: c for name, c in found.tables.items() if name not in own} != newest().tables:
         raise Damaged("its tables are not those of this version")
     if list(found.tables.get("ingest_state", ())) != ["sequence", "batch_id"]:
-        raise Damaged("it does not say how far it has come")
+        raise Damaged("its last frame is not recorded")
 
 
 def _done(connection: Connection) -> list[str]:
     return [name for (name,) in connection.execute("SELECT name FROM migrations ORDER BY rowid").fetchall()]
 
 
-def _remember(connection: Connection, first: int) -> None:
-    for name, _ in MIGRATIONS[first:]:
+def _remember(connection: Connection, names: Iterable[str]) -> None:
+    for name in names:
         connection.execute("INSERT INTO migrations VALUES (?)", [name])
 
 

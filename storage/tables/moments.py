@@ -1,4 +1,4 @@
-"""Moments in a run's past: up to which frame of its ledger is what was known then?
+"""Moments in a run's past: the last frame of its ledger at that time.
 
 A moment is an int, the league's env_steps, or a time. A run that is stopped at N env steps
 (`stop.env_steps`) has the batch of results that reaches N, and what is decided, reported and saved
@@ -32,7 +32,7 @@ _NONE = np.zeros(0, np.int64)
 
 
 def parse_moment(moment: Moment) -> int | float:
-    """Env steps as an int, a time as seconds since the epoch. Raises Mistake."""
+    """Return env steps as an int, a time as seconds since the epoch. Raise Mistake."""
     expected = (
         "expected env steps of the league, such as 2_000_000, or a time (UTC), such as 2025-01-31T12:00:00"
     )
@@ -54,8 +54,10 @@ def parse_moment(moment: Moment) -> int | float:
 
 
 def last_frame_at(run: Path, moment: Moment) -> int:
-    """Sequence of the last frame that the run had at that moment; 0 when none. A moment that is still to
-    come is now. Raises Mistake, CorruptLedger."""
+    """Return the sequence of the last frame that the run had at that moment; 0 if there is none.
+
+    A moment in the future means now. Raise Mistake, CorruptLedger.
+    """
     wanted = parse_moment(moment)
     if isinstance(wanted, int):
         return _last_by_env_steps(run / LEDGER, wanted)
@@ -63,8 +65,11 @@ def last_frame_at(run: Path, moment: Moment) -> int:
 
 
 def last_time(run: Path, moment: Moment) -> float:
-    """When the run was at that moment, in seconds since the epoch: a time itself; for env steps what the
-    youngest fact is from that it had then; infinite for now. Raises Mistake, CorruptLedger."""
+    """Return the time of that moment, in seconds since the epoch.
+
+    For env steps it is the time of the youngest fact that the run had then; for now it is infinite. Raise
+    Mistake, CorruptLedger.
+    """
     wanted = parse_moment(moment)
     if isinstance(wanted, float):
         return wanted
@@ -98,7 +103,7 @@ def _last_by_env_steps(ledger: Path, env_steps: int) -> int:
 
 
 class _Results(NamedTuple):
-    """What a part of the ledger says of results and sessions."""
+    """Results and sessions in a part of the ledger."""
 
     sequences: _Ints  # of the frames with results [B]
     env_steps: _Ints  # of each of them [B]
@@ -137,7 +142,7 @@ def _last_by_time(ledger: Path, seconds: float) -> int:
 
 
 def _segment_times(segment: Segment) -> tuple[int, _Floats]:
-    """The first sequence, and what each frame's youngest fact is from: -inf when it does not say."""
+    """Return the first sequence, and the time of each frame's youngest fact, -inf if it has none."""
     times = np.full(segment.last - segment.first + 1, -np.inf)
     for table, (sequences, starts) in _frames_of(segment).items():
         named = pq.read_schema(segment.tables[table].path).names
@@ -158,12 +163,12 @@ def _frame_time(place: Place, payload: bytes) -> tuple[int, _Floats]:
 
 
 def _lasting(table: str, at: str) -> list[str]:
-    """The column with the seconds that pass between `at` and the recording."""
+    """Return the column with the seconds that pass between `at` and the recording."""
     return ["seconds"] if (table, at) == ("matches", "started_at") else []
 
 
 def _frames_of(segment: Segment) -> dict[str, tuple[_Ints, _Ints]]:
-    """Of each table with rows: sequences of its frames, in order, and the first row of each."""
+    """Return for each table with rows: the sequences of its frames, in order, and the first row of each."""
     counts = segment.counts()
     tables = np.array(counts["table"].to_pylist(), dtype=object)
     sequences, rows = counts["sequence"].to_numpy(), counts["rows"].to_numpy()

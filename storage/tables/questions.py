@@ -1,4 +1,4 @@
-"""Questions: one SQL statement of a user's, answered within bounds.
+"""Questions: one SQL statement of a user, answered within bounds.
 
 It reaches no file, no setting and no Python variable, changes nothing, and ends within its limits of time,
 memory and rows.
@@ -34,12 +34,14 @@ def query(
     max_rows: int | None = None,
     as_of: Moment | None = None,
 ) -> pa.Table:
-    """The answer to `sql`, one question, at most `max_rows` of it; with `as_of`, what it was then (see
-    `storage.tables.moments`). It can reach no file and no setting.
+    """Answer `sql`, one question, with at most `max_rows` rows.
 
-    Raises BadQuery for anything but one question, for SQL that DuckDB refuses and for what takes longer
-    than `timeout_seconds` or more memory than QUERY_MEMORY; NotARun, CorruptLedger. DuckDB keeps to both
-    limits from one block of rows to the next: a single value that is gigantic goes beyond them.
+    `as_of` asks for the answer at a moment (see `storage.tables.moments`). The question can reach no file and
+    no setting.
+
+    Raise BadQuery for anything but one question, for SQL that DuckDB refuses and for what takes longer than
+    `timeout_seconds` or more memory than QUERY_MEMORY; NotARun, CorruptLedger. DuckDB keeps to both limits
+    from one block of rows to the next: a single gigantic value goes beyond them.
     """
     with connect(run, as_of=as_of, native=False) as live:
         _lock(live)
@@ -47,16 +49,16 @@ def query(
             with _interrupted_after(timeout_seconds, live.interrupt):
                 return _answer(live, sql, max_rows)
         except (duckdb.Error, OSError, pa.ArrowException) as error:  # behind its first rows, it is Arrow's
-            told = one_line(error)
-            if told.startswith("INTERRUPT"):
-                told = f"the query took longer than {timeout_seconds:g} seconds"
-            elif told.startswith("Out of Memory"):
-                told = f"the query needs more than {QUERY_MEMORY} of memory; ask for less at a time"
-            raise BadQuery(told) from None
+            message = one_line(error)
+            if message.startswith("INTERRUPT"):
+                message = f"the query took longer than {timeout_seconds:g} seconds"
+            elif message.startswith("Out of Memory"):
+                message = f"the query needs more than {QUERY_MEMORY} of memory; ask for less at a time"
+            raise BadQuery(message) from None
 
 
 def _lock(live: LiveConnection) -> None:
-    """From now on statements reach no file, no setting, no Python variable, and spill to no disk."""
+    """Keep all further statements from files, settings, Python variables, and from spilling to disk."""
     for setting in (
         f"memory_limit = '{QUERY_MEMORY}'",
         "temp_directory = ''",
@@ -97,13 +99,13 @@ def _asks(statement: Any) -> bool:
 
 @contextmanager
 def _interrupted_after(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
-    """Whatever DuckDB does in the block ends after `seconds`, as soon as it looks."""
+    """End whatever DuckDB does in the block after `seconds`, as soon as it looks."""
     done = threading.Event()
 
     def watch() -> None:
         if not done.wait(seconds):
             interrupt()
-            while not done.wait(0.05):  # again and again: between two steps of a query nobody hears it
+            while not done.wait(0.05):  # repeatedly: between two steps of a query it has no effect
                 interrupt()
 
     watcher = threading.Thread(target=watch, name="time limit of a query", daemon=True)

@@ -50,10 +50,10 @@ CREATE TABLE matches (
     reason VARCHAR,      -- finished, illegal_action, step_limit, crash
     started_at TIMESTAMP, seconds REAL,
     batch BIGINT,        -- the ledger's frame it came with: matches of one batch were recorded together
-    num_seats TINYINT,   -- NULL: recorded by a version that counted no meetings
-    player VARCHAR,      -- who learned from it, the first by name; NULL: nobody, or recorded by that version
-    -- Of what everybody saw and did: matches with the same one are the same. NULL: some choice was drawn at
-    -- random, or nobody looked.
+    num_seats TINYINT,
+    player VARCHAR,      -- the player that learned from it, the first by name; NULL: none
+    -- Hash of all observations and actions: matches with the same digest are the same. NULL: some choice was
+    -- drawn at random, or no digest was computed.
     digest BIGINT
 );
 
@@ -61,7 +61,9 @@ CREATE TABLE seats (
     seq BIGINT, seat TINYINT, competitor VARCHAR, learning BOOLEAN,
     outcome VARCHAR,  -- win, draw, loss, forfeit
     score REAL,       -- sum of rewards
-    rank TINYINT      -- 0 is best; tied seats share the lower number
+    rank TINYINT,     -- 0 is best; tied seats share the lower number
+    team TINYINT      -- seats of one team win and lose together; without teams, the seat's own number.
+                      -- NULL: recorded before teams were stored
 );
 
 -- How often each ordered pair of competitors met in one batch of results, and how it went for `home`. A
@@ -75,7 +77,7 @@ CREATE TABLE meetings (
 -- TrueSkill after a batch of results, or of a newcomer; seq is that of the last match before.
 CREATE TABLE ratings (
     seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, games BIGINT,
-    batch BIGINT  -- the ledger's frame it came with; NULL: recorded by an older version
+    batch BIGINT  -- the ledger's frame it came with; NULL: not recorded
 );
 
 CREATE TABLE decisions (
@@ -148,22 +150,13 @@ SELECT
 FROM latest LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (competitor)
 ORDER BY skill DESC, competitor;
 
--- Matches with their player, also where an older version left it to the seats.
-CREATE VIEW learned_matches AS
-WITH learners AS (
-    SELECT seq, min(competitor) AS learner FROM seats
-    WHERE learning AND seq <= (SELECT max(seq) FROM matches WHERE num_seats IS NULL)
-    GROUP BY seq
-)
-SELECT matches.* REPLACE (coalesce(player, learner) AS player) FROM matches LEFT JOIN learners USING (seq);
-
--- What was played: `share` is of all matches of one purpose that `player` learned from (NULL: nobody did).
+-- What was played: `share` is of all matches of one purpose that `player` learned from (NULL: none did).
 CREATE VIEW match_mix AS
 SELECT
     player, purpose, match_type,
     count(*) AS matches,
     count(*) / sum(count(*)) OVER (PARTITION BY player, purpose) AS share
-FROM learned_matches
+FROM matches
 GROUP BY player, purpose, match_type
 ORDER BY player, purpose, count(*) DESC, match_type;
 
@@ -173,7 +166,7 @@ WITH timed AS (
     SELECT
         player, purpose, match_type,
         date_sub('minute', (SELECT min(started_at) FROM matches), started_at) AS minute
-    FROM learned_matches
+    FROM matches
 )
 SELECT
     player, purpose, minute, match_type,
@@ -183,7 +176,7 @@ FROM timed
 GROUP BY player, purpose, minute, match_type
 ORDER BY player, purpose, minute, count(*) DESC, match_type;
 
--- Who learned from whom: games that `player` learned from, by each other seat; its own name: self-play.
+-- Opponents that were learned from: games that `player` learned from, by each other seat; its own name: self-play.
 CREATE VIEW learned_from AS
 SELECT
     learner.competitor AS player,

@@ -1,4 +1,4 @@
-"""Exported snapshots: a folder that stands alone, for another run or another person.
+"""Exported snapshots: a self-contained folder, for another run or another person.
 
     manifest.json        how the policy is built, connectors included; what game it plays; its licence
     weights.safetensors  what the manifest's hash is the hash of
@@ -39,11 +39,11 @@ class NotAnExport(StorageError, Mistake):
 def export_snapshot(
     reader: ArchiveReader, snapshot: Snapshot, folder: Path, license: str = UNSPECIFIED
 ) -> None:
-    """Copy `snapshot` to `folder`, which must not exist yet; it appears there whole, or not at all.
+    """Copy `snapshot` to `folder`, which must not exist yet; it appears whole or not at all.
 
-    `license`: under which others may use it, in any words; unspecified: an imported one keeps its own.
-    Raises Mistake when something is there already or nothing can be, CorruptBlob or CorruptManifest when
-    the snapshot is damaged, DiskFailed.
+    `license` is the licence for others, in any words; unspecified: an imported snapshot keeps its own. Raise
+    Mistake if something is there already or nothing can be, CorruptBlob or CorruptManifest if the snapshot is
+    damaged, DiskFailed.
     """
     if os.path.lexists(folder):
         raise Mistake(f"{folder} exists, expected a new folder to export to; choose another")
@@ -62,9 +62,9 @@ def export_snapshot(
 
 
 def read_export(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(manifest, tensors) of an exported snapshot, its bytes verified against the manifest.
+    """Return (manifest, tensors) of an exported snapshot, its bytes verified against the manifest.
 
-    Raises NotAnExport for a folder that holds none, CorruptBlob for weights that do not fit it.
+    Raise NotAnExport for a folder that holds none, CorruptBlob for weights that do not fit it.
     """
     manifest = read_manifest(folder)
     path = folder / WEIGHTS
@@ -79,8 +79,11 @@ def read_export(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def read_manifest(folder: Path, max_bytes: int = manifests.MAX_BYTES) -> dict[str, Any]:
-    """The manifest of an exported snapshot. Of what it says, `snapshot_id` and `blob_hash` are known to be
-    an id and a hash; nothing else is known. Raises NotAnExport."""
+    """Return the manifest of an exported snapshot.
+
+    Its `snapshot_id` and `blob_hash` are checked to be an id and a hash; nothing else is checked. Raise
+    NotAnExport.
+    """
     path = folder / MANIFEST
     if not os.path.exists(path):  # Path.exists raises where a folder may not be entered
         raise NotAnExport(
@@ -101,7 +104,7 @@ def read_manifest(folder: Path, max_bytes: int = manifests.MAX_BYTES) -> dict[st
 
 
 def readme(manifest: Mapping[str, Any]) -> str:
-    """What a person needs to know of an export, read off its manifest. Markdown."""
+    """Return a description of an export for people, read from its manifest, in Markdown."""
     spec = manifest["spec"]
     settings = spec.get("settings") or {}
     connectors = "; ".join(json.dumps(connector) for connector in settings.get("connectors") or ()) or "none"
@@ -124,8 +127,8 @@ def readme(manifest: Mapping[str, Any]) -> str:
     return f"""# {_cell(manifest["snapshot_id"])}
 
 A policy that was frozen while it trained in a league. `{MANIFEST}` says how it is built, `{WEIGHTS}` holds
-its weights. Reading it runs no code of its own; a network named `module:Class` is asked for by name, and
-built only by who trusts it.
+its weights. Reading it runs no code of its own; a network named `module:Class` is only built by a user who
+trusts it.
 
 | | |
 |---|---|
@@ -147,7 +150,7 @@ In Python:
 
     from league.models.policy import Policy
     from league.models.spec import PolicySpec
-    from storage.exports import read_export
+    from storage.upkeep.exports import read_export
 
     manifest, tensors = read_export(Path("FOLDER"))
     policy = Policy(PolicySpec.from_json(manifest["spec"]), tensors)
@@ -155,16 +158,16 @@ In Python:
 
 
 def is_plain(text: object) -> bool:
-    """Whether it is one line of text, not empty, of bounded length, that shows as what it is."""
+    """Return True for one line of printable text, not empty, of bounded length."""
     return isinstance(text, str) and 0 < len(text) <= MAX_TEXT and text.isprintable()
 
 
 def shown(value: object) -> str:
-    """A stranger's value as a message may quote it."""
+    """Return an untrusted value as a message may quote it."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 def _cell(text: str) -> str:
-    """`text` as a cell of a table: names may hold anything printable."""
+    """Return `text` as a cell of a table: names may hold anything printable."""
     return text.replace("|", "\\|")

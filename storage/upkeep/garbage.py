@@ -1,4 +1,4 @@
-"""Garbage: what a run keeps that nobody can ask for any more.
+"""Garbage: files of a run that nothing refers to any more.
 
 A blob stays while a snapshot of the ledger, a manifest or a pin names it, or a process holds a lease on
 it: a shared lock on the file. All else is left by crashes: blobs whose snapshot was never recorded,
@@ -24,7 +24,7 @@ from storage.reader import open_reader
 from storage.snapshots import learner_states, manifests
 from storage.snapshots.measurements import MEASUREMENTS
 
-UNFINISHED_SECONDS = 3600.0  # a temporary file this old belongs to nobody who still writes
+UNFINISHED_SECONDS = 3600.0  # a temporary file this old has no writer any more
 _BLOB = re.compile(r"([0-9a-f]{64})\.safetensors")
 _FOLDER = re.compile(r"[0-9a-f]{2}")
 _UNFINISHED = re.compile(r"\..*\.tmp")
@@ -32,21 +32,22 @@ _UNFINISHED = re.compile(r"\..*\.tmp")
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """What was found, or removed."""
+    """A file that was found, or removed."""
 
     files: list[tuple[Path, int, str]]  # path, bytes, why it is garbage
 
     @property
     def bytes(self) -> int:
+        """The bytes of all files together."""
         return sum(size for _, size, _ in self.files)
 
 
 def collect(run: str | Path, delete: bool = False) -> Garbage:
-    """The garbage of `run`; with `delete` removed, else only found.
+    """Find the garbage of `run`, and with `delete` remove it.
 
-    Removing holds the run's lock, so it never happens beside a writer. Links are not followed, and
-    nothing is touched but blobs, superseded states and temporary files. Raises NotARun, RunLocked,
-    StorageError for a manifest, pin or state that cannot be read: it might name anything.
+    Removing holds the run's lock, so it never happens beside a writer. Links are not followed, and nothing is
+    touched but blobs, superseded states and temporary files. Raise NotARun, RunLocked, StorageError for a
+    manifest, pin or state that cannot be read: it might name anything.
     """
     run = Path(run)
     require_run(run)
@@ -60,7 +61,7 @@ def collect(run: str | Path, delete: bool = False) -> Garbage:
 
 
 def pin(run: str | Path, name: str, blob_hash: str, why: str) -> None:
-    """Keep a blob though no manifest names it, until `unpin`. Replaces a pin of that name."""
+    """Keep a blob though no manifest names it, until `unpin`. Replace a pin of that name."""
     if not re.fullmatch(r"[0-9a-f]{64}", blob_hash):
         raise Mistake(f"pin '{name}': blob hash '{blob_hash}', expected 64 hexadecimal digits")
     run = Path(run)
@@ -70,7 +71,7 @@ def pin(run: str | Path, name: str, blob_hash: str, why: str) -> None:
 
 
 def unpin(run: str | Path, name: str) -> None:
-    """Let go of a pinned blob. Raises Mistake when there is no such pin."""
+    """Release a pinned blob. Raise Mistake if there is no such pin."""
     path = _pin_path(Path(run), name)
     if not path.exists():
         raise Mistake(f"{run}: no pin '{name}', expected one of those in {path.parent}")
@@ -79,7 +80,7 @@ def unpin(run: str | Path, name: str) -> None:
 
 
 def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
-    """(path, bytes, why) of what nothing names, leases aside."""
+    """Return (path, bytes, reason) of what nothing names, leases aside."""
     named = _named_blobs(run)
     for path, size, _ in _files(run / OBJECTS, depth=1):
         blob = _BLOB.fullmatch(path.name)
@@ -95,7 +96,7 @@ def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
 
 
 def _named_blobs(run: Path) -> set[str]:
-    """Raises StorageError when one of those that may name a blob cannot be read."""
+    """Return the hashes that are named. Raise StorageError if a file that may name a blob cannot be read."""
     named = {snapshot.blob_hash for snapshot in open_reader(run).snapshots()}
     for folder in (MANIFESTS, PINS):
         for path, _, _ in _files(run / folder, depth=0):
@@ -108,7 +109,7 @@ def _named_blobs(run: Path) -> set[str]:
 
 
 def _files(folder: Path, depth: int) -> Iterator[tuple[Path, int, float]]:
-    """(path, bytes, when it was changed) of the plain files in `folder`, and `depth` folders deep."""
+    """Yield (path, bytes, time of change) of the plain files in `folder`, and `depth` folders deep."""
     if folder.is_symlink() or not folder.is_dir():
         return
     with os.scandir(folder) as entries:
@@ -126,7 +127,7 @@ def _leased(path: Path) -> bool:
 
 
 def _remove(path: Path) -> bool:
-    """Remove a file, unless it is leased: whether it was removed."""
+    """Remove a file unless it is leased; return True if it was removed."""
     with _alone_with(path) as alone:
         if alone:
             _unlink(path)
@@ -136,7 +137,7 @@ def _remove(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _alone_with(path: Path) -> Iterator[bool]:
-    """Whether nobody holds a lease on the file; while the block runs, nobody takes one."""
+    """Yield True if no process has a lease on the file; while the block runs, none can take one."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:  # who wrote it was not idle after all

@@ -1,9 +1,8 @@
 """Imported snapshots: an exported folder of another run or another person, taken in as an opponent.
 
-Everything in such a folder is a stranger's: files are opened only where they are plain ones, sizes are
+Nothing in such a folder is trusted: files are opened only where they are plain ones, sizes are
 looked at before anything is read, every field is checked before it is used, weights are hashed always,
-and nothing is executed: a network of somebody's own (`module:Class`) is taken only if
-it is this run's own too.
+and nothing is executed: a custom network (`module:Class`) is taken only if it is this run's own too.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from storage.archive import Archive
 from storage.errors import Mistake, StorageError
 from storage.layout import OBJECTS, file_name
-from storage.records import IMPORTED, LivePlayer, Snapshot
+from storage.records import IMPORTED, Competitor, LivePlayer, Snapshot
 from storage.snapshots import blobs, manifests
 from storage.upkeep.exports import FORMAT, MANIFEST, MAX_TEXT, WEIGHTS, is_plain, read_manifest, shown
 
@@ -29,14 +27,36 @@ class BadImport(StorageError, Mistake):
     """The folder holds something that this run cannot take in."""
 
 
-def import_snapshot(archive: Archive, folder: Path, name: str | None = None) -> Snapshot:
+class Importer(Protocol):
+    """The part of an archive that an import needs."""
+
+    run: Path
+
+    def env(self) -> dict[str, Any]:
+        """Return the game of the run: `id` and `options`."""
+
+    def find(self, competitor: str, /) -> Competitor | None:
+        """Return the competitor of that id, `None` if there is none."""
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return the snapshots of the run in the order of freezing."""
+
+    def manifest(self, snapshot_id: str, /) -> dict[str, Any]:
+        """Return the manifest of a snapshot."""
+
+    def add_imported(self, snapshot: Snapshot, fields: Mapping[str, Any], /) -> None:
+        """Record a snapshot that was received already."""
+
+
+def import_snapshot(archive: Importer, folder: Path, name: str | None = None) -> Snapshot:
     """Take in the snapshot that was exported to `folder`, durable on return.
 
-    It keeps its id, or gets `name`. Here it is nobody's: its role is `imported`, it has no parent, and
-    its player is itself, an id being the one name that no player of this run can have. Who it was is
-    in its manifest under `origin`. A snapshot that is here already, id and weights, is returned as it is.
+    It keeps its id, or gets `name`. In this run it belongs to no player: its role is `imported`, it has no
+    parent, and its player is its own id, the one name that no player of this run can have. Its former
+    identity is in its manifest under `origin`. A snapshot that is here already, id and weights, is returned
+    unchanged.
 
-    Raises NotAnExport, BadImport and CorruptBlob; nothing is recorded then.
+    Raise NotAnExport, BadImport and CorruptBlob; nothing is recorded then.
     """
     manifest = read_manifest(folder, MAX_MANIFEST_BYTES)
     _check_fields(folder / MANIFEST, manifest)
@@ -46,7 +66,8 @@ def import_snapshot(archive: Archive, folder: Path, name: str | None = None) -> 
         return here
     if here is not None:
         raise BadImport(
-            f"{archive.run}: '{snapshot_id}' is somebody else here, expected a free id; give one with --as"
+            f"{archive.run}: '{snapshot_id}' is another competitor here, expected a free id; "
+            "give one with --as"
         )
     _check_game(archive, folder / MANIFEST, manifest)
     tensors = blobs.receive(
@@ -76,7 +97,7 @@ def import_snapshot(archive: Archive, folder: Path, name: str | None = None) -> 
 
 
 def _check_fields(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise BadImport unless every field that is used is what it should be."""
+    """Raise BadImport unless every field that is used is valid."""
     if manifest.get("format") != FORMAT:
         raise BadImport(
             f"{path}: format {shown(manifest.get('format'))}, expected {FORMAT}; was it exported by another "
@@ -110,7 +131,7 @@ def _expect(path: Path, given: Mapping[str, Any], name: str, fits: object, expec
 
 
 def _check_id(name: str) -> str:
-    """`name`, if it can be an id here; as a file name it is quoted, so any printable text is safe."""
+    """Return `name` if it can be an id here; as a file name it is quoted, so any printable text is safe."""
     if not is_plain(name) or ":" in name or len(file_name(name)) > MAX_FILE_NAME:
         raise BadImport(
             f"snapshot id {shown(name)}, expected one line of printable text without ':', at most "
@@ -119,9 +140,12 @@ def _check_id(name: str) -> str:
     return name
 
 
-def _check_game(archive: Archive, path: Path, manifest: Mapping[str, Any]) -> None:
-    """Raise BadImport unless it plays this run's game, by its name and by what it sees and does (as some
-    player of the run), with a network that can be built here: of this package, or this run's own."""
+def _check_game(archive: Importer, path: Path, manifest: Mapping[str, Any]) -> None:
+    """Raise BadImport unless the snapshot plays this run's game, with a network that can be built here.
+
+    The game must agree by its name, and by observation and action space with some player of the run. The
+    network must be of this package or this run's own.
+    """
     ours = archive.env()["id"]
     if manifest["env"]["id"] != ours:
         raise BadImport(
@@ -144,13 +168,13 @@ def _check_game(archive: Archive, path: Path, manifest: Mapping[str, Any]) -> No
     network = manifest["spec"].get("settings")
     if ":" in manifest["architecture"] and all(network != spec.get("settings") for spec in specs):
         raise BadImport(
-            f"{path}: its network is {shown(manifest['architecture'])}, somebody's own, expected one that "
+            f"{path}: its network is {shown(manifest['architecture'])}, a custom one, expected one that "
             "comes with this package, or this run's own with the same settings"
         )
 
 
 def _differing(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str | None:
-    """The first part of what is seen and done in which two specs differ."""
+    """Return the first of `observation` and `action` in which two specs differ, `None` if they agree."""
     for part in ("observation", "action"):
         if json.dumps(found.get(part), sort_keys=True) != json.dumps(expected.get(part), sort_keys=True):
             return part

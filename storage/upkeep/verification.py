@@ -1,4 +1,4 @@
-"""Verification: whether every snapshot of a run is still what was frozen."""
+"""Verification: a check that every snapshot of a run is unchanged since it was frozen."""
 
 from __future__ import annotations
 
@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from storage.disk import Progress
 from storage.errors import StorageError
-from storage.layout import origin
-from storage.progress import Progress
 from storage.reader import ArchiveReader
 from storage.records import Snapshot
-from storage.remote.remote import fetch_blob
 from storage.snapshots import blobs
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with one file of a snapshot; the message names the file."""
+    """The damage of one file of a snapshot; the message names the file."""
 
     snapshot_id: str
     path: Path
@@ -25,20 +23,19 @@ class Problem:
 
 
 def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) -> list[Problem]:
-    """Hash every blob, and compare every manifest with the ledger's row and the blob's own table; of a
-    mirror, hash the blobs in the remote.
+    """Hash every blob, and compare every manifest with the ledger's row and the blob's own table.
 
-    Goes on after a damaged one; returns all problems, in the order of freezing. `progress` is told
-    what is done, how many snapshots, and of how many.
+    Of a mirror, blobs that are not here are hashed in the remote. A damaged one does not end the search.
+    Return all problems, in the order of freezing. `progress` receives the step, the snapshots done, and their
+    number.
     """
     problems: list[Problem] = []
     stored = reader.snapshots()
-    url = origin(reader.run)
     verified: dict[str, _Blob] = {}  # by hash: snapshots may share a blob
     for done, snapshot in enumerate(stored, start=1):
         path = reader.blob_path(snapshot)
         if snapshot.blob_hash not in verified:
-            verified[snapshot.blob_hash] = _look_at(path, snapshot.blob_hash, url)
+            verified[snapshot.blob_hash] = _verify(reader, snapshot)
         blob = verified[snapshot.blob_hash]
         if blob.damage:
             problems.append(Problem(snapshot.snapshot_id, path, blob.damage))
@@ -53,16 +50,12 @@ def verify_snapshots(reader: ArchiveReader, progress: Progress | None = None) ->
 
 class _Blob(NamedTuple):
     damage: str  # empty: none
-    table: blobs.Table | None  # of its tensors, if it lies here
+    table: blobs.Table | None  # of its tensors, if it is here
 
 
-def _look_at(path: Path, blob_hash: str, url: str | None) -> _Blob:
+def _verify(reader: ArchiveReader, snapshot: Snapshot) -> _Blob:
     try:
-        if url is not None and not path.exists():
-            fetch_blob(url, blob_hash, lambda piece: None)
-            return _Blob("", None)
-        blobs.verify(path)
-        return _Blob("", blobs.table(path))
+        return _Blob("", reader.verify_blob(snapshot))
     except StorageError as error:
         return _Blob(str(error), None)
 

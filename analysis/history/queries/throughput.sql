@@ -6,6 +6,6 @@ SELECT
     count(*) AS matches,
     CAST(sum(env_steps) AS BIGINT) AS env_steps,
     count(player) / count(*) AS training
-FROM learned_matches
+FROM matches
 GROUP BY minute
 ORDER BY minute

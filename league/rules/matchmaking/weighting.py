@@ -25,11 +25,7 @@ def hard(p: Floats, exponent: float = 2.0) -> Floats:
 
 
 def variance(p: Floats) -> Floats:
-<<<<<<< HEAD
-    """P (1 - p): those near its own strength."""
-=======
     """Return p (1 - p): most weight on opponents of about its own strength."""
->>>>>>> h-rules
     return p * (1.0 - p)
 
 

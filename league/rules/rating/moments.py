@@ -27,11 +27,7 @@ def moments_win(x: float) -> tuple[float, float]:
 
 
 def moments_draw(gap: float, margin: float) -> tuple[float, float]:
-<<<<<<< HEAD
-    """V and w of a draw; v has the sign that moves the two together."""
-=======
     """Return v and w of a draw; v has the sign that moves the two sides together."""
->>>>>>> h-rules
     if margin < _NO_MARGIN:
         return -gap, 1.0
     distance = abs(gap)

@@ -137,15 +137,10 @@ class RatingBook:
     # ------------------------------------------------------------------ predictions
 
     def draw_margin(self, seats: int = 2) -> float:
-<<<<<<< HEAD
-        """Epsilon of the paper, for two sides of `seats` players in all: sqrt(seats) beta
-        Phi^-1((draw_probability + 1) / 2)."""
-=======
         """Return epsilon of the paper, for two sides of `seats` players in all.
 
         It is sqrt(seats) beta Phi^-1((draw_probability + 1) / 2).
         """
->>>>>>> h-rules
         return math.sqrt(seats) * self.settings.beta * self._margin
 
     def win_probability(

@@ -33,8 +33,8 @@ from league.tournament.entry.origins import (
     with_ids,
 )
 from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors, find_damaged
+from storage.disk import Progress
 from storage.errors import Mistake, NotARun
-from storage.progress import Progress
 from storage.records import Entrant
 from storage.snapshots.manifests import CorruptManifest
 from storage.upkeep.exports import NotAnExport

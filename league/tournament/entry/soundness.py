@@ -8,8 +8,8 @@ from league.models.networks.networks import build_network
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.rollout.snapshots import SnapshotSource, load_tensors
+from storage.disk import Progress
 from storage.errors import CorruptBlob, Mistake, StorageError, UnknownSnapshot, WeightsMismatch
-from storage.progress import Progress
 from storage.remote.remote import RemoteMissing
 from storage.snapshots.manifests import CorruptManifest
 

@@ -8,12 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-<<<<<<< HEAD
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
-=======
-from league.rules.building.builder import Clock, LeagueBuilder
 from league.rules.matchmaking.branches import LeagueView, OpponentRules, open_branch
->>>>>>> h-rules
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.presets import LeagueSettings

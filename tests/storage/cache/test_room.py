@@ -134,8 +134,8 @@ WRITER = """
 import os, signal, sys
 from pathlib import Path
 from storage import disk
-from storage.blobs import hash_of
-from storage.room import Room
+from storage.snapshots.blobs import hash_of
+from storage.cache.room import Room
 
 class Dies(disk.Disk):
     def __init__(self, call):

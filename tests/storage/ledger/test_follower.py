@@ -16,7 +16,7 @@ WRITER = """
 import sys
 import pyarrow as pa
 from pathlib import Path
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 
 with Ledger(Path(sys.argv[1]), "the child", segment_frames=5) as ledger:
     for n in range(1, 201):

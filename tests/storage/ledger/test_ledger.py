@@ -18,7 +18,7 @@ WRITER = """
 import sys
 import pyarrow as pa
 from pathlib import Path
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 
 ledger = Ledger(Path(sys.argv[1]), "the child", segment_bytes=20_000)
 number = ledger.last_sequence

@@ -10,7 +10,7 @@ from storage.ledger.lock import LOCK, is_written
 HOLDER = """
 import sys, time
 from pathlib import Path
-from storage import lock
+from storage.ledger import lock
 
 lock.take(Path(sys.argv[1]), "the child")
 print("taken", flush=True)

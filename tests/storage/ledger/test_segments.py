@@ -149,9 +149,9 @@ COMPACTING = """
 import sys
 from pathlib import Path
 import pyarrow as pa
-from storage import parquet
-from storage.journal import Journal
-from storage.segments import compact
+from storage.ledger import parquet
+from storage.ledger.journal import Journal
+from storage.ledger.segments import compact
 
 parquet.ROW_GROUP = 10_000
 segment = compact(Path(sys.argv[1]), Journal.scanned(Path(sys.argv[1]), 2, 10, last=False))

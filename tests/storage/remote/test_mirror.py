@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import storage
-from storage.archive import Archive, open_reader
+from storage import open_reader
+from storage.archive import Archive
 from storage.errors import CorruptLedger, NotARun
 from storage.layout import LEDGER
 from storage.ledger.ledger import Ledger, read_frames

@@ -32,9 +32,9 @@ WRITER = """
 import functools, sys
 import numpy as np
 import storage.archive
-from storage.ledger import Ledger
+from storage.ledger.ledger import Ledger
 from storage.records import MAIN, Bot
-from storage.uploader import Uploader
+from storage.remote.uploader import Uploader
 
 storage.archive.Ledger = functools.partial(Ledger, segment_frames=5)
 with storage.archive.Archive.open(sys.argv[1]) as archive:

@@ -91,15 +91,6 @@ def test_bytes_from_elsewhere_are_held_to_the_same_bounds():
         parse(b" " * (MAX_BYTES + 1), "there")
 
 
-def test_manifests_from_before_checksums_are_told_from_damaged_ones(manifest):
-    manifest.write_text(json.dumps(FIELDS, indent=1))
-    with pytest.raises(CorruptManifest, match=r"without a checksum, as version 0\.1\.0 wrote them"):
-        read(manifest)
-    manifest.write_text(json.dumps(json.loads(seal(FIELDS)), indent=1))
-    with pytest.raises(CorruptManifest, match="not as it was written"):
-        read(manifest)
-
-
 def test_only_a_plain_file_of_bounded_size_is_read(manifest, tmp_path):
     os.symlink(manifest, tmp_path / "link")
     os.mkfifo(tmp_path / "pipe")

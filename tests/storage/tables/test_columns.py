@@ -98,23 +98,6 @@ def test_teams_meet_once_in_a_match_however_many_seats_they_fill():
     ]
 
 
-@pytest.mark.parametrize("num_seats", [2, 3])
-def test_sql_derives_the_same_meetings_for_batches_that_lack_them(num_seats):
-    batches = [random_results(seed, 50, num_seats, ("a", "b", "c")) for seed in range(4)]
-    tables = [columns.result_tables(r, [], 1 + 50 * i, batch=i + 1) for i, r in enumerate(batches)]
-    matches, seats, recorded = (
-        columns.pa.concat_tables([t[name] for t in tables]) for name in ("matches", "seats", "meetings")
-    )
-    matches = matches.set_column(
-        matches.column_names.index("num_seats"),
-        "num_seats",
-        columns.pa.array([None if seq <= 150 else num_seats for seq in range(1, 201)], "int8"),
-    )
-    derived = answer(migrations.DERIVE_MEETINGS, matches=matches, seats=seats)
-    assert derived == answer("FROM recorded WHERE seq <= 150", recorded=recorded)
-    assert {row[0] for row in derived} == {50, 100, 150}
-
-
 @pytest.mark.parametrize("num_seats", [1, 2, 3])
 def test_the_player_of_a_match_is_the_first_by_name_who_learns_from_it(num_seats):
     results = random_results(4, 100, num_seats, ("b", "Ω", "a", "nobody"))
@@ -151,12 +134,21 @@ def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
         assert row["games"] == row["wins"] + row["draws"] + row["losses"]
 
 
-def test_frames_of_older_versions_get_the_meetings_they_lack():
-    new = columns.result_tables(random_results(2, 40, 3, ("a", "b")), [], 5, 2)
-    old = {name: table for name, table in new.items() if name != "meetings"}
-    assert columns.with_meetings(old)["meetings"].equals(new["meetings"])
-    assert columns.with_meetings(new) is new
-    assert columns.with_meetings({"players": new["matches"]}).keys() == {"players"}
+@pytest.mark.parametrize("teams", [None, (0, 0, 1, 1), (0, 1, 0, 1), (1, 0, 0, 1)])
+def test_results_come_back_with_the_team_of_each_seat(teams):
+    results = random_results(0, 3, 4, ("a", "b"))
+    results = replace(results, matches=replace(results.matches, team_of_seat=teams))
+    tables = columns.result_tables(results, [], 1, 1)
+    assert tables["seats"]["team"].to_pylist() == list(teams or range(4)) * 3
+    assert columns.results_of(tables).matches.team_of_seat == teams
+
+
+def test_seats_that_were_recorded_before_teams_were_stored_come_back_without():
+    tables = columns.result_tables(random_results(0, 3, 4, ("a", "b")), [], 1, 1)
+    before = tables["seats"].drop_columns(["team"])
+    assert columns.results_of(tables | {"seats": before}).matches.team_of_seat is None
+    compacted = before.append_column("team", columns.pa.nulls(len(before), "int8"))
+    assert columns.results_of(tables | {"seats": compacted}).matches.team_of_seat is None
 
 
 def test_ratings_know_the_frame_they_come_with():

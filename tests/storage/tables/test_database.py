@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import duckdb
 import numpy as np
-import pyarrow.dataset
 import pytest
 
 import storage
@@ -22,7 +21,7 @@ from storage.records import (
     UpdateRecord,
 )
 from storage.tables import columns, migrations
-from storage.tables.database import Database, derive_meetings
+from storage.tables.database import Database
 
 TABLES = (
     "runs",
@@ -410,12 +409,8 @@ def batches(make_results):
 
 
 def as_of_old(batch):
-    """The tables as a version wrote them that knew no meetings."""
-    old = {name: table for name, table in batch.items() if name != "meetings"}
-    return old | {
-        "matches": old["matches"].drop_columns(["num_seats", "player"]),
-        "ratings": old["ratings"].drop_columns(["batch"]),
-    }
+    """The tables as they were written before teams were stored."""
+    return batch | {"seats": batch["seats"].drop_columns(["team"])}
 
 
 def dump(path, ledger, progress=None):
@@ -452,22 +447,11 @@ def test_compacted_segments_and_frames_make_the_same_index(tmp_path, batches, nu
         assert ledger.compact() == 7
         assert dump(tmp_path / "b.duckdb", ledger) == from_frames
     assert len(from_frames["meetings"]) > 60
-    assert [row[-1] for row in from_frames["ratings"]] == [None if i < num_old else i + 1 for i in range(30)]
+    teams = [row[-1] for row in from_frames["seats"]]
+    assert teams == [None] * (40 * num_old) + [0, 1] * (20 * (30 - num_old))
     with duckdb.connect(str(tmp_path / "b.duckdb")) as connection:
         assert connection.execute("FROM match_mix").fetchall() == connection.execute(MIX).fetchall()
         assert len(connection.execute("FROM match_mix").fetchall()) == 8  # 2 types, 3 names and nobody
-
-
-def test_segments_that_recorded_their_meetings_are_told_without_being_read(tmp_path, batches, monkeypatch):
-    (tmp_path / "ledger").mkdir()
-    with written(tmp_path / "ledger", [as_of_old(batch) for batch in batches[:4]] + batches[4:]) as ledger:
-        ledger.compact()
-        monkeypatch.setattr(pyarrow.dataset, "dataset", lambda *_: pytest.fail("rows are read"))
-        old, *new = ledger.compacted
-        assert [derive_meetings(segment) for segment in new] == [None] * len(new)
-        assert len(new) > 3
-        with pytest.raises(pytest.fail.Exception):
-            derive_meetings(old)
 
 
 @pytest.mark.parametrize("known", [2, 4, 5, 12, 29])

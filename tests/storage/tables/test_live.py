@@ -321,7 +321,6 @@ def compacted(tmp_path, make_results):
         "SELECT sum(matches)::INT FROM match_mix",
         "SELECT count(*) FROM query_table('mat' || 'ches')",
         "SELECT count(*) FROM query('FROM mat' || 'ches')",
-        "SELECT count(*) FROM learned_matches",
     ],
 )
 def test_a_table_is_read_when_a_statement_comes_to_it_by_whatever_name(sql, compacted):
@@ -362,7 +361,7 @@ def test_a_file_that_has_changed_is_found_out_when_its_table_is_first_asked_for(
 
 
 def test_of_several_runs_no_view_counts_what_happened_in_another(compacted, filled):
-    views = ("payoff", "leaderboard", "match_mix", "learned_from", "lineage", "learned_matches")
+    views = ("payoff", "leaderboard", "match_mix", "learned_from", "lineage")
     with storage.connect(compacted, filled) as both:
         names = dict(zip(both.names, (compacted, filled), strict=True))
         for name, run in names.items():

@@ -2,83 +2,35 @@ import duckdb
 import pytest
 
 from storage.archive import Archive
-from storage.records import MAIN, Freeze, RatingChange
+from storage.records import RatingChange
 from storage.tables import columns, migrations
 from storage.tables.migrations import Damaged
 
-# The tables of an index before migrations had names, and one of its views.
-FIRST = """
-CREATE TABLE runs (
-    seq BIGINT, name VARCHAR, env VARCHAR, seed BIGINT, config VARCHAR, version VARCHAR, started_at TIMESTAMP
-);
-CREATE TABLE players (player VARCHAR, role VARCHAR, added_at TIMESTAMP);
-CREATE TABLE snapshots (
-    snapshot_id VARCHAR, player VARCHAR, role VARCHAR, env_steps BIGINT, updates BIGINT, parent_id VARCHAR,
-    blob_hash VARCHAR, bytes BIGINT, architecture VARCHAR, created_at TIMESTAMP, reason VARCHAR
-);
-CREATE TABLE competitors (
-    competitor VARCHAR, kind VARCHAR, role VARCHAR, player VARCHAR, added_at TIMESTAMP
-);
-CREATE TABLE matches (
-    seq BIGINT, match_id BIGINT, purpose VARCHAR, match_type VARCHAR, env VARCHAR, seed BIGINT,
-    env_steps INTEGER, reason VARCHAR, started_at TIMESTAMP, seconds REAL, batch BIGINT
-);
-CREATE TABLE seats (
-    seq BIGINT, seat TINYINT, competitor VARCHAR, learning BOOLEAN, outcome VARCHAR, score REAL, rank TINYINT
-);
-CREATE TABLE ratings (seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, games BIGINT);
-CREATE TABLE decisions (
-    seq BIGINT, kind VARCHAR, player VARCHAR, snapshot_id VARCHAR, role VARCHAR, reason VARCHAR,
-    evidence VARCHAR, decided_at TIMESTAMP
-);
-CREATE TABLE updates (
-    seq BIGINT, player VARCHAR, updates BIGINT, env_steps BIGINT, lag DOUBLE, policy_loss DOUBLE,
-    value_loss DOUBLE, entropy DOUBLE, gradient_norm DOUBLE, metrics VARCHAR, recorded_at TIMESTAMP
-);
-CREATE TABLE ingest_state (sequence BIGINT, batch_id BLOB, schema VARCHAR);
-CREATE VIEW payoff AS SELECT competitor AS home, count(*) AS games FROM seats GROUP BY competitor;
-"""
-
 
 @pytest.fixture
-def old_run(run, make_results, weights, monkeypatch):
-    """A run as the version before wrote it, closed: its frames know no meetings, nor does its index."""
+def old_run(run, make_results, monkeypatch):
+    """A closed run as it was written before teams were stored: neither its frames nor its index have them."""
+    new_tables = columns.result_tables
 
-    def result_tables(results, changes, seq, batch):
-        tables = new_tables(results, changes, seq, batch)
-        del tables["meetings"]
-        return tables | {"matches": tables["matches"].drop_columns(["num_seats", "player"])}
+    def result_tables(*arguments):
+        tables = new_tables(*arguments)
+        return tables | {"seats": tables["seats"].drop_columns(["team"])}
 
-    def rating_table(changes, seq, batch=None):
-        return new_ratings(changes, seq, batch).drop_columns(["batch"])
-
-    new_tables, new_ratings = columns.result_tables, columns.rating_table
     with monkeypatch.context() as patch, Archive.open(run) as archive:
         patch.setattr(columns, "result_tables", result_tables)
-        patch.setattr(columns, "rating_table", rating_table)
         for i in range(4):
             archive.append_results(make_results(50, 50 * i, seed=i), [RatingChange("main-0", i, 8.0, 50)])
-        freeze = Freeze(player="main-0", reason="due")
-        archive.add_snapshot(
-            "main-0", MAIN, 100, 2, "main-0@0", weights, {}, "mlp", "due", decisions=[freeze]
-        )
-    make_old(run / "league.duckdb")
+    with duckdb.connect(str(run / "league.duckdb")) as connection:
+        make_first(connection)
     return run
 
 
-def make_old(index):
-    rows = everything(index)
-    with duckdb.connect(str(index)) as connection:
-        state = connection.execute("SELECT sequence, batch_id FROM ingest_state").fetchone()
-    index.unlink()
-    with duckdb.connect(str(index)) as connection:
-        connection.execute(FIRST)
-        connection.execute("INSERT INTO ingest_state VALUES (?, ?, 'a hash')", state)
-        for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
-            width = len(connection.execute(f"DESCRIBE {name}").fetchall())
-            for row in rows.get(name, []):
-                marks = ", ".join("?" * width)
-                connection.execute(f"INSERT INTO {name} VALUES ({marks})", row[:width])
+def make_first(connection):
+    """Take the newest index back to the oldest schema that is brought forward."""
+    connection.execute("DROP VIEW learned_from")
+    connection.execute("CREATE VIEW another AS SELECT 1 AS x")
+    connection.execute("ALTER TABLE seats DROP COLUMN team")
+    connection.execute(f"DELETE FROM migrations WHERE rowid >= {len(migrations.BASELINE)}")
 
 
 def everything(index):
@@ -101,16 +53,15 @@ def test_an_index_of_an_older_version_is_brought_forward_to_what_a_rebuild_gives
     Archive.open(old_run).close()
     assert everything(index) == migrated
     assert described(index) == columns_then
-    assert len(migrated["meetings"]) == 16
-    assert [row[-1] for row in migrated["ratings"]] == [None] * 4
+    assert {row[-1] for row in migrated["seats"]} == {None}
 
 
 def test_a_migrated_index_goes_on_as_any_other(old_run, make_results):
     with Archive.open(old_run) as archive:
         archive.append_results(make_results(10, 200, seed=9), [RatingChange("main-0", 30.0, 8.0, 50)])
         archive.flush()
-        ratings = archive._database.connection.execute("FROM ratings ORDER BY seq").fetchall()
-        assert ratings[-1][-1] == archive._ledger.last_sequence
+        teams = "SELECT team, count(*) FROM seats GROUP BY team ORDER BY team"
+        assert archive._database.connection.execute(teams).fetchall() == [(0, 10), (1, 10), (None, 400)]
         (games,) = archive._database.connection.execute("SELECT sum(games) FROM payoff").fetchone()
         assert games == 2 * 210
 
@@ -118,9 +69,9 @@ def test_a_migrated_index_goes_on_as_any_other(old_run, make_results):
 @pytest.mark.parametrize("done", range(len(migrations.MIGRATIONS) + 1))
 def test_every_prefix_of_the_migrations_leads_to_the_newest_schema(done):
     with duckdb.connect() as connection:
-        connection.execute(FIRST)
-        connection.execute("INSERT INTO ingest_state VALUES (7, 'id'::BLOB, 'a hash')")
-        connection.execute("CREATE TABLE migrations (name VARCHAR)")
+        migrations.create(connection)
+        make_first(connection)
+        connection.execute("UPDATE ingest_state SET sequence = 7, batch_id = 'id'::BLOB")
         for name, sql in migrations.MIGRATIONS[:done]:
             connection.execute(sql)
             connection.execute("INSERT INTO migrations VALUES (?)", [name])
@@ -132,9 +83,10 @@ def test_every_prefix_of_the_migrations_leads_to_the_newest_schema(done):
 
 
 def shape(connection):
-    names = connection.execute("SELECT name FROM migrations ORDER BY rowid").fetchall()
+    tables = migrations._schema_of(connection).tables
+    names = migrations._done(connection) if "migrations" in tables else None
     views = connection.execute("SELECT view_name, sql FROM duckdb_views() WHERE NOT internal").fetchall()
-    return names, sorted(views), migrations._schema_of(connection).tables
+    return names, sorted(views), tables
 
 
 @pytest.mark.parametrize(
@@ -144,6 +96,8 @@ def shape(connection):
         "UPDATE migrations SET name = 'another'",
         "DELETE FROM migrations WHERE rowid = 0",
         "DELETE FROM migrations",
+        "DELETE FROM migrations WHERE rowid >= 8",
+        "DROP TABLE migrations",
         "ALTER TABLE matches ADD COLUMN another INTEGER",
         "ALTER TABLE matches ALTER seed TYPE VARCHAR",
         "DROP TABLE caches",

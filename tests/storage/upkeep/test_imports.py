@@ -175,7 +175,7 @@ def test_the_same_policy_may_be_here_under_two_ids(run, folder):
 def test_a_taken_id_is_refused_until_another_is_given(run, tmp_path):
     stranger = export(make_run(tmp_path / "other", "main-0", 2.0), "main-0@5", tmp_path / "out")
     with Archive.open(run) as archive:
-        with pytest.raises(BadImport, match="'main-0@5' is somebody else here, expected a free id"):
+        with pytest.raises(BadImport, match="'main-0@5' is another competitor here, expected a free id"):
             import_snapshot(archive, stranger)
         with pytest.raises(BadImport, match="'main-0' is somebody else"):
             import_snapshot(archive, stranger, "main-0")

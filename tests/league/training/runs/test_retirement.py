@@ -31,7 +31,7 @@ def run(tmp_path_factory, settings):
 
 def retirements(run, player):
     with Archive.open(run) as archive:
-        return [d for _, d in archive.decisions() if isinstance(d, Retire) and d.player == player]
+        return [d for d in archive.history() if isinstance(d, Retire) and d.player == player]
 
 
 def test_all_but_so_many_snapshots_retire_one_after_the_other(run):
