@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from analysis.diagnostics.checks.cycles import find_cycles
 from analysis.diagnostics.checks.drift import find_drift
 from analysis.diagnostics.checks.forgetting import find_forgetting
@@ -12,9 +10,7 @@ from analysis.diagnostics.checks.regressions import find_regressions
 from analysis.diagnostics.checks.stagnation import find_stagnation
 from analysis.diagnostics.finding import Finding, by_importance
 from analysis.diagnostics.record import Record
-
-if TYPE_CHECKING:
-    from analysis.history.history import History
+from analysis.history.history import History
 
 
 def diagnose(history: History) -> list[Finding]:

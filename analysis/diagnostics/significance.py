@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from analysis.statistics.elo import Z_95
 from storage.arrays import Floats
 
-Z_95 = 1.959963984540054
 _MEDIAN_SQUARE = 0.454936423119572  # median of the square of a standard normal number
 
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.plots.style import role_of
+from analysis.solution.payoffs import Payoffs
 from storage.arrays import Floats
 
 
@@ -65,7 +66,5 @@ def filled_in(payoff: pd.DataFrame, table: Pairings, filled: pd.DataFrame | None
     """What each of `table` gains on each [N, N], in [-1, 1]: `filled`, or `Payoffs.matrix()`, in their
     order."""
     if filled is None:
-        from analysis.solution.payoffs import Payoffs
-
         return Payoffs.from_frame(payoff.drop(columns="run", errors="ignore"), table.names).matrix()
     return filled.reindex(index=table.names, columns=table.names).to_numpy(dtype=float)

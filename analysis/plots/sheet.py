@@ -17,7 +17,8 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.plots.style import INK, MUTED, SMALL, TEXT, TITLE, WIDTH, looks, steps
+from analysis.plots.style import INK, MUTED, SMALL, STRENGTHS, TEXT, TITLE, WIDTH, looks, steps
+from storage.arrays import Floats
 from storage.errors import Mistake
 
 EDGE = 8.0  # points left free around everything
@@ -202,6 +203,21 @@ def legend(sheet: Sheet, handles: Sequence[Artist], bottom: float) -> None:
 def legend_height(sheet: Sheet, handles: Sequence[Artist]) -> float:
     """Points that `legend` will take for these."""
     return -(-len(handles) // _columns(sheet, handles)) * SMALL * 1.5 + 6 if handles else 0.0
+
+
+def strength_scale(sheet: Sheet, bottom: float, bounds: Floats) -> None:
+    """The colours of ratings with the bounds of their ranges."""
+    text = "rating μ"
+    left = EDGE + sheet.width_of(text, SMALL) + 8
+    bar = sheet.axes(left + 10, bottom + 14, 160, 7)
+    colors = (STRENGTHS(np.arange(STRENGTHS.N))[None, :, :3] * 255).round().astype(np.uint8)
+    bar.imshow(colors, extent=(0, STRENGTHS.N, 0, 1), aspect="auto", interpolation="none")
+    bar.set_yticks([])
+    shown = range(0, len(bounds), 2)
+    bar.set_xticks(list(shown), [f"{bounds[place]:.1f}" for place in shown])
+    bar.tick_params(length=0, pad=3)
+    bar.spines[:].set_visible(False)
+    bar.text(-14 / 20, 0.5, text, ha="right", va="center", size=SMALL, alpha=MUTED)
 
 
 def _columns(sheet: Sheet, handles: Sequence[Artist]) -> int:

@@ -7,6 +7,6 @@ It is made of sections, each a piece of HTML with an id of its own, which a live
 
 from analysis.report.makers import sections
 from analysis.report.page import report_page
-from analysis.report.section import Section
+from analysis.report.writing.section import Section
 
 __all__ = ["Section", "report_page", "sections"]

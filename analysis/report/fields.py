@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import pandas as pd
 
-if TYPE_CHECKING:
-    from analysis.solution.payoffs import Payoffs
-    from analysis.statistics.games import Games
+from analysis.solution.payoffs import Payoffs
+from analysis.statistics.games import Games
 
 MOST = 100  # competitors, the best rated: alpha-rank takes time that grows with the cube of their number
 
@@ -34,8 +32,6 @@ class Field:
     @cached_property
     def payoffs(self) -> Payoffs:
         """By pairs of a tournament, by games otherwise."""
-        from analysis.solution.payoffs import Payoffs
-
         if self.games is not None:
             return Payoffs.from_games(self.games).subset(self.names)
         return Payoffs.from_frame(self.met, self.names)

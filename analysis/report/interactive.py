@@ -15,14 +15,14 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Html, element
+from analysis.plots.style import HUES, looks, role_of
 from analysis.report.story import Story
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.resources import resource
 from storage.errors import Mistake
 
 MOST_COMPETITORS = 100  # of the heatmap: 10,000 cells, 400 kB
 MOST_LINES = 12  # players whose ratings are drawn
-# Okabe and Ito's: told apart with any colour vision.
-_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nobody asks for
 _TOLD = "Charts to point at come with the extra report: pip install 'checkpoint-league[report]'."
 
@@ -204,11 +204,9 @@ def rating_lines(story: Story) -> dict[str, Any] | None:
 
 def _colours_of(players: pd.DataFrame) -> dict[str, list[str]]:
     """Each player's colour: that of its role in the plots, as long as no two players share one."""
-    from analysis.plots.style import looks, role_of
-
     names, roles = players["competitor"].tolist(), [role_of(role) for role in players["role"]]
     if len(set(roles)) < len(roles):
-        return {"range": _COLOURS}
+        return {"range": list(HUES)}
     look = looks(roles)
     return {"domain": names, "range": [look[role].color for role in roles]}
 
@@ -233,7 +231,5 @@ def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 @cache  # bundling takes over a second
 def _scripts() -> tuple[str, ...]:
     import vl_convert
-
-    from analysis.report.page import resource
 
     return (vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"), resource("charts.js"))

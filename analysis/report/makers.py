@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from analysis.history.history import History
-from analysis.report.section import Section
 from analysis.report.sections.beyond import beyond
 from analysis.report.sections.engine import match_mix, throughput
 from analysis.report.sections.evidence import decisions, findings
@@ -14,6 +13,7 @@ from analysis.report.sections.overview import overview
 from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings
 from analysis.report.sections.reproduce import reproduce
 from analysis.report.story import Story
+from analysis.report.writing.section import Section
 
 Maker = Callable[[Story], Section]
 

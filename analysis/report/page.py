@@ -9,18 +9,15 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING
 
+from analysis.history.history import History
+from analysis.report.interactive import charts_of
 from analysis.report.makers import sections_of
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import moment
-from analysis.report.section import Section
 from analysis.report.story import Story
-
-if TYPE_CHECKING:
-    from analysis.history.history import History
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import moment
+from analysis.report.writing.resources import resource
+from analysis.report.writing.section import Section
 
 
 def report_page(history: History, *, interactive: bool | None = None) -> str:
@@ -29,8 +26,6 @@ def report_page(history: History, *, interactive: bool | None = None) -> str:
     `interactive`: with charts to point at and zoom into, which takes the extra `report` (None: if it is
     installed). Raises Mistake for several runs, and where charts are asked for that cannot be made.
     """
-    from analysis.report.interactive import charts_of
-
     story = Story(history)
     charts = charts_of(story, interactive)
     note = None if charts.scripts or charts.reason is None else element("p", charts.reason)
@@ -107,9 +102,3 @@ def as_of(story: Story) -> str:
 
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-@cache
-def resource(name: str) -> str:
-    """A file that lies beside this one."""
-    return (files("analysis.report") / name).read_text(encoding="utf-8")

@@ -9,8 +9,10 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.diagnostics import Finding, diagnose
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
+from analysis.tournaments.tournament import Verdict, verdict
 from storage.errors import Mistake
 from storage.layout import origin
 from storage.tables.live import names_of
@@ -149,17 +151,13 @@ class Story:
         return field_of(self.leaderboard, self.payoff, self.verdict.games if self.is_tournament else None)
 
     @cached_property
-    def findings(self) -> list[Any]:
+    def findings(self) -> list[Finding]:
         """Of analysis.diagnostics, most important first."""
-        from analysis.diagnostics import diagnose
-
         return diagnose(self.history)
 
     @cached_property
-    def verdict(self) -> Any:
+    def verdict(self) -> Verdict:
         """A tournament's, always of all that its folder holds. Raises Mistake for an earlier moment."""
-        from analysis.tournaments.tournament import verdict
-
         if self.history._as_of is not None:
             raise Mistake(
                 f"{self.run}: a tournament's verdict is of all its games, found a report as of "

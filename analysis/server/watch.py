@@ -10,15 +10,15 @@ import hashlib
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 
 from analysis.history.history import History
 from analysis.report.makers import sections_of
-from analysis.report.markup import element
 from analysis.report.page import as_of, page
-from analysis.report.section import Section
 from analysis.report.story import Story
+from analysis.report.writing.markup import element
+from analysis.report.writing.resources import resource
+from analysis.report.writing.section import Section
 
 EVERY_SECONDS = 1.0  # between two looks for news
 NOBODY_SECONDS = 30.0  # after the last question nobody looks any more
@@ -118,7 +118,7 @@ class Watch:
         story = Story(history)
         shown = sections_of(story)
         number = self.drawn.number + 1
-        script = (files("analysis.server") / "live.js").read_text(encoding="utf-8")
+        script = resource("live.js", "analysis.server")
         mark = element("span", id="drawn", data_number=number, hidden=True)
         whole = page(story, shown, data=[mark], scripts=[script], connect="'self'")
         self.drawn = Drawn(

@@ -15,6 +15,7 @@ from matplotlib.patches import Rectangle
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
 from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, role_keys
 from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, Look, drawing, looks
+from analysis.solution import nash_clusters
 from storage.arrays import Floats
 
 CELLS = 200  # a side at most: about two to a point of the page's width
@@ -83,8 +84,6 @@ def payoff_heatmap(
 
 def _by_cluster(table: Pairings, matrix: Floats) -> tuple[Pairings, list[int]]:
     """The table in order of Nash clusters, and where the second and later ones begin."""
-    from analysis.solution import nash_clusters
-
     clusters = nash_clusters(matrix)
     edges = np.cumsum([len(cluster) for cluster in clusters])[:-1]
     return table.ordered(np.concatenate([np.sort(cluster) for cluster in clusters])), edges.tolist()

@@ -9,21 +9,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.sheet import EDGE, Sheet, grid, message, one_run, step_axis
+from analysis.plots.sheet import EDGE, Sheet, grid, message, one_run, step_axis, strength_scale
 from analysis.plots.style import (
     GREY,
     INK,
-    MUTED,
     PAPER,
     SMALL,
     STRENGTHS,
     WIDTH,
-    Floats,
     bins,
     drawing,
     looks,
     role_of,
 )
+from storage.arrays import Floats
 
 LANES = 14  # players at most that have a lane; those with most snapshots
 LEVELS = 3  # heights at which lines to resets run below a lane: one for each of so many parents, in turn
@@ -193,18 +192,3 @@ def _scale(sheet: Sheet, mu: Floats) -> None:
         return
     _, bounds = bins(mu)
     strength_scale(sheet, 0.0, bounds)
-
-
-def strength_scale(sheet: Sheet, bottom: float, bounds: Floats) -> None:
-    """The colours of ratings with the bounds of their ranges."""
-    text = "rating μ"
-    left = EDGE + sheet.width_of(text, SMALL) + 8
-    bar = sheet.axes(left + 10, bottom + 14, 160, 7)
-    colors = (STRENGTHS(np.arange(STRENGTHS.N))[None, :, :3] * 255).round().astype(np.uint8)
-    bar.imshow(colors, extent=(0, STRENGTHS.N, 0, 1), aspect="auto", interpolation="none")
-    bar.set_yticks([])
-    shown = range(0, len(bounds), 2)
-    bar.set_xticks(list(shown), [f"{bounds[place]:.1f}" for place in shown])
-    bar.tick_params(length=0, pad=3)
-    bar.spines[:].set_visible(False)
-    bar.text(-14 / 20, 0.5, text, ha="right", va="center", size=SMALL, alpha=MUTED)

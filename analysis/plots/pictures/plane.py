@@ -9,21 +9,21 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.plots.pairings import between, filled_in, pairings
-from analysis.plots.pictures.lineage import strength_scale
-from analysis.plots.sheet import Sheet, key, legend, legend_height, message, one_run
+from analysis.plots.sheet import Sheet, key, legend, legend_height, message, one_run, strength_scale
 from analysis.plots.style import (
     INK,
     PAPER,
     SMALL,
     STRENGTHS,
     WIDTH,
-    Floats,
     Look,
     bins,
     drawing,
     looks,
     percent,
 )
+from analysis.solution.cycles.schur import schur, split
+from storage.arrays import Floats
 
 NAMED = 9  # points at most that have their names beside
 _SIDE = 300.0
@@ -48,8 +48,6 @@ def cyclic_plane(
             return message(
                 name, "No plane of cycles", "Cycles take three competitors that have met: there are fewer."
             )
-        from analysis.solution.cycles.schur import schur, split
-
         parts = split(filled_in(payoff, table, filled))
         found = schur(parts.cyclic, 1)
         if parts.cyclic_share == 0.0 or not found.points.shape[1]:

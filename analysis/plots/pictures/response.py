@@ -14,6 +14,7 @@ from matplotlib.patches import Circle
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
 from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, role_keys
 from analysis.plots.style import GREY, INK, MUTED, SMALL, WIDTH, drawing, looks
+from analysis.solution import alpha_rank
 from storage.arrays import Floats, Indices
 
 NODES = 16  # competitors at most with a node of their own; those with most mass
@@ -52,8 +53,6 @@ def response_graph(
                 "responses", "No payoffs yet", "No two competitors have met: there is nothing to compare."
             )
         table = pairings(payoff, leaderboard)
-        from analysis.solution import alpha_rank
-
         found = responses(table, alpha_rank(filled_in(payoff, table, filled)))
         # The circle that most lead into is shown, where it is short, whatever its members' shares.
         common = np.bincount(found.end).argmax()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis import plots
 from analysis.report.fields import MOST, Field
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import count, listed, percent
-from analysis.report.section import Section, bullets, paragraph, section
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.tables import Column, Row, table
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import count, listed, percent
+from analysis.report.writing.section import Section, bullets, paragraph, section
+from analysis.report.writing.tables import Column, Row, table
+from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
+from analysis.solution.cycles.schur import cyclic_share
+from analysis.solution.payoffs import Interval, Payoffs, with_interval
 from storage.arrays import Floats
-
-if TYPE_CHECKING:
-    from analysis.solution.payoffs import Interval, Payoffs
-
 
 TITLE = "Beyond one number"
 SAMPLES = 100  # resampled payoffs, for the intervals
@@ -51,8 +50,6 @@ def beyond(story: Story) -> Section:
             ),
         )
     found = solve(field.payoffs)
-    from analysis import plots
-
     board = story.leaderboard[story.leaderboard["competitor"].isin(names)]
     plane = picture(
         "plane-plot",
@@ -74,10 +71,6 @@ def beyond(story: Story) -> Section:
 
 def solve(payoffs: Payoffs) -> Solved:
     """All concepts at once, so that they share the resampled payoffs."""
-    from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
-    from analysis.solution.cycles.schur import cyclic_share
-    from analysis.solution.payoffs import Interval, with_interval
-
     names = list(payoffs.competitors)
     n = len(names)
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Html, element
-from analysis.report.phrases import MISSING, number, percent, short, span, whole, words
-from analysis.report.section import Section, paragraph, section
+from analysis import plots
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.tables import Column, table
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.phrases import MISSING, number, percent, short, span, whole, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, table
 
 BARS = 60  # of the plot of throughput
 LEAST_BARS = 3  # of a second at least: what fewer show is when the run began and ended
@@ -31,8 +32,6 @@ def match_mix(story: Story) -> Section:
     ]
     plot = None
     if not story.is_tournament:
-        from analysis import plots
-
         plot = picture(
             "match-mix-plot",
             plots.match_mix(story.match_mix_over_time),

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import count, sentence, short, span, words
-from analysis.report.section import Section, paragraph, section
 from analysis.report.story import Story
-from analysis.report.tables import Column, Row, table
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import count, sentence, short, span, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, Row, table
 
 MOST_DECISIONS = 300  # the newest; the rest is in SQL
 MOST_ITEMS = 12  # of a list or mapping in the evidence

@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import MISSING, number, probability, whole, words
-from analysis.report.section import Section, paragraph, section
 from analysis.report.story import Story
-from analysis.report.tables import Column, Row, table
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import MISSING, number, probability, whole, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, Row, table
 from analysis.statistics.elo import Z_95
 
 TITLE = "Leaderboard"

@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections import Counter
 
 from analysis.history.frames import number_setting, setting
-from analysis.report.markup import Html, element, join, text
-from analysis.report.phrases import count, listed, number, percent, probability, sentence, short, span, words
-from analysis.report.section import Section, bullets, paragraph, section
 from analysis.report.sections.strength import RECENT, best_of, trend_of
 from analysis.report.story import Story
+from analysis.report.writing.markup import Html, element, join, text
+from analysis.report.writing.phrases import (
+    count,
+    listed,
+    number,
+    percent,
+    probability,
+    sentence,
+    short,
+    span,
+    words,
+)
+from analysis.report.writing.section import Section, bullets, paragraph, section
 from analysis.tournaments import wording
 from storage.records import MAIN
 

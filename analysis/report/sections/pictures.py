@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.figure import Figure
 
-from analysis.report.markup import Html, element
-from analysis.report.phrases import number, whole, words
-from analysis.report.section import Section, paragraph, section
+from analysis import plots
 from analysis.report.story import Story
-from analysis.report.tables import Column, table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.phrases import number, whole, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, table
 
 
 def picture(id_: str, figure: Figure, caption: str, *, chart: str | None = None) -> Html:
     """`figure` inlined; `chart`: the id of the place where a chart may be drawn in its stead."""
-    from analysis import plots
-
     drawn = element("div", Html(plots.svg(figure)), class_="drawing")
     place = None if chart is None else element("div", id=chart, class_="chart")
     return element("figure", drawn, place, element("figcaption", caption), id=id_)
 
 
 def ratings(story: Story) -> Section:
-    from analysis import plots
-
     if story.ratings.empty:
         return section("ratings", "Ratings over time", paragraph("Nobody has been rated yet."))
     figure = plots.ratings(story.ratings, story.leaderboard)
@@ -44,8 +38,6 @@ def ratings(story: Story) -> Section:
 
 
 def payoff(story: Story) -> Section:
-    from analysis import plots
-
     title = "Who beats whom"
     if story.payoff.empty:
         return section("payoff", title, paragraph("Nobody has met anybody yet."))
@@ -73,8 +65,6 @@ def payoff(story: Story) -> Section:
 
 
 def lineage(story: Story) -> Section:
-    from analysis import plots
-
     title = "Lineage"
     if story.snapshots.empty:
         return section("lineage", title, paragraph("No snapshot has been frozen yet."))
@@ -91,8 +81,6 @@ def lineage(story: Story) -> Section:
 
 
 def exploitability(story: Story) -> Section:
-    from analysis import plots
-
     title = "Exploitability"
     if story.exploitability.empty:
         how = element("code", f"league exploit {story.argument} SNAPSHOT")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from analysis.history.frames import setting
-from analysis.report.markup import Html, element
-from analysis.report.phrases import moment
-from analysis.report.section import Section, paragraph, section
 from analysis.report.story import Story
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.phrases import moment
+from analysis.report.writing.section import Section, paragraph, section
 
 
 def reproduce(story: Story) -> Section:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from analysis.report.markup import Html, element
+from analysis.report.writing.markup import Html, element
 
 
 @dataclass(frozen=True, slots=True)

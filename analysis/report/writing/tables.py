@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.report.markup import Content, Html, element
+from analysis.report.writing.markup import Content, Html, element
 
 Row = Mapping[Any, Any]
 
