@@ -1,8 +1,8 @@
-"""The report: one page that says what happened in a run, for people.
+"""Report: one HTML page that shows what happened in a run.
 
     Path("report.html").write_text(report_page(analysis.open_run("runs/connect_four")))
 
-It is made of sections, each a piece of HTML with an id of its own, which a live page shows, too.
+A page consists of sections, each a piece of HTML with its own id; the live page shows the same sections.
 """
 
 from analysis.report.makers import sections

@@ -68,7 +68,7 @@ def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: 
 
 
 def printable(text: str) -> str:
-    """Return `text` with control characters escaped: a name in a file could contain commands for terminals."""
+    """Return `text` with control characters escaped: a name may contain terminal commands."""
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
