@@ -1,4 +1,4 @@
-"""What is wrong in a run: every diagnostic, most important finding first."""
+"""Diagnosis: the findings of every diagnostic, most important first."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from analysis.history.history import History
 
 
 def diagnose(history: History) -> list[Finding]:
-    """What whoever trains should know of the run or runs, warnings first; [] where nothing is wrong, or
-    nothing can be told yet. Findings of one among several runs have the run's name before the subject."""
+    """Return all findings of one run or several, warnings first; [] if there is none or too little data.
+
+    With several runs, subjects and sentences start with the name of the run.
+    """
     if len(history.runs) == 1:
         return examine(Record(history))
     found = []
     for run in history.sql("SELECT DISTINCT run FROM runs ORDER BY run")["run"]:
         for one in examine(Record(history, run)):
             evidence = {"run": run} | one.evidence
-            told = f"{run}: {one.sentence}"
-            found.append(Finding(one.kind, one.severity, f"{run}: {one.subject}", told, evidence))
+            sentence = f"{run}: {one.sentence}"
+            found.append(Finding(one.kind, one.severity, f"{run}: {one.subject}", sentence, evidence))
     return by_importance(found)
 
 
 def examine(record: Record) -> list[Finding]:
-    """All that one run's record tells, most important first."""
+    """Return the findings of one run, most important first."""
     if not record.last_seq:
         return []
     forgotten = find_forgetting(record)
