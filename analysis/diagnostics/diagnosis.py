@@ -14,7 +14,7 @@ from analysis.history.history import History
 
 
 def diagnose(history: History) -> list[Finding]:
-    """Return all findings of one run or several, warnings first; [] if there is none or too little data.
+    """Return all findings of one run or several, warnings first; [] without findings.
 
     With several runs, subjects and sentences start with the name of the run.
     """

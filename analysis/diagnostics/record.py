@@ -173,7 +173,7 @@ class Record:
         return made[-1] if made else player
 
     def snapshot_after(self, player: str, seq: int) -> str:
-        """Return the player's first snapshot from `seq` on, or the player's name if there is none."""
+        """Return the player's first snapshot from `seq` on, or else the player's name."""
         return next((name for at, name in self.frozen.get(player, ()) if at >= seq), player)
 
     # ------------------------------------------------------------------ results

@@ -98,7 +98,7 @@ def _header(story: Story) -> Html:
 
 
 def as_of(story: Story) -> str:
-    """Return text with the time of the last fact that the run has recorded; empty if there is none."""
+    """Return text with the time of the last fact that the run has recorded, if any."""
     last = story.totals.last
     return "" if last is None else f", as of {moment(last)}"
 

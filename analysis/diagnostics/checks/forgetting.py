@@ -84,7 +84,7 @@ def surest_drop(counts: Counts, dispersion: float = 1.0) -> Drop:
 
 
 def _latest(counts: Counts) -> Counts:
-    """Return counts [P] of the shortest stretch until now with enough games; all counts if there is none."""
+    """Return counts [P] of the shortest stretch until now with enough games, or else all counts."""
     backwards = Counts(*(np.cumsum(a[:, ::-1], axis=1) for a in _arrays(counts)))
     enough = backwards.games >= LEAST_GAMES
     column = np.where(enough.any(axis=1), enough.argmax(axis=1), enough.shape[1] - 1)

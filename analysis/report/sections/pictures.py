@@ -39,7 +39,7 @@ def ratings(story: Story) -> Section:
 
 def payoff(story: Story) -> Section:
     """Return the section with the payoff heatmap and the response graph."""
-    title = "Who beats whom"
+    title = "Results between competitors"
     if story.payoff.empty:
         return section("payoff", title, paragraph("No two competitors have met yet."))
     field = story.field
