@@ -1,6 +1,7 @@
-"""Plots of a run. Each function takes History's frames of one run and returns a matplotlib Figure, without
-pyplot; `save` writes it to a file, `svg` returns it as an element of a page. The same frames give the same
-bytes.
+"""Plots of a run.
+
+Each function takes History's frames of one run and returns a matplotlib Figure, without pyplot. `save` writes
+it to a file, `svg` returns it as an element of a page. The same frames give the same bytes.
 
 | plot | content |
 |---|---|

@@ -54,7 +54,9 @@ def cyclic_plane(
         if parts.cyclic_share == 0.0 or not found.points.shape[1]:
             return message(name, "No plane of cycles", "Strengths explain all scores: there are no cycles.")
         places, share = found.points[:, 0], float(found.shares[0])
-        sheet = Sheet(name, "Results that strengths do not explain", _caption(len(places), parts.cyclic_share), 0)
+        sheet = Sheet(
+            name, "Results that strengths do not explain", _caption(len(places), parts.cyclic_share), 0
+        )
         keys = _keys(table.roles)
         below = legend_height(sheet, keys) + 2
         sheet.resize(below + 62 + _SIDE + 6)
