@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Validation errors of pydantic as sentences: where, found, expected, remedy."""
-=======
-"""Mistakes in settings that pydantic finds, as sentences in the words of the config."""
->>>>>>> h-rules
 
 from __future__ import annotations
 
@@ -15,21 +11,13 @@ from typing import Any, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-<<<<<<< HEAD
 from storage.suggestions import did_you_mean, nearest
-=======
-from storage.suggestions import did_you_mean
->>>>>>> h-rules
 
 _UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
 def explain(error: ValidationError, settings: type[BaseModel]) -> str:
-<<<<<<< HEAD
     """Return all mistakes against `settings` on one line; an unknown key comes with the nearest known one."""
-=======
-    """Return all mistakes against `settings` on one line: where, found, expected."""
->>>>>>> h-rules
     problems = []
     for item, place in _of_the_member_meant(error, settings):
         path, keys = place.path, place.keys
@@ -106,28 +94,6 @@ def _one_line(problems: Iterable[str]) -> str:
     return "; ".join(" ".join(problem.split()) for problem in problems)
 
 
-def placed(error: ValidationError, settings: type[BaseModel], *where: str) -> list[InitErrorDetails]:
-    """Return the mistakes against `settings` as those of larger settings that hold them at `where`.
-
-    A validator raises them by `ValidationError.from_exception_data`. An unknown key keeps its remedy,
-    which the annotations of the larger settings do not show.
-    """
-    moved = []
-    for item, place in _of_the_member_meant(error, settings):
-        kind: str | PydanticCustomError = item["type"]
-        if kind == "extra_forbidden":
-            remedy = did_you_mean(item["loc"][-1], place.keys)
-            kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", {"remedy": remedy})
-        elif kind == _UNKNOWN_KEY:
-            kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", item["ctx"])
-        moved.append(
-            InitErrorDetails(
-                type=kind, loc=(*where, *item["loc"]), input=item["input"], ctx=item.get("ctx", {})
-            )
-        )
-    return moved
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Place of a mistake in the settings."""
@@ -135,19 +101,11 @@ class _Place:
     path: str
     keys: list[str]  # of the innermost group on the way
     choice: str | None = None  # path of the setting on the way that is a value or a group
-<<<<<<< HEAD
     as_group: bool = False  # whether it is a mistake only if a group was meant
 
 
 def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> list[tuple[Any, _Place]]:
     """Return all mistakes; for a setting that is a value or a group, only those against what was given."""
-=======
-    as_group: bool = False  # whether the mistake counts only if a group was meant
-
-
-def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> list[tuple[Any, _Place]]:
-    """Return all mistakes; of a setting that is a value or a group, only those against the given kind."""
->>>>>>> h-rules
     found = [(item, _place(item["loc"], settings)) for item in error.errors()]
     group_given = {
         place.choice: isinstance(item["input"], Mapping) for item, place in found if not place.as_group
@@ -160,20 +118,12 @@ def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> l
 
 
 def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
-<<<<<<< HEAD
     """Follow a location of pydantic into the settings; it also has a part for each member of a union."""
-=======
-    """Return the place of a location of pydantic, in which the members of a union have names too."""
->>>>>>> h-rules
     model: Any = settings
     path: list[str] = []
     choice, as_group = None, False
     members: list[Any] = []
-<<<<<<< HEAD
     kinds: dict[str, Any] = {}  # members by their `kind`; the kind follows the key, if there is one
-=======
-    kinds: dict[str, Any] = {}  # members of a union by `kind`; the location names one after the key, if any
->>>>>>> h-rules
     keyed = False
     for part in location:
         if kinds and not keyed:
@@ -205,11 +155,7 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
 
 
 def _by_kind(annotation: Any) -> dict[str, Any]:
-<<<<<<< HEAD
     """Return the members of the union in `annotation` by their `kind`; empty if there is no such union."""
-=======
-    """Return the members of a union in `annotation` by their `kind`; empty if there is no such union."""
->>>>>>> h-rules
     members = get_args(annotation)
     if not members or not all("kind" in getattr(member, "model_fields", {}) for member in members):
         return {kind: member for inner in members for kind, member in _by_kind(inner).items()}

@@ -1,4 +1,4 @@
-"""What is wrong in a league: forgetting, cycles, stagnation, regressions, lag, starvation, rating drift.
+"""Diagnostics of a league: forgetting, cycles, stagnation, regressions, lag, starvation, rating drift.
 
 for finding in diagnose(analysis.open_run("runs/connect_four")):
     print(finding.sentence)

@@ -1,11 +1,11 @@
-"""Between which two snapshots did a player lose strength against an opponent? Found with few matches.
+"""Bisection: find the two snapshots between which a player lost strength against an opponent.
 
-A bisection whose answers are noisy (Horstein, IEEE Trans. Inform. Theory 9, 1963; Waeber, Frazier, Henderson,
-SIAM J. Control Optim. 51, 2013): a probability for each place where the drop may be, and the next pairs are
-played where its two sides weigh alike, so that every answer halves what is left. How strong the player was
-before and after is not known either: of each place, scores on both sides are integrated over all that they
-may be (a beta-binomial likelihood), after not being above before. It ends when one place has the probability
-that was asked for, or when the pairs are used up, and then says how probable its answer is.
+The answers of this bisection are noisy (Horstein, IEEE Trans. Inform. Theory 9, 1963; Waeber, Frazier,
+Henderson, SIAM J. Control Optim. 51, 2013). Each place between two snapshots has a probability of being the
+drop, and the next pairs are played at the median, so that every answer halves the uncertainty. The scores
+before and after the drop are unknown too: they are integrated out (a beta-binomial likelihood), under the
+condition that the score fell. The search ends when one place has the requested probability, or when all pairs
+have been played.
 """
 
 from __future__ import annotations
@@ -21,35 +21,36 @@ from scipy.special import betaln, ndtri
 from storage.arrays import Floats
 
 Play = Callable[[str, str, int], tuple[int, int, int]]
-"""play(a, b, pairs): wins, draws, losses of a against b in so many pairs of games, new ones at each call."""
+"""play(a, b, pairs): wins, draws, losses of a against b in that many pairs of games, new at each call."""
 
 BATCH = 16  # pairs played before the next place is chosen
-_SHARE_OF_ENDS = 0.125  # of all games, that the first and the last snapshot have at least
+_SHARE_OF_ENDS = 0.125  # least share of all games for the first and for the last snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a player's score against an opponent fell: between `before` and `after`."""
+    """Place where a player's score against an opponent fell: between `before` and `after`."""
 
     opponent: str
-    before: str  # the last snapshot that still scored as the first
-    after: str  # the first that no longer does
-    probability: float  # that it is exactly there, if there is one drop
-    between: tuple[str, str]  # with that probability or more, 95 %: at the least before and after
+    before: str  # the last snapshot with the old score
+    after: str  # the first snapshot with the lower score
+    probability: float  # of exactly this place, if there is one drop
+    between: tuple[str, str]  # range that contains the drop with probability 95 %
     score_before: float  # over all snapshots played up to `before`
     score_after: float
-    pairs: int  # that were played
-    played: tuple[str, ...]  # the snapshots that played
-    pairs_of_all: int  # that telling before from after for every snapshot would have taken, equally surely
-    sure: bool  # the probability asked for was reached
+    pairs: int  # number played
+    played: tuple[str, ...]  # snapshots that played
+    pairs_of_all: int  # number needed to classify every snapshot with the same certainty
+    sure: bool  # whether the requested probability was reached
 
     @property
     def sentence(self) -> str:
+        """The result as a sentence."""
         how = "" if self.sure else f", which is only {100 * self.probability:.0f} % probable"
         return (
             f"between {self.before} and {self.after} the score against {self.opponent} fell from "
             f"{100 * self.score_before:.0f} to {100 * self.score_after:.0f} %{how}; found with "
-            f"{self.pairs:,} pairs, where playing all snapshots as surely takes {self.pairs_of_all:,}"
+            f"{self.pairs:,} pairs; playing all snapshots takes {self.pairs_of_all:,} for the same certainty"
         )
 
 
@@ -62,9 +63,10 @@ def locate_forgetting(
     probability: float = 0.95,
     least_drop: float = 0.05,
 ) -> Location | None:
-    """The place among `snapshots` (in order of training, two or more) where the score against `opponent`
-    fell. None: the last does not score less than the first by `least_drop`, as far as a quarter of
-    `most_pairs` could show. Raises ValueError for fewer than two snapshots, or than two batches of pairs.
+    """Return the place among `snapshots` (in order of training) where the score against `opponent` fell.
+
+    Return `None` if a quarter of `most_pairs` does not show that the last snapshot scores less than the first
+    by `least_drop`. Raise ValueError for fewer than two snapshots or fewer than two batches of pairs.
     """
     n = len(snapshots)
     if n < 2 or most_pairs < 2 * BATCH:
@@ -93,7 +95,7 @@ def locate_forgetting(
 
 
 def places(games: Floats, points: Floats) -> Floats:
-    """[n - 1] probability that the drop is behind snapshot k, by `games` and `points` [n] of each."""
+    """Return the probability [n - 1] that the drop follows snapshot k, given `games` and `points` [n]."""
     won_before, lost_before = np.cumsum(points)[:-1], np.cumsum(games - points)[:-1]
     won_after, lost_after = points.sum() - won_before, (games - points).sum() - lost_before
     fits = betaln(won_before + 1, lost_before + 1) + betaln(won_after + 1, lost_after + 1)
@@ -106,8 +108,10 @@ def places(games: Floats, points: Floats) -> Floats:
 
 
 def _fell(games: Floats, points: Floats, least_drop: float, probability: float) -> bool:
-    """Whether the second of two lies below the first by more than `least_drop`; so surely that looking
-    again after each batch does not make it likely by luck."""
+    """Return whether the second of two scores is below the first by more than `least_drop`.
+
+    The bound holds over all repeated tests, one after each batch.
+    """
     if not games.all():
         return False
     mean = (points + 1) / (games + 2)
@@ -118,13 +122,15 @@ def _fell(games: Floats, points: Floats, least_drop: float, probability: float) 
 
 
 def _most_telling(posterior: Floats, games: Floats) -> int:
-    """The snapshot that is before the drop with a probability nearest to one half, of equals the one that has
-    played least. But the first and the last keep their share: they alone are surely before and after, and
-    while either is known too little no place in between can be known, however often it is played."""
-    for surely in (0, len(games) - 1):
-        if games[surely] < _SHARE_OF_ENDS * games.sum():
-            return surely
-    before = 1.0 - np.append(0.0, np.cumsum(posterior))  # of snapshot i: that the drop is behind it
+    """Return the snapshot that is before the drop with a probability nearest to one half.
+
+    Of equals it is the one with the fewest games. The first and the last snapshot keep their share of games:
+    only they are certainly before and after the drop, so no place can be certain while their scores are not.
+    """
+    for end in (0, len(games) - 1):
+        if games[end] < _SHARE_OF_ENDS * games.sum():
+            return end
+    before = 1.0 - np.append(0.0, np.cumsum(posterior))  # probability that the drop follows snapshot i
     distance = np.round(np.abs(before - 0.5), 6)
     return int(np.lexsort((games, distance))[0])
 
@@ -160,8 +166,11 @@ def _location(
 
 
 def pairs_of_all(n: int, before: float, after: float, probability: float) -> int:
-    """That n snapshots need, each as many, for telling two scores apart at their middle with at most that
-    probability of any mistake: 2 games a pair, of independent results."""
+    """Return the number of pairs needed to classify all n snapshots, with an equal number for each.
+
+    Scores are compared with the middle of `before` and `after`; all n classifications are right with this
+    `probability`. A pair is 2 games with independent results.
+    """
     gap = max(before - after, 1e-3)
     error = math.sqrt(max(before * (1 - before), after * (1 - after)) / 2)
     z = float(ndtri(1 - (1 - probability) / n))

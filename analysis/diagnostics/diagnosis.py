@@ -1,8 +1,6 @@
-"""What is wrong in a run: every diagnostic, most important finding first."""
+"""Diagnosis: the findings of every diagnostic, most important first."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from analysis.diagnostics.checks.cycles import find_cycles
 from analysis.diagnostics.checks.drift import find_drift
@@ -12,27 +10,27 @@ from analysis.diagnostics.checks.regressions import find_regressions
 from analysis.diagnostics.checks.stagnation import find_stagnation
 from analysis.diagnostics.finding import Finding, by_importance
 from analysis.diagnostics.record import Record
-
-if TYPE_CHECKING:
-    from analysis.history.history import History
+from analysis.history.history import History
 
 
 def diagnose(history: History) -> list[Finding]:
-    """What whoever trains should know of the run or runs, warnings first; [] where nothing is wrong, or
-    nothing can be told yet. Findings of one among several runs have the run's name before the subject."""
+    """Return all findings of one run or several, warnings first; [] without findings.
+
+    With several runs, subjects and sentences start with the name of the run.
+    """
     if len(history.runs) == 1:
         return examine(Record(history))
     found = []
     for run in history.sql("SELECT DISTINCT run FROM runs ORDER BY run")["run"]:
         for one in examine(Record(history, run)):
             evidence = {"run": run} | one.evidence
-            told = f"{run}: {one.sentence}"
-            found.append(Finding(one.kind, one.severity, f"{run}: {one.subject}", told, evidence))
+            sentence = f"{run}: {one.sentence}"
+            found.append(Finding(one.kind, one.severity, f"{run}: {one.subject}", sentence, evidence))
     return by_importance(found)
 
 
 def examine(record: Record) -> list[Finding]:
-    """All that one run's record tells, most important first."""
+    """Return the findings of one run, most important first."""
     if not record.last_seq:
         return []
     forgotten = find_forgetting(record)

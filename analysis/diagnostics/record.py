@@ -1,8 +1,8 @@
-"""What the diagnostics read of a run: a few arrays, summed up in SQL whatever the number of matches.
+"""Record: the data of a run that diagnostics read, a few arrays summed in SQL for any number of matches.
 
-Time is cut into WINDOWS of equally many matches. A player that learns is measured against what does not
-change, snapshots and bots, window by window, since its last reset. In a tournament nobody learns: there a
-player's snapshots, in the order of their training, take the place of the windows.
+Time is divided into WINDOWS with equal numbers of matches. A learning player is measured against fixed
+opponents (snapshots and bots), window by window, since its last reset. In a tournament no player learns: a
+player's snapshots, in order of training, replace the windows.
 """
 
 from __future__ import annotations
@@ -36,38 +36,42 @@ _TABLES = (
 )
 
 
-class Asked(Protocol):
-    """What a `History` is asked here."""
+class Source(Protocol):
+    """Part of `History` that this file uses."""
 
-    def sql(self, query: str) -> pd.DataFrame: ...
+    def sql(self, query: str) -> pd.DataFrame:
+        """Return the result of a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """How one player did against P opponents that do not change, at K moments."""
+    """Results of one player against P fixed opponents, at K moments."""
 
     player: str
     opponents: tuple[str, ...]
     counts: Counts  # [P, K]
-    edges: npt.NDArray[np.int64]  # [K + 1]: moment k is what is behind edges[k], up to edges[k + 1]
+    edges: npt.NDArray[np.int64]  # [K + 1]: moment k is after edges[k], up to edges[k + 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """Who beat whom among N that do not change. What a player did in the second half of the time between
-    two of its snapshots stands for the later one; what it did since the last one, for itself."""
+    """Results among N fixed competitors.
+
+    The results of a player in the second half of the time between two of its snapshots count for the later
+    snapshot. Its results since the last snapshot count for the player itself.
+    """
 
     names: tuple[str, ...]
-    counts: Counts  # [N, N] of row against column
+    counts: Counts  # [N, N] row against column
 
 
 class Record:
-    """One run, read once. `run`: its name among several that `history` holds; None: there is one."""
+    """Data of one run, each part read once. `run`: name of the run; `None` if `history` has only one."""
 
-    def __init__(self, history: Asked, run: str | None = None) -> None:
+    def __init__(self, history: Source, run: str | None = None) -> None:
         self._history = history
         self._run = run
-        rows = self.ask(
+        rows = self.sql(
             "SELECT competitor, kind, role, player FROM competitors ORDER BY added_at, competitor"
         )
         self.kind: dict[str, str] = dict(zip(rows["competitor"], rows["kind"], strict=True))
@@ -78,13 +82,13 @@ class Record:
             c: p for c, p in zip(rows["competitor"], rows["player"], strict=True) if isinstance(p, str)
         }
         self.live: tuple[str, ...] = tuple(c for c, kind in self.kind.items() if kind == "player")
-        (last,) = self.ask("SELECT coalesce(max(seq), 0) AS seq FROM meetings")["seq"]
+        (last,) = self.sql("SELECT coalesce(max(seq), 0) AS seq FROM meetings")["seq"]
         self.last_seq = int(last)
-        rows = self.ask("SELECT seq, kind, player, snapshot_id, reason FROM decisions ORDER BY seq")
+        rows = self.sql("SELECT seq, kind, player, snapshot_id, reason FROM decisions ORDER BY seq")
         self.decisions = rows
 
-    def ask(self, query: str) -> pd.DataFrame:
-        """The answer to `query` over the tables of this run."""
+    def sql(self, query: str) -> pd.DataFrame:
+        """Return the result of `query` over the tables of this run."""
         if self._run is None:
             return self._history.sql(query)
         name = "'" + self._run.replace("'", "''") + "'"
@@ -98,21 +102,21 @@ class Record:
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The settings of the newest session; {} when there are none that can be read."""
-        rows = self.ask("SELECT config FROM runs ORDER BY seq DESC LIMIT 1")
+        """Settings of the newest session; {} if there are none or they cannot be read."""
+        rows = self.sql("SELECT config FROM runs ORDER BY seq DESC LIMIT 1")
         return settings_of(rows["config"].iloc[0] if len(rows) else None)
 
-    # ------------------------------------------------------------------ when
+    # ------------------------------------------------------------------ time
 
     @cached_property
     def edges(self) -> npt.NDArray[np.int64]:
-        """[WINDOWS + 1] numbers of matches between which the windows lie."""
+        """Numbers of matches [WINDOWS + 1] at the ends of the windows."""
         return np.arange(WINDOWS + 1) * self.last_seq // WINDOWS
 
     @cached_property
     def played(self) -> pd.DataFrame:
-        """Training matches by player and window: player, window, matches, batches, env_steps."""
-        return self.ask(
+        """Training matches by player and window: columns player, window, matches, batches, env_steps."""
+        return self.sql(
             f"""WITH batches AS (
                 SELECT player, batch, max(seq) AS seq, count(*) AS matches, sum(env_steps) AS env_steps
                 FROM matches WHERE purpose = 'training' GROUP BY player, batch
@@ -124,31 +128,31 @@ class Record:
 
     @cached_property
     def env_steps(self) -> Floats:
-        """[WINDOWS + 1] of the league, at each edge."""
+        """Env steps [WINDOWS + 1] of the league at each edge."""
         by_window = self.played.groupby("window")["env_steps"].sum().reindex(range(WINDOWS), fill_value=0)
         return np.append(0.0, np.cumsum(by_window.to_numpy(dtype=np.float64)))
 
     @cached_property
     def updates(self) -> pd.DataFrame:
-        """What learners reported: seq, player, updates, env_steps, lag, dropped_steps (0: not reported)."""
-        rows = self.ask("SELECT seq, player, updates, env_steps, lag, metrics FROM updates ORDER BY seq")
+        """Updates: columns seq, player, updates, env_steps, lag, dropped_steps (0 if not recorded)."""
+        rows = self.sql("SELECT seq, player, updates, env_steps, lag, metrics FROM updates ORDER BY seq")
         metrics = [json.loads(text) if isinstance(text, str) else {} for text in rows.pop("metrics")]
         rows["dropped_steps"] = [float(one.get("queue_dropped_steps", 0.0)) for one in metrics]
         return rows
 
     def window(self, column: str) -> str:
-        """SQL for the window that the seq in `column` lies in."""
+        """Return SQL for the window of the seq in `column`."""
         return (
             f"least({WINDOWS - 1}, greatest(0, {column} - 1) * {WINDOWS} // {max(1, self.last_seq)})::INTEGER"
         )
 
     @cached_property
     def frozen(self) -> dict[str, list[tuple[int, str]]]:
-        """(seq, snapshot) of each player's snapshots that it made itself, in order; the initial one at 0."""
+        """Pairs (seq, snapshot) of each player's own snapshots, in order; the initial one has seq 0."""
         found: dict[str, list[tuple[int, str]]] = {}
         freezes = self.decisions[self.decisions["kind"] == "freeze"]
         seq = dict(zip(freezes["snapshot_id"], freezes["seq"].astype(int), strict=True))
-        rows = self.ask(
+        rows = self.sql(
             "SELECT snapshot_id, player FROM snapshots ORDER BY created_at, env_steps, snapshot_id"
         )
         for snapshot, player in zip(rows["snapshot_id"], rows["player"], strict=True):
@@ -158,30 +162,30 @@ class Record:
 
     @cached_property
     def last_reset(self) -> dict[str, int]:
-        """seq of each player's last reset; players that were never reset are not in it."""
+        """Seq of each player's last reset, without players that were never reset."""
         resets = self.decisions[self.decisions["kind"] == "reset"]
         last = resets.groupby("player")["seq"].max()
         return dict(zip(last.index, last.astype(int), strict=True))
 
     def snapshot_before(self, player: str, seq: int) -> str:
-        """The player's newest snapshot at `seq`; its name where it had none."""
+        """Return the player's newest snapshot at `seq`, or the player's name if it had none."""
         made = [name for at, name in self.frozen.get(player, ()) if at <= seq]
         return made[-1] if made else player
 
     def snapshot_after(self, player: str, seq: int) -> str:
-        """The player's first snapshot from `seq` on; its name where it made none."""
+        """Return the player's first snapshot from `seq` on, or else the player's name."""
         return next((name for at, name in self.frozen.get(player, ()) if at >= seq), player)
 
-    # ------------------------------------------------------------------ who did how
+    # ------------------------------------------------------------------ results
 
     @cached_property
     def series(self) -> list[Series]:
-        """Of each player with opponents that do not change, players in order of their names."""
+        """Series of each player with fixed opponents, in order of names."""
         return self._by_window() if self.live else self._by_snapshot()
 
     def _by_window(self) -> list[Series]:
         fixed = "SELECT competitor FROM competitors WHERE kind <> 'player'"
-        rows = self.ask(
+        rows = self.sql(
             f"""WITH began AS (
                 SELECT competitor AS player, coalesce((
                     SELECT max(seq) FROM decisions WHERE kind = 'reset' AND decisions.player = competitor
@@ -196,7 +200,7 @@ class Record:
         return [_series(str(player), part, WINDOWS, self.edges) for player, part in rows.groupby("home")]
 
     def _by_snapshot(self) -> list[Series]:
-        """Of a tournament: at most WINDOWS moments, each of one snapshot or of a few in a row."""
+        """Return the series of a tournament: at most WINDOWS moments, each of consecutive snapshots."""
         found = []
         for player, snapshots in self.entered.items():
             block = np.arange(len(snapshots)) * min(WINDOWS, len(snapshots)) // len(snapshots)
@@ -210,8 +214,8 @@ class Record:
 
     @cached_property
     def entered(self) -> dict[str, list[str]]:
-        """Each player's snapshots in a tournament, those trained longest last."""
-        rows = self.ask(
+        """Snapshots of each player in a tournament, in order of training."""
+        rows = self.sql(
             "SELECT competitor, player FROM entrants WHERE kind = 'snapshot' AND player IS NOT NULL "
             "ORDER BY player, env_steps, created_at, competitor"
         )
@@ -219,16 +223,16 @@ class Record:
 
     @cached_property
     def met(self) -> pd.DataFrame:
-        """home, away, games, wins, draws of every two that met."""
-        return self.ask(
+        """Results of all pairs that met: columns home, away, games, wins, draws."""
+        return self.sql(
             "SELECT home, away, sum(games)::DOUBLE AS games, sum(wins)::DOUBLE AS wins, "
             "sum(draws)::DOUBLE AS draws FROM meetings GROUP BY home, away ORDER BY home, away"
         )
 
     @cached_property
     def forms(self) -> Forms:
-        """Everyone as something that does not change, and how they did against one another."""
-        rows = self.ask(
+        """Results between all competitors, players replaced by fixed forms."""
+        rows = self.sql(
             f"""WITH ends AS (
                 SELECT player, seq, snapshot_id AS form FROM decisions WHERE kind = 'freeze'
                 UNION ALL
@@ -259,7 +263,7 @@ class Record:
         index, names = pd.factorize(pd.concat([rows["home"], rows["away"]]), sort=True)
         home, away = index.reshape(2, -1)
         there = _counts(rows, home, away, (len(names), len(names)))
-        # Each meeting is asked for once; the other side's wins are what is left of the games.
+        # Each meeting is read once; the other side's wins are the remaining games.
         counts = Counts(
             there.games + there.games.T,
             there.wins + (there.games - there.wins - there.draws).T,

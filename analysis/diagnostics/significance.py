@@ -1,8 +1,8 @@
-"""How sure scores are, and what is left of that when much is asked at once.
+"""Significance: confidence intervals of scores, and corrections for many tests.
 
-A score is points per game: a win 1, a draw one half. Its variance is that of the results seen, so that many
-draws tell as much as they should; a win and a loss are added to each, for few games are never unanimous in
-truth (Agresti and Caffo, The American Statistician 54, 2000).
+A score is points per game: a win is 1, a draw one half. Its variance is that of the observed results, which
+accounts for draws. A win and a loss are added to each score, which corrects intervals for few games (Agresti
+and Caffo, The American Statistician 54, 2000).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from analysis.statistics.elo import Z_95
 from storage.arrays import Floats
 
-Z_95 = 1.959963984540054
 _MEDIAN_SQUARE = 0.454936423119572  # median of the square of a standard normal number
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Games of somebody, counted: arrays of one shape."""
+    """Numbers of games, wins and draws: arrays of one shape."""
 
     games: Floats
     wins: Floats
@@ -32,48 +32,53 @@ class Counts:
         return Counts(self.games[index], self.wins[index], self.draws[index])
 
     def sum(self, axis: int = -1) -> Counts:
+        """Return the counts summed over `axis`."""
         return Counts(self.games.sum(axis), self.wins.sum(axis), self.draws.sum(axis))
 
     @property
     def points(self) -> Floats:
+        """Points: wins and half the draws."""
         return self.wins + 0.5 * self.draws
 
     @property
     def score(self) -> Floats:
-        """Points per game; 1/2 where there are none."""
+        """Points per game; 1/2 without games."""
         return np.where(self.games > 0, self.points / np.maximum(self.games, 1.0), 0.5)
 
     @property
     def estimate(self) -> Floats:
-        """The score with a win and a loss added: what tests and intervals are made of."""
+        """Score with a win and a loss added, for tests and intervals."""
         return (self.points + 1.0) / (self.games + 2.0)
 
     @property
     def variance(self) -> Floats:
-        """Of `estimate`."""
+        """Variance of `estimate`."""
         mean = self.estimate
         return (((self.wins + 1.0) + 0.25 * self.draws) / (self.games + 2.0) - mean**2) / (self.games + 2.0)
 
     def interval(self, dispersion: float = 1.0, z: float = Z_95) -> tuple[Floats, Floats]:
-        """Low and high of the score; `dispersion` times the variance of independent games."""
+        """Return low and high of the score, for `dispersion` times the variance of independent games."""
         half = z * np.sqrt(dispersion * self.variance)
         low, high = np.clip(self.estimate - half, 0.0, 1.0), np.clip(self.estimate + half, 0.0, 1.0)
         return np.minimum(low, self.score), np.maximum(high, self.score)
 
 
 def above(z: npt.ArrayLike) -> Floats:
-    """Probability that a standard normal number is greater than `z`."""
+    """Return the probability that a standard normal number is greater than `z`."""
     return ndtr(-np.asarray(z, dtype=np.float64))
 
 
 def quantile(p: float) -> float:
-    """What a standard normal number exceeds with probability `p`."""
+    """Return the value that a standard normal number exceeds with probability `p`."""
     return float(-ndtri(p))
 
 
 def holm(p: Floats) -> Floats:
-    """[m] p-values adjusted so that, of all that is found with one below a level, with a probability of at
-    most that level anything is found that is not there (Holm, Scand. J. Statist. 6, 1979)."""
+    """Return adjusted p-values [m] (Holm, Scand. J. Statist. 6, 1979).
+
+    If all adjusted values below a level count as findings, the probability of any false one is at most that
+    level.
+    """
     order = np.argsort(p, kind="stable")
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
@@ -81,17 +86,17 @@ def holm(p: Floats) -> Floats:
 
 
 def dispersion(counts: Counts, least_games: float = 20.0) -> float:
-    """How much more scores [P, K] stray from the line between their neighbours in time than chance has it,
-    at least 1.
+    """Return the ratio of the variance of scores [P, K] to that of independent games, at least 1.
 
-    A player that learns wobbles, which no error bar of independent games knows. Progress is no wobble, and
-    the median is moved by no single drop.
+    The deviations are those from the line between neighbours in time. The strength of a learning player
+    fluctuates, which error bars of independent games ignore. Steady progress does not count as fluctuation,
+    and a single drop does not change the median.
     """
     score, variance, known = counts.estimate, counts.variance, counts.games >= least_games
     known = known[:, :-2] & known[:, 1:-1] & known[:, 2:]
-    strays = score[:, 1:-1] - (score[:, :-2] + score[:, 2:]) / 2
+    deviation = score[:, 1:-1] - (score[:, :-2] + score[:, 2:]) / 2
     expected = variance[:, 1:-1] + (variance[:, :-2] + variance[:, 2:]) / 4
-    squares = (strays**2 / expected)[known]
+    squares = (deviation**2 / expected)[known]
     if len(squares) < 8:
         return 1.0
     return max(1.0, float(np.median(squares)) / _MEDIAN_SQUARE)

@@ -1,16 +1,17 @@
-"""Pictures of a run: each function takes History's frames of one run and gives a matplotlib Figure, made
-without pyplot; `save` writes it, `svg` gives it as an element of a page. The same frames give the same
-bytes.
+"""Plots of a run.
 
-| plot | what it shows |
+Each function takes History's frames of one run and returns a matplotlib Figure, without pyplot. `save` writes
+it to a file, `svg` returns it as an element of a page. The same frames give the same bytes.
+
+| plot | content |
 |---|---|
 | `ratings` | mu ± 2 sigma of players over env steps, snapshots where they were frozen |
-| `payoff_heatmap` | who wins how often against whom, by rating or by Nash cluster |
-| `lineage_tree` | which snapshot was trained from which |
-| `match_mix` | the shares of match types over time, player by player |
-| `exploitability` | what a best response wins against snapshots |
-| `response_graph` | whom each should fear most, and where that leads |
-| `cyclic_plane` | the plane in which strengths go round in circles |
+| `payoff_heatmap` | win rates between competitors, ordered by rating or by Nash cluster |
+| `lineage_tree` | parents of snapshots |
+| `match_mix` | shares of match types over time, for each player |
+| `exploitability` | gain of a best response against snapshots |
+| `response_graph` | worst opponent of each competitor, and the cycles of these arrows |
+| `cyclic_plane` | strongest plane of cyclic results |
 """
 
 from __future__ import annotations

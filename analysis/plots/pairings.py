@@ -1,4 +1,4 @@
-"""Payoffs as matrices for plots: who met whom how often, and what they scored."""
+"""Payoffs as matrices for plots: numbers of games and scores between competitors."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.plots.style import role_of
+from analysis.solution.payoffs import Payoffs
 from storage.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)
 class Pairings:
-    """The N competitors of a payoff frame, best rated first, and their pairings from the side of the row."""
+    """Competitors of a payoff frame, best rated first, and their pairings from the row's side."""
 
     names: list[str]
     roles: list[str | None]
     mu: Floats  # [N]; NaN: not rated
-    score: Floats  # [N, N] points per game, in [0, 1]; NaN: never met; the diagonal is 0.5
+    score: Floats  # [N, N] points per game, in [0, 1]; NaN: never met; 0.5 on the diagonal
     games: Floats  # [N, N]
 
     def ordered(self, order: npt.NDArray[np.int64]) -> Pairings:
-        """The same with the competitors in another order, or only some of them."""
+        """Return the pairings of the competitors at places `order`, in that order."""
         return Pairings(
             [self.names[place] for place in order],
             [self.roles[place] for place in order],
@@ -34,12 +35,12 @@ class Pairings:
 
 
 def between(payoff: pd.DataFrame) -> pd.DataFrame:
-    """The rows of two different competitors."""
+    """Return the rows with two different competitors."""
     return payoff[payoff["home"].astype(str) != payoff["away"].astype(str)]
 
 
 def pairings(payoff: pd.DataFrame, leaderboard: pd.DataFrame) -> Pairings:
-    """Everybody in `payoff`, by mu - 3 sigma of `leaderboard`; who is not rated comes last, by name."""
+    """Return the pairings in `payoff`, ordered by mu - 3 sigma; unrated competitors last, by name."""
     home, away = payoff["home"].astype(str), payoff["away"].astype(str)
     board = leaderboard.sort_values("skill", ascending=False, kind="stable")
     rated = board["competitor"].astype(str)
@@ -62,10 +63,7 @@ def pairings(payoff: pd.DataFrame, leaderboard: pd.DataFrame) -> Pairings:
 
 
 def filled_in(payoff: pd.DataFrame, table: Pairings, filled: pd.DataFrame | None) -> Floats:
-    """What each of `table` gains on each [N, N], in [-1, 1]: `filled`, or `Payoffs.matrix()`, in their
-    order."""
+    """Return scores [N, N] in [-1, 1] in the order of `table`: `filled`, or `Payoffs.matrix()`."""
     if filled is None:
-        from analysis.solution.payoffs import Payoffs
-
         return Payoffs.from_frame(payoff.drop(columns="run", errors="ignore"), table.names).matrix()
     return filled.reindex(index=table.names, columns=table.names).to_numpy(dtype=float)

@@ -1,5 +1,7 @@
-"""Figures as SVG and PNG: the same figure gives the same bytes, text stays text, and an SVG for a page takes
-the page's colours and ids that are nobody else's."""
+"""Figures as SVG and PNG files. The same figure gives the same bytes, and text stays text.
+
+An SVG for a page has the page's colours and unique ids.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from matplotlib.figure import Figure
 from analysis.plots.style import INK, PAPER, WIDTH, drawing
 from storage.errors import Mistake
 
-DPI = 200  # of a PNG: 1,200 pixels wide
+DPI = 200  # resolution of a PNG: 1,200 pixels wide
 
 _NUMBER = re.compile(r"-?\d+\.\d{3,}")
 _PLACES = re.compile(r' (d|x|y)="([^"]*)"|transform="(translate\([^"]*?|rotate\([^"]*?)"')
@@ -25,7 +27,10 @@ _IDS = re.compile(r'\bid="([^"]+)"')
 
 
 def save(figure: Figure, path: str | Path) -> None:
-    """Write `figure` to `path`, as SVG or PNG by its suffix. Raises Mistake."""
+    """Write `figure` to `path`, as SVG or PNG by its suffix.
+
+    Raise Mistake for other suffixes, or if the file cannot be written.
+    """
     path = Path(path)
     if path.suffix.lower() == ".svg":
         content = _standalone(figure).encode()
@@ -38,12 +43,12 @@ def save(figure: Figure, path: str | Path) -> None:
         path.write_bytes(content)
     except OSError as error:
         raise Mistake(
-            f"{path}: cannot be written ({error.strerror}), expected a place for a file: choose another"
+            f"{path}: cannot be written ({error.strerror}), expected a writable file: choose another"
         ) from error
 
 
 def png(figure: Figure, dpi: int = DPI) -> bytes:
-    """`figure` as PNG on the paper's white."""
+    """Return `figure` as PNG on white."""
     buffer = io.BytesIO()
     with drawing():
         figure.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
@@ -51,9 +56,12 @@ def png(figure: Figure, dpi: int = DPI) -> bytes:
 
 
 def svg(figure: Figure) -> str:
-    """`figure` as an `<svg>` element to stand in a page: as wide as its place, transparent, ink in the page's
-    text colour (`currentColor`), paper in its `--paper`; ids begin with the plot's name and a hash of its
-    content, so that several plots share a page; its title and subtitle are read by screen readers."""
+    """Return `figure` as an `<svg>` element for a page.
+
+    It is as wide as its container and transparent, with ink in the page's text colour (`currentColor`) and
+    paper in its `--paper`. Ids begin with the plot's name and a hash of its content, so that a page can have
+    several plots. Screen readers read its title and subtitle.
+    """
     text = _body(figure, transparent=True)
     text = text.replace(INK, "currentColor").replace(PAPER, "var(--paper, #fff)")
     digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
@@ -85,8 +93,10 @@ def _standalone(figure: Figure) -> str:
 
 
 def _body(figure: Figure, *, transparent: bool) -> str:
-    """What matplotlib writes between `<svg>` and `</svg>`, smaller: without metadata and comments, places to
-    a hundredth of a point, and the style of a row of markers said once."""
+    """Return matplotlib's output between `<svg>` and `</svg>`, made smaller.
+
+    It has no metadata or comments, positions have two decimals, and a row of markers has its style once.
+    """
     buffer = io.StringIO()
     with drawing():
         figure.savefig(buffer, format="svg", transparent=transparent, metadata={"Date": None})
@@ -94,7 +104,7 @@ def _body(figure: Figure, *, transparent: bool) -> str:
     text = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"\s*<!--.*?-->", "", text, flags=re.DOTALL)
-    # The rule would hold for the whole page; the two properties are inherited from <svg> just as well.
+    # This rule would apply to the whole page; the two properties are inherited from <svg> as well.
     text = re.sub(r"\s*<defs>\s*<style type=\"text/css\">.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
     text = _FAMILY.sub(lambda found: "font-family: sans-serif" if ":" in found[0] else "sans-serif", text)
     text = _PLACES.sub(lambda found: _NUMBER.sub(_rounded, found[0]), text)

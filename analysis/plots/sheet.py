@@ -1,4 +1,4 @@
-"""A sheet: the figure that a plot is drawn on, its title and what is said beside, all placed in points."""
+"""Sheet: the figure of a plot with its title, subtitle and legend, all placed in points."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.plots.style import INK, MUTED, SMALL, TEXT, TITLE, WIDTH, looks, steps
+from analysis.plots.style import INK, MUTED, SMALL, STRENGTHS, TEXT, TITLE, WIDTH, looks, steps
+from storage.arrays import Floats
 from storage.errors import Mistake
 
-EDGE = 8.0  # points left free around everything
-_LINE = 1.25  # height of a line of text, of its size
+EDGE = 8.0  # margin in points
+_LINE = 1.25  # line height relative to the font size
 
 
 class Sheet:
     """A figure of WIDTH points with a title on top; below it `body` points of height for axes.
 
-    A pixel of the figure is a point (dpi 72), so that what matplotlib measures is in points, too. The title
-    is labelled "title", what is said below it "subtitle".
+    A pixel of the figure is a point (dpi 72), so that matplotlib measures in points too. Its texts have the
+    labels "title" and "subtitle".
     """
 
     def __init__(self, name: str, title: str, subtitle: str, body: float) -> None:
@@ -43,7 +44,7 @@ class Sheet:
         self.resize(body)
 
     def resize(self, body: float) -> None:
-        """Another height of the body, before anything is placed in it."""
+        """Change the height of the body. Call this before placing anything in it."""
         self.body = body
         self.height = body + EDGE + sum(size * _LINE for _, _, size, _ in self._head) + 8 + EDGE
         self.figure.set_size_inches(WIDTH / 72, self.height / 72)
@@ -58,13 +59,12 @@ class Sheet:
             top -= size * _LINE
 
     def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
-        """Axes at a place of the body, in points from its lower left corner."""
+        """Return new axes at a place of the body, in points from its lower left corner."""
         rect = (left / WIDTH, (bottom + EDGE) / self.height, width / WIDTH, height / self.height)
         return self.figure.add_axes(rect)
 
     def fit(self, axes: Axes, left: float = EDGE, bottom: float = 0.0) -> None:
-        """Move the left and lower edges of `axes`, the others staying, so that tick labels and axis labels
-        begin at `left` and `bottom` of the body."""
+        """Move the left and lower edges of `axes`: its labels then begin at `left` and `bottom`."""
         box = axes.get_tightbbox(self._renderer, for_layout_only=False)
         assert box is not None
         place = axes.get_position().transformed(self.figure.transFigure)
@@ -73,11 +73,11 @@ class Sheet:
         axes.set_position((left / WIDTH, bottom / self.height, *size))
 
     def width_of(self, text: str, size: float, weight: str = "normal") -> float:
-        """Points that `text` is wide."""
+        """Return the width of `text` in points."""
         return _measured(text, size, weight)
 
     def wrapped(self, text: str, width: float, size: float, weight: str = "normal") -> list[str]:
-        """`text` in lines of at most `width` points."""
+        """Return `text` in lines of at most `width` points."""
         space = self.width_of("a a", size, weight) - 2 * self.width_of("a", size, weight)
         lines: list[list[str]] = []
         left = 0.0
@@ -93,7 +93,7 @@ class Sheet:
         return [" ".join(line) for line in lines]
 
     def elided(self, text: str, width: float, size: float = SMALL, weight: str = "normal") -> str:
-        """`text`, or its ends where it is wider than `width` points: names differ at their ends."""
+        """Return `text`, shortened in the middle to `width` points: names differ at their ends."""
         text = printable(text)
         if self.width_of(text, size, weight) <= width:
             return text
@@ -117,12 +117,12 @@ def _measured(text: str, size: float, weight: str) -> float:
 
 
 def printable(text: str) -> str:
-    """`text` without what XML cannot hold, or would break a line."""
+    """Return `text` with a replacement for characters that XML forbids or that break a line."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(text))
 
 
 def one_run(*frames: pd.DataFrame) -> None:
-    """Raises Mistake if the frames are of several runs, whose players may go by the same names."""
+    """Raise Mistake if the frames are of several runs, whose players may have the same names."""
     runs = sorted({str(run) for frame in frames if "run" in frame for run in frame["run"].unique()})
     if len(runs) > 1:
         named = ", ".join(runs[:3]) + " ..." * (len(runs) > 3)
@@ -132,7 +132,7 @@ def one_run(*frames: pd.DataFrame) -> None:
 
 
 def message(name: str, title: str, sentence: str) -> Figure:
-    """A sheet without a plot, that says what is missing."""
+    """Return a figure with a message instead of a plot."""
     sheet = Sheet(name, title, "", 60)
     for place, line in enumerate(sheet.wrapped(sentence, WIDTH - 4 * EDGE, TEXT)):
         y = (EDGE + 46 - place * TEXT * _LINE) / sheet.height
@@ -141,7 +141,7 @@ def message(name: str, title: str, sentence: str) -> Figure:
 
 
 def step_axis(axes: Axes, values: Any, label: str = "env steps of the league") -> None:
-    """The x axis in env steps, whose ticks are few and read 0, 500k, 1M."""
+    """Set up the x axis in env steps, with few ticks such as 0, 500k, 1M."""
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     high = float(finite.max()) if len(finite) else 1.0
@@ -157,19 +157,19 @@ def step_axis(axes: Axes, values: Any, label: str = "env steps of the league") -
 
 
 def grid(axes: Axes, which: Any = "y") -> None:
-    """Faint lines behind what is drawn."""
+    """Draw faint lines behind the plot."""
     axes.grid(True, axis=which, color=INK, alpha=0.12, linewidth=0.6)
     axes.set_axisbelow(True)
 
 
 def key(color: str, marker: str, text: str, **look: Any) -> Line2D:
-    """An entry of a legend: a marker in a colour."""
+    """Return an entry of a legend: a marker in a colour."""
     own = {"linestyle": "none", "markersize": 5.0, "markeredgecolor": color, **look}
     return Line2D([], [], color=color, marker=marker, label=printable(text), **own)
 
 
 def role_keys(roles: Iterable[str | None]) -> list[Patch]:
-    """An entry of a legend for each role, bots last."""
+    """Return an entry of a legend for each role, bots last."""
     present = set(roles)
     return [
         Patch(facecolor=look.color, label=printable(role or "bots"))
@@ -179,7 +179,7 @@ def role_keys(roles: Iterable[str | None]) -> list[Patch]:
 
 
 def legend(sheet: Sheet, handles: Sequence[Artist], bottom: float) -> None:
-    """Keys beside one another at `bottom` points of the body, in as many rows as they take."""
+    """Draw a legend at `bottom` points of the body, in as many rows as needed."""
     if not handles:
         return
     sheet.figure.legend(
@@ -200,8 +200,23 @@ def legend(sheet: Sheet, handles: Sequence[Artist], bottom: float) -> None:
 
 
 def legend_height(sheet: Sheet, handles: Sequence[Artist]) -> float:
-    """Points that `legend` will take for these."""
+    """Return the height of the legend of these handles in points."""
     return -(-len(handles) // _columns(sheet, handles)) * SMALL * 1.5 + 6 if handles else 0.0
+
+
+def strength_scale(sheet: Sheet, bottom: float, bounds: Floats) -> None:
+    """Draw the colour scale of ratings with the bounds of its ranges."""
+    text = "rating μ"
+    left = EDGE + sheet.width_of(text, SMALL) + 8
+    bar = sheet.axes(left + 10, bottom + 14, 160, 7)
+    colors = (STRENGTHS(np.arange(STRENGTHS.N))[None, :, :3] * 255).round().astype(np.uint8)
+    bar.imshow(colors, extent=(0, STRENGTHS.N, 0, 1), aspect="auto", interpolation="none")
+    bar.set_yticks([])
+    shown = range(0, len(bounds), 2)
+    bar.set_xticks(list(shown), [f"{bounds[place]:.1f}" for place in shown])
+    bar.tick_params(length=0, pad=3)
+    bar.spines[:].set_visible(False)
+    bar.text(-14 / 20, 0.5, text, ha="right", va="center", size=SMALL, alpha=MUTED)
 
 
 def _columns(sheet: Sheet, handles: Sequence[Artist]) -> int:

@@ -1,9 +1,8 @@
-"""How plots look: colours of roles, scales of colour, numbers on axes, and matplotlib's settings while
-drawing.
+"""Style of plots: colours of roles, colour scales, numbers on axes, and matplotlib's settings while drawing.
 
-Hues are Okabe and Ito's, which people with any colour vision tell apart (Color Universal Design, 2008);
-markers and dashes tell roles apart without hue. `INK` and `PAPER` stand for the page's own colours:
-`saving.svg` puts the page's in their place, so that a plot is readable on light and on dark.
+Hues are Okabe and Ito's, which are distinct for any colour vision (Color Universal Design, 2008). Markers and
+dashes distinguish roles without hue. `saving.svg` replaces `INK` and `PAPER` by the page's own colours, so
+that plots are readable on light and dark pages.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from storage.arrays import Floats
 
 INK = "#1b1f24"
 PAPER = "#fdfefe"
-MUTED = 0.68  # opacity of what is said beside: at 4.5 : 1 and more on either page
+MUTED = 0.68  # opacity of secondary text: contrast of at least 4.5 : 1 on light and dark pages
 GREY = "#8a8f94"
-TITLE, TEXT, SMALL = 12.0, 9.5, 8.5  # font sizes, points of a page WIDTH wide
-WIDTH = 432.0  # points: at 400 pixels a screen its small print is 7 pixels high, at 760 it is 15
+TITLE, TEXT, SMALL = 12.0, 9.5, 8.5  # font sizes in points, for a sheet of WIDTH
+WIDTH = 432.0  # points: small text is 7 pixels high on a page of 400 pixels, 15 on one of 760
 
-_SETTINGS: Any = {  # matplotlib types each of its keys
+_SETTINGS: Any = {  # matplotlib has a type for each key
     "font.family": ["sans-serif"],
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same widths on every machine
+    "font.sans-serif": ["DejaVu Sans"],  # part of matplotlib: the same widths on every machine
     "font.size": TEXT,
     "axes.titlesize": TEXT,
     "axes.labelsize": TEXT,
     "xtick.labelsize": SMALL,
     "ytick.labelsize": SMALL,
-    "text.parse_math": False,  # a name may hold dollars
+    "text.parse_math": False,  # a name may contain dollars
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": INK,
@@ -70,7 +69,7 @@ STRENGTHS: Colormap = ListedColormap(
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What all competitors of one role share."""
+    """Colour, marker and dashes of the competitors of one role."""
 
     color: str
     marker: str
@@ -88,6 +87,7 @@ _OTHERS = (
     Look("#e69f00", "v", (8.0, 2.0)),
     Look("#56b4e9", "P", (4.0, 1.0, 1.0, 1.0, 1.0, 1.0)),
 )
+HUES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito's
 BANDS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#6b5b95", "#b8b04a")
 HATCHES = ("", "////", "----", "\\\\\\\\", "||||", "xxxx", "++++", "//")
 
@@ -95,8 +95,10 @@ _drawing = threading.RLock()
 
 
 def looks(roles: Iterable[object]) -> dict[str | None, Look]:
-    """The look of each role; None, that of bots. AlphaStar's roles always look the same, others share the
-    remaining ones in order of their names."""
+    """Return the look of each role; `None` is the key of bots.
+
+    AlphaStar's roles always look the same. Other roles share the remaining looks in order of their names.
+    """
     own = sorted({str(role) for role in roles if isinstance(role, str)} - _ROLES.keys())
     found: dict[str | None, Look] = dict(_ROLES)
     found |= {role: _OTHERS[place % len(_OTHERS)] for place, role in enumerate(own)}
@@ -104,18 +106,18 @@ def looks(roles: Iterable[object]) -> dict[str | None, Look]:
 
 
 def role_of(value: object) -> str | None:
-    """A role as a frame holds it; missing ones are None there, NaN or NA."""
+    """Return the role of a frame's value, `None` for a missing one (`None`, NaN or NA)."""
     return value if isinstance(value, str) else None
 
 
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
-    """matplotlib set up as these plots want it, whatever its user's settings are, and put back afterwards.
+    """Set matplotlib up for these plots within the block, and restore the user's settings afterwards.
 
-    Settings belong to the process: one thread draws at a time.
+    Settings belong to the process, so only one thread draws at a time.
     """
     with _drawing, matplotlib.rc_context(), warnings.catch_warnings():
-        # Text stays text in SVG: the reader's fonts may well have the letter that ours lacks.
+        # Text stays text in SVG: a reader's fonts may have a glyph that this font lacks.
         warnings.filterwarnings("ignore", message="Glyph .* missing from", category=UserWarning)
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_SETTINGS)
@@ -123,7 +125,7 @@ def drawing() -> Iterator[None]:
 
 
 def steps(value: float, _: object = None) -> str:
-    """A count for people: 950, 1.5k, 12M."""
+    """Return a count as text such as 950, 1.5k, 12M."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.4g}{unit}"
@@ -131,7 +133,7 @@ def steps(value: float, _: object = None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share for people: 62 %, 0.4 %, under 0.1 %."""
+    """Return a share as text such as 62 %, 0.4 %, under 0.1 %."""
     value = 100 * share
     if value >= 1 or value == 0:
         return f"{value:.0f} %"
@@ -139,8 +141,10 @@ def percent(share: float) -> str:
 
 
 def bins(values: Floats, colors: Colormap = STRENGTHS) -> tuple[npt.NDArray[np.int64], Floats]:
-    """For each of `values` [n] which of the colours it has, and the bounds of their ranges [colors + 1]:
-    equal ones between the least and the greatest finite value."""
+    """Return the index of a colour for each of `values` [n], and the bounds [colors + 1] of the ranges.
+
+    Ranges are equal, between the least and the greatest finite value.
+    """
     finite = values[np.isfinite(values)]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
     if high - low < 1e-9:
@@ -151,8 +155,10 @@ def bins(values: Floats, colors: Colormap = STRENGTHS) -> tuple[npt.NDArray[np.i
 
 
 def spread(wanted: Floats, gap: float, low: float, high: float) -> Floats:
-    """Places [n] nearest to those `wanted` (least squares), at least `gap` apart, in the same order and
-    between `low` and `high`, where there is room for all."""
+    """Return the places [n] nearest to `wanted` (least squares) that are at least `gap` apart.
+
+    They have the same order, and are between `low` and `high` if there is room.
+    """
     order = np.argsort(wanted, kind="stable")
     blocks: list[tuple[float, int]] = []  # mean, size: pool adjacent violators
     for rank, place in enumerate(order):

@@ -1,4 +1,4 @@
-// Draws each chart of the page into its place. The bundle in front of this has set vegaEmbed.
+// Draws each chart of the page. The bundle before this script defines vegaEmbed.
 (() => {
   "use strict";
   const dark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -1,8 +1,8 @@
-"""Charts to point at and zoom into: Vega-Lite, with its own JavaScript in the page, so that it works offline.
+"""Interactive charts: Vega-Lite with its JavaScript inside the page, so that they work offline.
 
-The extra `report` brings the JavaScript (vl-convert carries it: 0.9 MB). Two charts are worth that: who beats
-whom, where a heatmap has more cells than labels, and ratings over time, where lines lie close. Without the
-extra a page is complete: the static plots show the same.
+The extra `report` brings the JavaScript (vl-convert contains it: 0.9 MB). Two charts are worth that size: the
+payoff heatmap, which has more cells than labels, and ratings over time, where lines are close to each other.
+A page without the extra is complete: the static plots show the same data.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Html, element
+from analysis.plots.style import HUES, looks, role_of
 from analysis.report.story import Story
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.resources import resource
 from storage.errors import Mistake
 
-MOST_COMPETITORS = 100  # of the heatmap: 10,000 cells, 400 kB
-MOST_LINES = 12  # players whose ratings are drawn
-# Okabe and Ito's: told apart with any colour vision.
-_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"]
-_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # a name, which nobody asks for
-_TOLD = "Charts to point at come with the extra report: pip install 'checkpoint-league[report]'."
+MOST_COMPETITORS = 100  # in the heatmap: 10,000 cells, 400 kB
+MOST_LINES = 12  # players with a line
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier, which no page loads
+_REMEDY = "Interactive charts need the extra 'report': pip install 'checkpoint-league[report]'."
 
 
 @dataclass(frozen=True, slots=True)
 class Charts:
-    """What a page needs for its charts. `reason`: why there are none, if they might be."""
+    """Data and scripts of a page's charts. `reason`: why the page has none, if it could have some."""
 
     data: tuple[Html, ...] = ()
     scripts: tuple[str, ...] = ()
@@ -37,17 +37,17 @@ class Charts:
 
 
 def charts_of(story: Story, interactive: bool | None) -> Charts:
-    """The charts of a run. Raises Mistake where they are asked for (`interactive`) and cannot be made."""
+    """Return the charts of a run. Raise Mistake if `interactive` is `True` and the extra is missing."""
     if interactive is False or story.leaderboard.empty:
         return Charts()
     if importlib.util.find_spec("vl_convert") is None:
         if interactive:
-            raise Mistake(f"interactive charts: vl-convert-python is not installed. {_TOLD}")
-        return Charts(reason=_TOLD)
+            raise Mistake(f"interactive charts: vl-convert-python is not installed. {_REMEDY}")
+        return Charts(reason=_REMEDY)
     all_in = len(story.leaderboard) <= MOST_COMPETITORS
     shown = "Point at a cell for its numbers"
-    hint = f"{shown}." if all_in else f"{shown}: the best rated {MOST_COMPETITORS}."
-    moved = "Drag to move it, Shift and the wheel to zoom, double-click to go back."
+    hint = f"{shown}." if all_in else f"{shown}. Only the best rated {MOST_COMPETITORS} are drawn."
+    moved = "Drag to move, Shift and mouse wheel to zoom, double-click to reset."
     specs = [
         _data("payoff-chart", "payoff-plot" if all_in else None, hint, heatmap(story)),
         _data("ratings-chart", "ratings-plot", moved, None if story.is_tournament else rating_lines(story)),
@@ -57,7 +57,7 @@ def charts_of(story: Story, interactive: bool | None) -> Charts:
 
 
 def heatmap(story: Story) -> dict[str, Any] | None:
-    """Points per game of each pairing, with names and games where one points; None where nobody has met."""
+    """Return the chart of points per game of each pairing, or `None` if no two competitors have met."""
     names = story.leaderboard["competitor"].tolist()[:MOST_COMPETITORS]
     index = {name: place for place, name in enumerate(names)}
     met = story.payoff
@@ -114,8 +114,7 @@ def heatmap(story: Story) -> dict[str, Any] | None:
 
 
 def rating_lines(story: Story) -> dict[str, Any] | None:
-    """mu of each player over the league's steps, and snapshots where they were frozen; None without
-    ratings."""
+    """Return the chart of mu of each player over env steps, with snapshots; `None` without ratings."""
     board = story.leaderboard
     players = board[board["kind"] == "player"]["competitor"].tolist()[:MOST_LINES]
     lines = story.ratings[story.ratings["competitor"].isin(players)]
@@ -203,19 +202,19 @@ def rating_lines(story: Story) -> dict[str, Any] | None:
 
 
 def _colours_of(players: pd.DataFrame) -> dict[str, list[str]]:
-    """Each player's colour: that of its role in the plots, as long as no two players share one."""
-    from analysis.plots.style import looks, role_of
-
+    """Return each player's colour: that of its role in the plots, unless two players share a role."""
     names, roles = players["competitor"].tolist(), [role_of(role) for role in players["role"]]
     if len(set(roles)) < len(roles):
-        return {"range": _COLOURS}
+        return {"range": list(HUES)}
     look = looks(roles)
     return {"domain": names, "range": [look[role].color for role in roles]}
 
 
 def _data(place: str, replaces: str | None, hint: str, spec: dict[str, Any] | None) -> Html | None:
-    """`spec` as data in the page, where no text can end its element: for the element `place`, in whose
-    figure it stands for the plot if that is `replaces`."""
+    """Return `spec` as a data element whose text cannot end the element.
+
+    The chart is drawn into the element `place`, and replaces the plot in the figure `replaces`.
+    """
     if spec is None:
         return None
     shown = json.dumps(spec, separators=(",", ":"), ensure_ascii=True)
@@ -226,14 +225,12 @@ def _data(place: str, replaces: str | None, hint: str, spec: dict[str, Any] | No
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """As objects: Vega reads CSV with code that it makes up, which the page forbids."""
+    """Return rows as objects: Vega parses CSV with generated code, which the page's policy forbids."""
     return [dict(zip(frame.columns, row, strict=True)) for row in frame.to_numpy(object).tolist()]
 
 
 @cache  # bundling takes over a second
 def _scripts() -> tuple[str, ...]:
     import vl_convert
-
-    from analysis.report.page import resource
 
     return (vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"), resource("charts.js"))

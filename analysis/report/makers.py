@@ -1,11 +1,10 @@
-"""All sections of a page, in its order."""
+"""Functions that make the sections of a page, in the order of the page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
 from analysis.history.history import History
-from analysis.report.section import Section
 from analysis.report.sections.beyond import beyond
 from analysis.report.sections.engine import match_mix, throughput
 from analysis.report.sections.evidence import decisions, findings
@@ -14,6 +13,7 @@ from analysis.report.sections.overview import overview
 from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings
 from analysis.report.sections.reproduce import reproduce
 from analysis.report.story import Story
+from analysis.report.writing.section import Section
 
 Maker = Callable[[Story], Section]
 
@@ -38,13 +38,16 @@ OF_A_TOURNAMENT = {
 
 
 def sections(history: History, only: Collection[str] | None = None) -> list[Section]:
-    """The sections of a page on the one run of `history`, in order; `only` those of these ids. Each is made
-    of what it needs alone: a live page asks for one at a time. Raises Mistake for several runs, KeyError for
-    an id that no page has."""
+    """Return the sections of a page on the one run of `history`, in order; with `only`, those with these ids.
+
+    Each section reads only the frames that it needs. Raise Mistake for several runs, and KeyError for an
+    unknown id.
+    """
     return sections_of(Story(history), only)
 
 
 def sections_of(story: Story, only: Collection[str] | None = None) -> list[Section]:
+    """Return the sections of a page on `story`, as `sections` does."""
     unknown = set(only or ()) - set(OF_A_LEAGUE)
     if unknown:
         raise KeyError(f"found section '{min(unknown)}', expected one of {', '.join(OF_A_LEAGUE)}")

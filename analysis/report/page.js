@@ -1,7 +1,7 @@
-// Sorting, searching and, on a live page, replacing sections. Everything can be read without it.
+// Sorts and searches tables and, on a live page, replaces sections. The page is readable without it.
 (() => {
   "use strict";
-  const settings = new Map(); // by a table's id: how a reader left it, for when its section is replaced
+  const settings = new Map(); // state of each table by its id, restored after its section is replaced
 
   const cellText = (row, column) => row.cells[column].textContent.trim();
 
@@ -91,8 +91,8 @@
     }
   }
 
-  // The element of that id becomes `html`, a section of the same id: what was unfolded, scrolled, sorted,
-  // searched and focused stays so.
+  // Replaces the element `id` by `html`, a section of the same id. Unfolded, scrolled, sorted, searched and
+  // focused parts keep their state.
   function replaceSection(id, html) {
     const old = document.getElementById(id);
     const parsed = document.createElement("template");
@@ -118,7 +118,7 @@
     }
   }
 
-  // The contents show which section is being read.
+  // Marks the section that is being read in the table of contents.
   function followReading() {
     const links = new Map();
     for (const link of document.querySelectorAll("nav.contents a")) links.set(link.hash.slice(1), link);

@@ -1,7 +1,7 @@
-"""The page: sections, their contents, style and script in one file that asks nobody for anything.
+"""Page: sections, a table of contents, style and script in one file that loads nothing.
 
-What a browser may do with it is stated in the page: run the scripts whose hashes are given, and nothing else;
-fetch nothing. So even text that slipped past `markup` would be dead text.
+The page's Content-Security-Policy allows only scripts with the given hashes, and no requests. So even markup
+that got past `markup` could not run.
 """
 
 from __future__ import annotations
@@ -9,28 +9,23 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING
 
+from analysis.history.history import History
+from analysis.report.interactive import charts_of
 from analysis.report.makers import sections_of
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import moment
-from analysis.report.section import Section
 from analysis.report.story import Story
-
-if TYPE_CHECKING:
-    from analysis.history.history import History
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import moment
+from analysis.report.writing.resources import resource
+from analysis.report.writing.section import Section
 
 
 def report_page(history: History, *, interactive: bool | None = None) -> str:
-    """A whole HTML page on the one run of `history`, the same bytes for the same run.
+    """Return an HTML page on the one run of `history`; the same run gives the same bytes.
 
-    `interactive`: with charts to point at and zoom into, which takes the extra `report` (None: if it is
-    installed). Raises Mistake for several runs, and where charts are asked for that cannot be made.
+    `interactive`: include interactive charts, which need the extra `report` (`None`: if it is installed).
+    Raise Mistake for several runs, or if charts are requested and the extra is missing.
     """
-    from analysis.report.interactive import charts_of
-
     story = Story(history)
     charts = charts_of(story, interactive)
     note = None if charts.scripts or charts.reason is None else element("p", charts.reason)
@@ -46,8 +41,11 @@ def page(
     foot: Html | None = None,
     connect: str = "'none'",
 ) -> str:
-    """The page of these sections. `data`: elements of data for `scripts`, which run behind the page's own;
-    `connect`: whom it may ask, as a Content-Security-Policy says it: nobody, unless it is served."""
+    """Return the page of these sections.
+
+    `data`: data elements for `scripts`, which run after the page's own script. `connect`: allowed origins of
+    requests, in the syntax of Content-Security-Policy. Raise ValueError if a script could end its element.
+    """
     running = [Html(script) for script in (resource("page.js"), *scripts)]
     if any("</script" in script.lower() or "<!--" in script for script in running):
         raise ValueError("found the end of an element in a script, expected none")
@@ -100,16 +98,10 @@ def _header(story: Story) -> Html:
 
 
 def as_of(story: Story) -> str:
-    """The moment that the page is about: of the last fact that the run has recorded."""
+    """Return text with the time of the last fact that the run has recorded, if any."""
     last = story.totals.last
     return "" if last is None else f", as of {moment(last)}"
 
 
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-@cache
-def resource(name: str) -> str:
-    """A file that lies beside this one."""
-    return (files("analysis.report") / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Story: what the sections of one page ask of a run, each frame asked for once."""
+"""Story: the data of one run that the sections of a page read, each frame loaded once."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.diagnostics import Finding, diagnose
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
+from analysis.tournaments.tournament import Verdict, verdict
 from storage.errors import Mistake
 from storage.layout import origin
 from storage.tables.live import names_of
 
-RATING_POINTS = 400  # of each competitor: more than a plot is wide
+RATING_POINTS = 400  # per competitor: more than the width of a plot
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """How much a run has played, and when. Times are UTC, None before the first match."""
+    """Amount and time of play in a run. Times are UTC, `None` before the first match."""
 
     matches: int
     env_steps: int
-    odd_ends: dict[str, int]  # matches by reason, of those that did not come to an ordinary end
-    first: pd.Timestamp | None  # when the first match began
+    odd_ends: dict[str, int]  # number of matches by reason, for those with an unusual end
+    first: pd.Timestamp | None  # start of the first match
     last: pd.Timestamp | None  # the last fact that the run has recorded
     minutes: float  # from `first` to the end of the last match
 
 
 class Story:
-    """One run's frames, as they stood when they were first asked for. Raises Mistake unless it is one run."""
+    """Frames of one run, each as of its first use. Raise Mistake unless `history` has exactly one run."""
 
     def __init__(self, history: History) -> None:
         if len(history.runs) != 1:
@@ -45,8 +47,8 @@ class Story:
 
     @cached_property
     def session(self) -> dict[str, Any]:
-        """name, env, seed, version, started_at of the first session, and the number of `sessions`."""
-        rows = self._sql("SELECT name, env, seed, version, started_at FROM runs ORDER BY seq, started_at")
+        """Fields name, env, seed, version, started_at of the first session, and the number of `sessions`."""
+        rows = self.sql("SELECT name, env, seed, version, started_at FROM runs ORDER BY seq, started_at")
         if rows.empty:
             return {
                 "name": self.name,
@@ -60,16 +62,18 @@ class Story:
 
     @cached_property
     def is_tournament(self) -> bool:
-        return bool(self._sql("SELECT count(*) AS n FROM entrants")["n"].item())
+        """Whether the run is a tournament."""
+        return bool(self.sql("SELECT count(*) AS n FROM entrants")["n"].item())
 
     @cached_property
     def is_solitary(self) -> bool:
-        """Whether the game has one seat: nobody plays against anybody."""
-        return bool(self._sql("SELECT coalesce(max(seat) = 0, false) AS alone FROM seats")["alone"].item())
+        """Whether the game has one seat, so that there are no opponents."""
+        return bool(self.sql("SELECT coalesce(max(seat) = 0, false) AS alone FROM seats")["alone"].item())
 
     @cached_property
     def totals(self) -> Totals:
-        ends = self._sql(
+        """Totals over all matches of the run."""
+        ends = self.sql(
             "SELECT reason, count(*) AS matches, sum(env_steps) AS env_steps, min(started_at) AS first,"
             " max(started_at + to_milliseconds(CAST(1000 * coalesce(seconds, 0) AS BIGINT))) AS last"
             " FROM matches GROUP BY reason ORDER BY matches DESC, reason"
@@ -80,7 +84,7 @@ class Story:
             ("updates", "recorded_at"),
             ("runs", "started_at"),
         ):
-            late.append(self._sql(f"SELECT max({column}) AS last FROM {table}")["last"].iloc[0])
+            late.append(self.sql(f"SELECT max({column}) AS last FROM {table}")["last"].iloc[0])
         last = max((moment for moment in late if not pd.isna(moment)), default=None)
         first = None if ends.empty else ends["first"].min()
         minutes = 0.0 if ends.empty else (ends["last"].max() - first).total_seconds() / 60.0
@@ -96,15 +100,17 @@ class Story:
 
     @cached_property
     def config(self) -> dict[str, Any]:
+        """Settings of the newest session."""
         return self.history.config()
 
     @cached_property
     def players(self) -> pd.DataFrame:
+        """Frame of the players."""
         return self.history.players()
 
     @cached_property
     def leaderboard(self) -> pd.DataFrame:
-        """As History has it; of a tournament in the order of its verdict."""
+        """Leaderboard of the history; in a tournament ordered by the verdict."""
         board = self.history.leaderboard()
         if not self.is_tournament:
             return board
@@ -114,62 +120,64 @@ class Story:
 
     @cached_property
     def snapshots(self) -> pd.DataFrame:
+        """Frame of the snapshots."""
         return self.history.snapshots()
 
     @cached_property
     def ratings(self) -> pd.DataFrame:
+        """Frame of ratings over time, at most RATING_POINTS of each competitor."""
         return self.history.ratings(points=RATING_POINTS)
 
     @cached_property
     def payoff(self) -> pd.DataFrame:
+        """Frame of the payoff between all competitors."""
         return self.history.payoff()
 
     @cached_property
     def decisions(self) -> pd.DataFrame:
+        """Frame of the league builder's decisions."""
         return self.history.decisions()
 
     @cached_property
     def updates(self) -> pd.DataFrame:
+        """Frame of the learners' updates."""
         return self.history.updates()
 
     @cached_property
     def match_mix(self) -> pd.DataFrame:
+        """Frame of matches by player, purpose and type."""
         return self.history.match_mix()
 
     @cached_property
     def match_mix_over_time(self) -> pd.DataFrame:
+        """Frame of matches by player, purpose, type and minute."""
         return self.history.match_mix(over_time=True)
 
     @cached_property
     def exploitability(self) -> pd.DataFrame:
+        """Frame of measured exploitabilities."""
         return self.history.exploitability()
 
     @cached_property
     def field(self) -> Field:
+        """Competitors that solution concepts cover."""
         return field_of(self.leaderboard, self.payoff, self.verdict.games if self.is_tournament else None)
 
     @cached_property
-    def findings(self) -> list[Any]:
-        """Of analysis.diagnostics, most important first."""
-        from analysis.diagnostics import diagnose
-
+    def findings(self) -> list[Finding]:
+        """Findings of the diagnostics, most important first."""
         return diagnose(self.history)
 
     @cached_property
-    def verdict(self) -> Any:
-        """A tournament's, always of all that its folder holds. Raises Mistake for an earlier moment."""
-        from analysis.tournaments.tournament import verdict
-
+    def verdict(self) -> Verdict:
+        """Verdict on all games of a tournament. Raise Mistake if the history is of an earlier moment."""
         if self.history.moment is not None:
             raise Mistake(
-                f"{self.run}: a tournament's verdict is of all its games, found a report as of "
+                f"{self.run}: the verdict of a tournament covers all its games, found a report as of "
                 f"{self.history.moment}: leave the moment out"
             )
         return verdict(self.run)
 
     def sql(self, query: str) -> pd.DataFrame:
-        """For what no frame has."""
-        return self._sql(query)
-
-    def _sql(self, query: str) -> pd.DataFrame:
+        """Return the result of `query` on the run, for data that no frame holds."""
         return self.history.sql(query)

@@ -1,4 +1,4 @@
-"""A run's report as a page that follows the run: read-only, on this machine only."""
+"""Live report of a run: a read-only page on this machine that follows the run."""
 
 from analysis.server.serving import serve
 

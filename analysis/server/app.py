@@ -1,10 +1,10 @@
-"""The pages of `league serve`: the report, and what has changed in it since.
+"""Web application of `league serve`: the report, and its changes.
 
-    GET /         the whole page, as it is now
-    GET /events   what changes from then on, as server-sent events
+    GET /         the whole page as it is now
+    GET /events   changes from then on, as server-sent events
 
-Nothing can be asked to change the run. Pages of other sites cannot read it through the browser of somebody
-who has it open: a request must name this machine as its host, and no other origin is let in.
+No request can change the run. Pages of other sites cannot read it through the user's browser: a request must
+name this machine as its host, and no other origin is allowed.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 HOSTS = ["localhost", "127.0.0.1", "[::1]"]
-LOOK_SECONDS = 0.2  # between two looks whether something new has been drawn
-ALIVE_SECONDS = 10.0  # at least so often something is sent: else a broken line is noticed by nobody
+LOOK_SECONDS = 0.2  # between two checks for a new drawing
+ALIVE_SECONDS = 10.0  # longest silence: without messages a broken connection is not noticed
 
 _HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself says the rest
+    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself contains the rest
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -35,7 +35,7 @@ _HEADERS = {
 
 
 def make_app(watch: Watch, stopped: asyncio.Event | None = None) -> Starlette:
-    """The application over what `watch` draws; streams end when `stopped` is set."""
+    """Return the application that serves the drawings of `watch`; streams end when `stopped` is set."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -48,7 +48,7 @@ def make_app(watch: Watch, stopped: asyncio.Event | None = None) -> Starlette:
 
     async def events(request: Request) -> Response:
         seen = request.headers.get("last-event-id") or request.query_params.get("since") or "0"
-        known = seen.isdecimal() and len(seen) < 20  # of 5,000 digits int makes an error
+        known = seen.isdecimal() and len(seen) < 20  # int() raises for 5,000 digits
         stream = _events(watch, int(seen) if known else 0, stopped or asyncio.Event())
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
@@ -59,8 +59,10 @@ def make_app(watch: Watch, stopped: asyncio.Event | None = None) -> Starlette:
 
 
 async def _events(watch: Watch, seen: int, stopped: asyncio.Event) -> AsyncIterator[str]:
-    """Each drawing that is newer than number `seen`: the sections that read differently, and what the page
-    says of itself. A page that shows an older drawing, or one of a server before, gets everything."""
+    """Yield an event for each drawing newer than number `seen`, with the sections that changed.
+
+    A page that shows an older drawing, or a drawing of an earlier server, gets all sections.
+    """
     marks: dict[str, str] = {}
     before = watch.drawn
     if before.number == seen:

@@ -1,11 +1,11 @@
-// Brings what changes in a run into the page that is open, section by section and without a reload. Whoever
-// reads keeps their place; whoever wants peace can pause.
+// Shows changes of the run in the open page, section by section, without a reload. The reader's position is
+// kept, and updates can be paused.
 (() => {
   "use strict";
   const { replaceSection } = window.leagueReport;
   let drawn = Number(document.getElementById("drawn").dataset.number);
   let paused = false;
-  let waiting = null; // what came while paused, the newest of each section
+  let waiting = null; // updates that came while paused: the newest of each section
 
   const bar = document.createElement("div");
   const said = document.createElement("p");
@@ -20,7 +20,7 @@
   bar.append(pause, said);
   document.querySelector("header").append(bar);
 
-  // A voice that speaks each second helps nobody: who listens is told of what matters, the rest is only shown.
+  // Screen readers announce only important changes (`aloud`): an announcement each second would disturb.
   const say = (text, aloud = false) => {
     said.setAttribute("aria-live", aloud ? "polite" : "off");
     said.textContent = text;
@@ -32,7 +32,7 @@
     const section = document.getElementById(id);
     if (!section) return;
     const focused = section.contains(document.activeElement) ? summaryOf(document.activeElement) : null;
-    // What is being read must not move because something above it has grown.
+    // The section that is being read must not move when a section above it grows.
     const read = [...document.querySelectorAll("main > section")].find((s) => s.getBoundingClientRect().bottom > 0);
     const steady = read && read.id !== id ? read : null;
     const before = steady && steady.getBoundingClientRect().top;
@@ -47,10 +47,10 @@
   const show = (news) => {
     const ids = news.order.join();
     const here = [...document.querySelectorAll("main > section")].map((section) => section.id).join();
-    if (ids !== here) return location.reload(); // another kind of page: a run was begun anew in this folder
+    if (ids !== here) return location.reload(); // another kind of page: a new run was started in this folder
     news.sections.forEach(bring);
     document.getElementById("as-of").textContent = news.asOf;
-    if (news.trouble) say(`The run cannot be read: ${news.trouble} What you see is the last that could.`, true);
+    if (news.trouble) say(`The run cannot be read: ${news.trouble} This page shows the last state that could be read.`, true);
     else say(`Live: up to date at ${new Date().toLocaleTimeString()}.`);
   };
 
@@ -71,7 +71,7 @@
   const source = new EventSource(`events?since=${drawn}`);
   source.addEventListener("open", () => paused || say("Live.", true));
   source.addEventListener("error", () => {
-    say("The server does not answer. What you see is the last that it said; it is asked again.", true);
+    say("The server does not answer. This page shows its last state, and tries to connect again.", true);
   });
   source.addEventListener("message", (event) => {
     drawn = Number(event.lastEventId);

@@ -1,4 +1,4 @@
-"""`serve`: the server itself, from the first drawing to Ctrl-C."""
+"""Server of the live report, from the first drawing to Ctrl-C."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def serve(
     ready: Callable[[str], None],
     every_seconds: float = EVERY_SECONDS,
 ) -> None:
-    """Serve the page of `run` on this machine's loopback until Ctrl-C or SIGTERM; `ready` is told where.
+    """Serve the page of `run` on this machine's loopback until Ctrl-C or SIGTERM.
 
-    Port 0: any that is free. Raises Mistake for a port that is taken and when the extra `serve` is missing;
-    NotARun, CorruptLedger.
+    Port 0 means any free port. `ready` is called with the address once the server answers. Raise Mistake if
+    the port is taken or the extra `serve` is missing; NotARun; CorruptLedger.
     """
     try:
         import starlette
@@ -51,7 +51,7 @@ async def _serve(uvicorn: object, watch: Watch, listening: socket.socket, ready:
     stopped = asyncio.Event()
 
     class Server(uvicorn.Server):  # type: ignore[name-defined]
-        """Ends its streams before it waits for them; and Ctrl-C is how it is meant to end, no error."""
+        """Server that ends its streams on Ctrl-C before it waits for them, without an error."""
 
         def handle_exit(self, sig: int, frame: object) -> None:
             self.force_exit = stopped.is_set()
@@ -71,7 +71,7 @@ async def _serve(uvicorn: object, watch: Watch, listening: socket.socket, ready:
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket that only this machine reaches. Raises Mistake for a port that cannot be had."""
+    """Return a socket that only this machine can reach. Raise Mistake if the port is not available."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

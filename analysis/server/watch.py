@@ -1,7 +1,7 @@
-"""Keeps a run's page drawn: looks for news, and draws what has changed, in a thread of its own.
+"""Watch: checks a run for new facts and redraws its page, in a thread of its own.
 
-Drawing reads the run's ledger, which disturbs nobody. It takes its time on a large run, so it is done no more
-often than a quarter of the time, and not at all while nobody looks.
+Drawing only reads the run's ledger. It is slow for a large run, so it takes at most a quarter of the time,
+and stops while no page is open.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import hashlib
 import threading
 import time
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
 from pathlib import Path
 
 from analysis.history.history import History
 from analysis.report.makers import sections_of
-from analysis.report.markup import element
 from analysis.report.page import as_of, page
-from analysis.report.section import Section
 from analysis.report.story import Story
+from analysis.report.writing.markup import element
+from analysis.report.writing.resources import resource
+from analysis.report.writing.section import Section
 
-EVERY_SECONDS = 1.0  # between two looks for news
-NOBODY_SECONDS = 30.0  # after the last question nobody looks any more
-_PATIENCE = 3.0  # pauses between two drawings are at least so many times as long as a drawing
+EVERY_SECONDS = 1.0  # between two checks for new facts
+IDLE_SECONDS = 30.0  # after the last request: no page is open any more
+_PATIENCE = 3.0  # least length of a pause between two drawings, in lengths of a drawing
 _NEWS = """
 SELECT
     (SELECT max(seq) FROM matches), (SELECT count(*) FROM snapshots), (SELECT count(*) FROM decisions),
@@ -32,53 +32,54 @@ SELECT
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A section as it was drawn last."""
+    """Last drawing of a section."""
 
     section: Section
-    mark: str  # another one: it reads differently
+    mark: str  # hash of its content
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
     """The page at one moment."""
 
-    number: int = 0  # grows with each drawing
+    number: int = 0  # increases with each drawing
     page: str = ""
     parts: dict[str, Part] = field(default_factory=dict)
-    as_of: str = ""  # the last fact in it
-    trouble: str = ""  # why there is nothing newer
+    as_of: str = ""  # text with the time of the last fact in it
+    trouble: str = ""  # reason why there is no newer drawing
 
 
 class Watch:
-    """The newest drawing of a run. `begin` draws the first; from then on a thread sees to it."""
+    """Newest drawing of a run. `begin` makes the first one; then a thread keeps it up to date."""
 
     def __init__(self, run: str | Path, *, every_seconds: float = EVERY_SECONDS) -> None:
         self.run = run
         self.drawn = Drawn()
         self._every = every_seconds
-        self._asked = time.monotonic()
+        self._touched = time.monotonic()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="drawing of the page", daemon=True)
         self._ready = threading.Event()
         self._failed: BaseException | None = None
 
     def begin(self) -> None:
-        """Draw the page for the first time. Raises what the run raises: NotARun, CorruptLedger."""
+        """Draw the page for the first time and start to follow the run. Raise NotARun or CorruptLedger."""
         self._thread.start()
         self._ready.wait()
         if self._failed is not None:
             raise self._failed
 
     def close(self) -> None:
+        """Stop the thread."""
         self._stop.set()
         self._thread.join()
 
     def touch(self) -> None:
-        """Somebody looks."""
-        self._asked = time.monotonic()
+        """Record that a page is open."""
+        self._touched = time.monotonic()
 
     def _follow(self) -> None:
-        """All that is asked of the run is asked in this thread: a History is for one."""
+        """Follow the run. Only this thread reads the run: a History belongs to one thread."""
         history: History | None = None
         try:
             history = History(self.run)
@@ -90,7 +91,7 @@ class Watch:
             self._ready.set()
         while not self._stop.wait(pause):
             pause = self._every
-            if time.monotonic() - self._asked > NOBODY_SECONDS:
+            if time.monotonic() - self._touched > IDLE_SECONDS:
                 continue
             try:
                 if history is None:
@@ -101,8 +102,8 @@ class Watch:
                 pause = self._draw(history)
                 news = latest
             except Exception as error:
-                # Such as a run that is being replaced: what was drawn stays, the page says why nothing newer
-                # comes, and the next look may succeed.
+                # For example, a run is being replaced: the drawing stays, the page shows the reason, and the
+                # next check may succeed.
                 if history is not None:
                     history.close()
                 history = None
@@ -113,12 +114,12 @@ class Watch:
             history.close()
 
     def _draw(self, history: History) -> float:
-        """Draw all sections; returns the seconds to the next look."""
+        """Draw all sections and return the seconds until the next check."""
         began = time.monotonic()
         story = Story(history)
         shown = sections_of(story)
         number = self.drawn.number + 1
-        script = (files("analysis.server") / "live.js").read_text(encoding="utf-8")
+        script = resource("live.js", "analysis.server")
         mark = element("span", id="drawn", data_number=number, hidden=True)
         whole = page(story, shown, data=[mark], scripts=[script], connect="'self'")
         self.drawn = Drawn(
@@ -128,7 +129,7 @@ class Watch:
 
 
 def _news(history: History) -> tuple[object, ...]:
-    """Other than before: the run has recorded something."""
+    """Return counts that change whenever the run records a new fact."""
     (row,) = history.sql(_NEWS).astype(object).itertuples(index=False, name=None)
     return tuple(None if value != value else value for value in row)
 

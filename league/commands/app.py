@@ -1,6 +1,6 @@
 """The command `league`. Exit codes: 0 done, 2 a user's mistake (one message), 1 a failure.
 
-Heavy imports are inside the commands: `league --help` answers at once.
+Heavy imports are inside the commands, so that `league --help` is fast.
 """
 
 from __future__ import annotations
@@ -9,26 +9,29 @@ import contextlib
 import json
 import os
 import sys
-import threading
-import time
-from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-# Beside processes that train, numpy's threads wait for one another by spinning: hundreds of times slower.
+# Spinning threads of numpy are hundreds of times slower while other processes train.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
 
 import typer
 from rich.console import Console
 
-from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows
+from league.commands.console import (
+    AsOfOption,
+    JsonOption,
+    RunArgument,
+    SetOption,
+    print_rows,
+    printable,
+    progress_bars,
+)
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
 from league.commands.matches import play, replay
-from league.commands.plot import plot
-from league.commands.report import report
-from league.commands.serve import serve
+from league.commands.pages import plot, report, serve
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
 
@@ -38,22 +41,18 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-config_app = typer.Typer(help="What may stand in a config.", no_args_is_help=True)
-envs_app = typer.Typer(help="The games.", no_args_is_help=True)
+config_app = typer.Typer(help="Show the keys of configs.", no_args_is_help=True)
+envs_app = typer.Typer(help="List and check games.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
 
-INTERRUPTED = 130  # the exit code of what Ctrl-C ended
-GRACE_SECONDS = 5.0  # for DuckDB to stop by itself
-SQL_BYTES = 8 * 2**30  # twice what DuckDB is allowed for a question
-
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; may be repeated")
-]
+INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+GRACE_SECONDS = 5.0  # time for DuckDB to stop by itself
+SQL_BYTES = 8 * 2**30  # twice DuckDB's own limit for a query
 
 
 class Format(StrEnum):
-    """How rows are printed."""
+    """Formats of printed rows."""
 
     TABLE = "table"
     CSV = "csv"
@@ -67,11 +66,10 @@ def train(
     run: Annotated[Path | None, typer.Option(help="Run folder; default runs/<name>")] = None,
     set_: SetOption = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that was stopped or killed")
+        bool, typer.Option("--resume", help="Continue a run that was stopped or killed")
     ] = False,
 ) -> None:
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
-    from league.commands.progress import progress_bars
     from league.config.loading import load
     from league.training.loop import train as run_loop
     from league.training.view import LiveView, PlainView, View
@@ -90,11 +88,11 @@ def train(
 
 @app.command()
 def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
-    """The leaderboard: mu and sigma are TrueSkill's, ordered by mu - 3 sigma."""
+    """Show the leaderboard: TrueSkill's mu and sigma, ordered by mu - 3 sigma."""
     from storage import query
 
-    asked = "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard"
-    table = query(run, asked, as_of=as_of)
+    statement = "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard"
+    table = query(run, statement, as_of=as_of)
     print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
 
 
@@ -102,15 +100,16 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
 def sql(
     run: RunArgument,
     statement: Annotated[
-        str, typer.Argument(metavar="SQL", help="Such as: SELECT * FROM leaderboard; or @name")
+        str, typer.Argument(metavar="SQL", help="A statement, such as SELECT * FROM leaderboard; or @name")
     ],
-    format_: Annotated[Format, typer.Option("--format", help="How rows are printed")] = Format.TABLE,
-    limit: Annotated[int, typer.Option(min=1, help="Rows at most")] = 1_000_000,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds that the statement may take")] = 60.0,
+    format_: Annotated[Format, typer.Option("--format", help="Format of the printed rows")] = Format.TABLE,
+    limit: Annotated[int, typer.Option(min=1, help="Largest number of rows")] = 1_000_000,
+    timeout: Annotated[float, typer.Option(min=0.001, help="Time limit in seconds")] = 60.0,
     as_of: AsOfOption = None,
 ) -> None:
-    """Ask the run's history in SQL, also while it trains; `@` lists the named questions."""
+    """Query the run's history in SQL, also while it trains; `@` lists the named queries."""
     from analysis.history.named_queries import expand, named_queries, what_it_answers
+    from league.commands.deadline import hard_limits
     from storage import query
     from storage.errors import Mistake
 
@@ -121,7 +120,7 @@ def sql(
     statement = expand(statement)
     if not statement.strip(" \t\r\n;"):
         raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
-    with _hard_limits(timeout + GRACE_SECONDS, SQL_BYTES):
+    with hard_limits(timeout + GRACE_SECONDS, SQL_BYTES):
         rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1, as_of=as_of)
     if len(rows) > limit:
         rows = rows.slice(0, limit)
@@ -145,11 +144,13 @@ def sql(
 @app.command()
 def rules(
     run: RunArgument,
-    preset: Annotated[str, typer.Option(help="The rules to compare with, such as alphastar_pseudocode")],
-    every: Annotated[int, typer.Option(min=1, help="Ask the preset at every so many batches of results")] = 1,
+    preset: Annotated[str, typer.Option(help="Preset to compare with, such as alphastar_pseudocode")],
+    every: Annotated[
+        int, typer.Option(min=1, help="Number of batches of results between two decisions of the preset")
+    ] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """What another preset would have drawn and decided in this run, without training."""
+    """Show what another preset would have drawn and decided in this run, without training."""
     from league.training.counterfactual import replay
 
     found = replay(run, preset, every=every)
@@ -161,7 +162,7 @@ def rules(
         return
     print(f"{run}: recorded by preset {found.recorded}, beside what {found.preset} would have drawn")
     if found.left_out:
-        print(f"left out, as {found.preset} has no rules for their roles: {', '.join(found.left_out)}")
+        print(f"left out, as {found.preset} has no rules for these roles: {', '.join(found.left_out)}")
     print_rows(found.draws[0]._fields if found.draws else (), found.draws, as_json=False)
     print_rows(found.opponents[0]._fields if found.opponents else (), found.opponents[:40], as_json=False)
     header = ("source", "seconds", "env_steps", "kind", "player", "player_env_steps", "snapshot", "reason")
@@ -182,7 +183,7 @@ app.command()(serve)
 
 @config_app.command()
 def schema() -> None:
-    """All keys with their types, bounds, defaults and meaning, as JSON Schema."""
+    """Print all keys with their types, bounds, defaults and meaning, as JSON Schema."""
     from league.config.settings import Settings
 
     print(json.dumps(Settings.model_json_schema(), indent=2))
@@ -203,7 +204,7 @@ def config_reference(
 
 @config_app.command()
 def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetOption = None) -> None:
-    """The config as it will be run, every default filled in."""
+    """Print the config with every default filled in."""
     from league.config.loading import load
 
     sys.stdout.write(load(config, set_ or ()).to_yaml())
@@ -211,7 +212,7 @@ def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetO
 
 @envs_app.command("list")
 def list_envs(as_json: JsonOption = False) -> None:
-    """The native games, with their seats, spaces and bots; those of libraries are not listed."""
+    """List the native games, with their seats, spaces and bots; games of libraries are not listed."""
     from league.envs import registry
     from league.models.bots.scripted import bots_for
 
@@ -233,12 +234,14 @@ def check_env(
         ),
     ],
     options: Annotated[
-        str, typer.Option("--options", metavar="YAML", help="The game's, such as '{seats: 2}'")
+        str, typer.Option("--options", metavar="YAML", help="Options of the game, such as '{seats: 2}'")
     ] = "{}",
-    matches: Annotated[int, typer.Option("--matches", min=1, help="Matches that each check plays")] = 256,
+    matches: Annotated[
+        int, typer.Option("--matches", min=1, help="Number of matches that each check plays")
+    ] = 256,
     as_json: JsonOption = False,
 ) -> None:
-    """Play a game in every way a league will, and say what it does wrong."""
+    """Play a game in every way a league will, and report errors of the game."""
     import yaml
 
     from league.envs.conformance import check
@@ -257,46 +260,22 @@ def check_env(
         raise typer.Exit(1)
 
 
-@contextlib.contextmanager
-def _hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
-    """End this process if the block takes longer, or more memory: DuckDB looks at its own limits only
-    between two blocks of rows, and a single value may be gigantic."""
-    import psutil
-
-    done, process = threading.Event(), psutil.Process()
-
-    def watch() -> None:
-        end = time.monotonic() + seconds
-        while not done.wait(0.1):
-            if time.monotonic() > end or process.memory_info().rss > max_bytes:
-                limits = f"{seconds:g} seconds or {max_bytes >> 30} GiB"
-                print(f"league: sql: the statement took more than {limits}; ask for less", file=sys.stderr)
-                sys.stderr.flush()
-                os._exit(2)
-
-    threading.Thread(target=watch, name="hard limits", daemon=True).start()
-    try:
-        yield
-    finally:
-        done.set()
-
-
 def main() -> None:
-    """Entry point: every mistake of a user becomes one message on stderr and exit code 2."""
+    """Run the command line and exit; a user's mistake becomes one message on stderr and exit code 2."""
     try:
         code = _run()
-    except KeyboardInterrupt:  # while something is imported; in commands typer sees to it
+    except KeyboardInterrupt:  # during imports; within commands typer handles it
         code = INTERRUPTED
     sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
 
 
 def _run() -> int:
-    """Do what the command line says; returns the exit code."""
+    """Run the command line and return the exit code."""
     from storage.errors import Failure, Mistake
 
-    with contextlib.suppress(FileNotFoundError):  # a folder that was deleted holds nobody's games
+    with contextlib.suppress(FileNotFoundError):  # a deleted folder contains no games
         if os.getcwd() not in sys.path:
-            sys.path.append(os.getcwd())  # so that module:Class finds games of theirs, as with python -m
+            sys.path.append(os.getcwd())  # so that module:Class finds the user's games, as with python -m
     try:
         app()
     except (Mistake, Failure) as error:
@@ -310,10 +289,11 @@ def _run() -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """The message on one line, without what could command a terminal: it may quote a stranger's file.
-    Ray's errors are of their cause's kind, but speak in tracebacks."""
-    line = " ".join(str(getattr(error, "cause", error)).split())
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line)
+    """Return the message on one line, without control characters.
+
+    An error of Ray has the type of its cause, but its message is a traceback.
+    """
+    return printable(" ".join(str(getattr(error, "cause", error)).split()))
 
 
 if __name__ == "__main__":

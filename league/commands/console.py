@@ -1,24 +1,31 @@
-"""What commands share: the argument RUN, the option --json, rows on a console."""
+"""Parts that the commands share: arguments, options, tables and progress bars on a console."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress as Bars
+from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
 
+from storage.progress import Progress
+
+SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
+
 
 def _run_folder(text: str) -> Path:
-    """The folder of a run; of one in an object store, a local copy brought up to date."""
+    """Return the folder of a run; for an address of an object store, an up-to-date local copy."""
     if "://" not in text:  # and nothing has to be imported
         return Path(text)
-    from league.commands.progress import progress_bars
     from storage.remote.mirror import run_folder
 
     with progress_bars() as progress:
@@ -29,26 +36,84 @@ RunArgument = Annotated[
     Path,
     typer.Argument(metavar="RUN", help="A run folder, or the address of its remote", parser=_run_folder),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output")]
-
+JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable output")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; may be repeated")
+]
+TrustOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="MODULE:CLASS", help="A network class of your own that snapshots may be built from"),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option(
         "--as-of",
         metavar="STEP|TIME",
-        help="The run as it stood then: env steps of the league, or a time (UTC)",
+        help="Show the run at an earlier moment: env steps of the league, or a time (UTC)",
     ),
 ]
 
 
 def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
-    """A table for people, or a list of objects."""
+    """Print rows as a table, or as a JSON list of objects."""
     if as_json:
         print(json.dumps([dict(zip(header, row, strict=True)) for row in rows], default=str))
         return
     table = Table(*header)
     for row in rows:
         cells = ("" if v is None else f"{v:.3f}" if isinstance(v, float) else str(v) for v in row)
-        table.add_row(*map(Text, cells))  # as it is: a name may hold what looks like markup
+        table.add_row(*map(Text, cells))  # plain text: a name may contain what looks like markup
     width = None if sys.stdout.isatty() else 240
     Console(width=width).print(table)
+
+
+def printable(text: str) -> str:
+    """Return `text` with control characters escaped: a name may contain terminal commands."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+@contextlib.contextmanager
+def progress_bars() -> Iterator[Progress]:
+    """Show a bar on standard error for each task that takes over SOON_SECONDS, until all of them are done.
+
+    Without a terminal nothing is shown. Other output may be drawn between two tasks.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda what, done, total: None
+        return
+    bars = _TaskBars(console)
+    try:
+        yield bars.show
+    finally:
+        bars.clear()
+
+
+class _TaskBars:
+    """Progress bars of the tasks that are running now."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._bars: Bars | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._begun: dict[str, float] = {}
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """Show that `done` of `total` parts of the task `what` are done."""
+        begun = self._begun.setdefault(what, time.monotonic())
+        if what not in self._tasks and (done >= total or time.monotonic() - begun < SOON_SECONDS):
+            return
+        if self._bars is None:
+            self._bars = Bars(console=self._console, transient=True)
+            self._bars.start()
+        if what not in self._tasks:
+            self._tasks[what] = self._bars.add_task(what, total=total)
+        self._bars.update(self._tasks[what], completed=done, total=total)
+        if self._bars.finished:
+            self.clear()
+
+    def clear(self) -> None:
+        """Remove all bars."""
+        if self._bars is not None:
+            self._bars.stop()
+        self._bars, self._tasks, self._begun = None, {}, {}

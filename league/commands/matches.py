@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument
+from league.commands.console import JsonOption, RunArgument, TrustOption
 
 
 def replay(
@@ -15,13 +15,15 @@ def replay(
     where: Annotated[
         str | None,
         typer.Option(
-            metavar="SQL", help="Which of them, such as \"purpose = 'evaluation' AND match_id < 500\""
+            metavar="SQL", help="Matches to select, such as \"purpose = 'evaluation' AND match_id < 500\""
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="So many, the first, at most")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Largest number of matches; the first ones are taken")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Play recorded matches again, and say whether everything came out the same."""
+    """Play recorded matches again, and report whether the results are identical."""
     from league.watching.replay import replay as play_again
     from storage.errors import Failure
 
@@ -32,9 +34,7 @@ def replay(
         raise typer.Exit(1 if done.differing else 0)
     print(f"{done.matches:,} matches played again: {done.identical:,} identical")
     if done.crashed:
-        print(
-            f"{done.crashed:,} crashed when they were recorded, and not again: the same as far as they went"
-        )
+        print(f"{done.crashed:,} crashed when they were recorded but not now: identical up to the crash")
     if done.differing:
         found = "; ".join(f"{d.what} {d.replayed}, recorded {d.recorded}" for d in done.first)
         raise Failure(
@@ -49,23 +49,20 @@ def play(
         list[str] | None,
         typer.Argument(
             metavar="A B",
-            help="Who sits in each seat: a snapshot, player or bot (`name:greedy` plays its likeliest "
-            "action), or `human`: you",
+            help="Competitor of each seat: a snapshot, player or bot (`name:greedy` plays its likeliest "
+            "action), or `human` for yourself",
         ),
     ] = None,
     match: Annotated[int | None, typer.Option(metavar="ID", help="Show this recorded match instead")] = None,
     games: Annotated[int, typer.Option(min=1, help="Games to play")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Of deals and sampled actions")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of deals and sampled actions")] = 0,
     delay: Annotated[float, typer.Option(min=0.0, help="Seconds to wait after each move")] = 0.0,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="What policies thought of their decisions")
+        bool, typer.Option("--verbose", help="Show the probabilities that policies give to their actions")
     ] = False,
-    trust: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE:CLASS", help="A network of your own that snapshots may be built from"),
-    ] = None,
+    trust: TrustOption = None,
 ) -> None:
-    """Watch competitors play, or sit down with them."""
+    """Watch competitors play, or play against them."""
     from storage.errors import Mistake
 
     if match is not None and names:
@@ -81,5 +78,5 @@ def play(
         trust_network(path)
     try:
         play_games(run, names or [], games=games, seed=seed, delay=delay, verbose=verbose)
-    except EOFError:  # nobody is there any more
+    except EOFError:  # standard input was closed
         print("\nyou left the table")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, print_rows
+from league.commands.console import JsonOption, RunArgument, print_rows, progress_bars
 
 COLUMNS = (
     "snapshot_id",
@@ -25,7 +25,7 @@ COLUMNS = (
 
 
 class Action(StrEnum):
-    """What to do with a run's snapshots."""
+    """Actions on a run's snapshots."""
 
     LIST = "list"
     SHOW = "show"
@@ -38,27 +38,31 @@ class Action(StrEnum):
 def snapshots(
     run: RunArgument,
     action: Annotated[
-        Action, typer.Argument(help="list, show ID, verify, export ID DIR, import DIR or gc")
+        Action, typer.Argument(help="Action: list, show ID, verify, export ID DIR, import DIR or gc")
     ] = Action.LIST,
     given: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ID] [DIR]", help="An id or a unique prefix; a folder to write or to read"),
+        typer.Argument(
+            metavar="[ID] [DIR]", help="An id or a unique prefix; a folder to write to or to read from"
+        ),
     ] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="list: which, such as \"player = 'main-0'\"")
+        str | None, typer.Option(metavar="SQL", help="list: snapshots to show, such as \"player = 'main-0'\"")
     ] = None,
     license_: Annotated[
-        str, typer.Option("--license", metavar="TEXT", help="export: under which licence others may use it")
+        str, typer.Option("--license", metavar="TEXT", help="export: licence for other users")
     ] = "unspecified",
     name: Annotated[
-        str | None, typer.Option("--as", metavar="ID", help="import: its id here, if its own is taken")
+        str | None,
+        typer.Option("--as", metavar="ID", help="import: new id of the snapshot, if its own is taken"),
     ] = None,
     delete: Annotated[
-        bool, typer.Option("--delete", help="gc: remove what was found, not only say so")
+        bool,
+        typer.Option("--delete", help="gc: remove the files that were found, instead of only listing them"),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The run's snapshots."""
+    """List, show, verify, export or import the snapshots of a run, or remove unused files (gc)."""
     wanted = {Action.SHOW: ("ID",), Action.EXPORT: ("ID", "DIR"), Action.IMPORT: ("DIR",)}.get(action, ())
     arguments = _arguments(action, given or [], wanted)
     match action:
@@ -96,7 +100,7 @@ def _list(run: Path, where: str | None, as_json: bool) -> None:
         run, f"SELECT {', '.join(COLUMNS)} FROM snapshots {condition} ORDER BY created_at, snapshot_id"
     )
     found: list[tuple[Any, ...]] = [tuple(row.values()) for row in rows.to_pylist()]
-    if not as_json:  # a row must fit a line: the hash is cut to what tells blobs apart
+    if not as_json:  # a row must fit on a line: the start of a hash identifies a blob
         place = COLUMNS.index("blob_hash")
         found = [(*row[:place], row[place][:12], *row[place + 1 :]) for row in found]
     print_rows(COLUMNS, found, as_json)
@@ -110,7 +114,6 @@ def _show(run: Path, wanted: str) -> None:
 
 
 def _verify(run: Path, as_json: bool) -> None:
-    from league.commands.progress import progress_bars
     from storage import open_reader
     from storage.errors import Failure
     from storage.upkeep.verification import verify_snapshots
@@ -144,7 +147,6 @@ def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
 
 
 def _import(run: Path, folder: Path, name: str | None) -> None:
-    from league.commands.progress import progress_bars
     from storage.archive import Archive
     from storage.upkeep.imports import import_snapshot
 

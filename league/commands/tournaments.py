@@ -6,21 +6,39 @@ import dataclasses
 import json
 import math
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, print_rows
+from league.commands.console import (
+    JsonOption,
+    RunArgument,
+    SetOption,
+    TrustOption,
+    print_rows,
+    progress_bars,
+)
 
 if TYPE_CHECKING:
     from league.tournament.comparison import Comparison
     from league.tournament.settings import TournamentSettings
 
-TrustOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="MODULE:CLASS", help="A network of your own that snapshots may be built from"),
-]
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Options of `league tournament` that were given, as parts of its settings."""
+
+    field: dict[str, Any]  # `select`, `names` and `modes` of every run
+    bots: list[str]
+    changes: dict[str, Any]  # settings by key
+    overrides: list[str]  # of --set
+
+    @property
+    def first_of_field(self) -> str:
+        """Name of the first option that selects competitors."""
+        return [*self.field, "bot"][0].removesuffix("s")
 
 
 def tournament(
@@ -34,69 +52,84 @@ def tournament(
     select: Annotated[
         str | None,
         typer.Option(
-            metavar="SQL", help="Which snapshots of the runs, such as \"role = 'main' AND games > 100\""
+            metavar="SQL", help="Snapshots of the runs to select, such as \"role = 'main' AND games > 100\""
         ),
     ] = None,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", help="A snapshot or player of the (one) run; may be repeated; `name:greedy`"),
+        typer.Option(
+            "--name",
+            help="A snapshot or player of the (one) run, such as main-0 or main-0:greedy; may be repeated",
+        ),
     ] = None,
     bots: Annotated[list[str] | None, typer.Option("--bot", help="A bot; may be repeated")] = None,
     modes: Annotated[
         list[str] | None,
-        typer.Option("--mode", help="How snapshots play: sample, greedy, t=0.5; may be repeated"),
+        typer.Option("--mode", help="Mode in which snapshots play: sample, greedy, t=0.5; may be repeated"),
     ] = None,
     schedule: Annotated[
-        str | None, typer.Option(help="round_robin, gauntlet, swiss, adaptive or top_k")
+        str | None, typer.Option(help="Schedule: round_robin, gauntlet, swiss, adaptive or top_k")
     ] = None,
-    pairs: Annotated[int | None, typer.Option(help="Pairs of each pairing")] = None,
+    pairs: Annotated[int | None, typer.Option(help="Number of pairs of games for each pairing")] = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="A,B", help="gauntlet: who meets everybody else")
+        str | None, typer.Option(metavar="A,B", help="gauntlet: competitors that play against all others")
     ] = None,
     opening_plies: Annotated[
         int | None, typer.Option(help="Random moves that both games of a pair begin with")
     ] = None,
-    book: Annotated[str | None, typer.Option(metavar="FILE", help="Openings, one on each line")] = None,
-    anchor: Annotated[str | None, typer.Option(help="Whose rating is 0; default: the mean of all is")] = None,
+    book: Annotated[
+        str | None, typer.Option(metavar="FILE", help="File of openings, one on each line")
+    ] = None,
+    anchor: Annotated[
+        str | None, typer.Option(help="Competitor whose rating is 0; default: the mean of all ratings is 0")
+    ] = None,
     gates: Annotated[
         list[str] | None,
-        typer.Option("--gate", help='What must hold, such as "elo > 20 against main-0@0"; else exit code 1'),
+        typer.Option(
+            "--gate",
+            help='Condition on the result, such as "elo > 20 against main-0@0"; exit code 1 if it fails',
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Run folder of the tournament; default runs/<name>")
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Go on with one that was stopped or killed; show one that is over"),
+        typer.Option(
+            "--resume", help="Continue a tournament that was stopped or killed; show one that is finished"
+        ),
     ] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of deals, openings, sampled actions")] = None,
-    runners: Annotated[int | None, typer.Option(min=0, help="Processes that play; 0: this one")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of deals, openings and sampled actions")
+    ] = None,
+    runners: Annotated[
+        int | None, typer.Option(min=0, help="Number of processes that play; 0: play in this process")
+    ] = None,
     leave_out_damaged: Annotated[
-        bool, typer.Option("--leave-out-damaged", help="Go on without snapshots that are missing or damaged")
+        bool,
+        typer.Option("--leave-out-damaged", help="Continue without snapshots that are missing or damaged"),
     ] = False,
     table_file: Annotated[
         Path | None,
-        typer.Option("--export", metavar="FILE", help="Write the table to .csv, .parquet or .json"),
+        typer.Option("--export", metavar="FILE", help="Write the table to a .csv, .parquet or .json file"),
     ] = None,
     matches_file: Annotated[
         Path | None,
-        typer.Option("--export-matches", metavar="FILE", help="Write every match to .csv, .parquet or .json"),
+        typer.Option(
+            "--export-matches", metavar="FILE", help="Write every match to a .csv, .parquet or .json file"
+        ),
     ] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="A.B=VALUE", help="Override a setting; may be repeated"),
-    ] = None,
+    set_: SetOption = None,
     trust: TrustOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Which of these is best, and how sure is that? Plays them against each other, seats swapped."""
+    """Play competitors against each other, seats swapped, and rank them with confidence intervals."""
     from rich.console import Console
 
     from analysis.gates.gates import parse_gate
     from analysis.tournaments import wording
     from analysis.tournaments.exports import check_path, export, match_records
     from analysis.tournaments.tournament import verdict
-    from league.commands.progress import progress_bars
     from league.tournament.play import play
     from league.tournament.view import TournamentView
     from storage.errors import Mistake
@@ -118,15 +151,15 @@ def tournament(
         "opening": {"plies": opening_plies, "book": book},
     }
     field = {"select": select, "names": names, "modes": modes}
-    said = _given(field), bots or [], _given(changes), set_ or []
+    options = _Options(_given(field), bots or [], _given(changes), set_ or [])
     if sources:
-        settings = _settings(sources, *said)
+        settings = _new_settings(sources, options)
     elif resume and out is not None:
-        settings = _begun(out, *said)
+        settings = _resumed_settings(out, options)
     else:
         raise Mistake(
-            "tournament: found no CONFIG and no RUN, expected who is to play; or --out OUT --resume, to go "
-            "on with a tournament"
+            "tournament: found no CONFIG and no RUN, expected a source of competitors; or --out OUT "
+            "--resume, to continue a tournament"
         )
     folder = out or Path("runs") / settings.name
     console = Console(stderr=True)
@@ -139,8 +172,8 @@ def tournament(
     if matches_file is not None:
         export(match_records(folder), matches_file)
     if as_json:
-        told = [dataclasses.asdict(result) for result in results]
-        print(json.dumps({"run": str(folder), **wording.as_json(found), "gates": told}))
+        checked = [dataclasses.asdict(result) for result in results]
+        print(json.dumps({"run": str(folder), **wording.as_json(found), "gates": checked}))
     else:
         print_rows(wording.HEADER, wording.rows(found), as_json=False)
         for line in (
@@ -157,21 +190,22 @@ def tournament(
 def compare(
     run: RunArgument,
     a: Annotated[
-        str, typer.Argument(help="Snapshot, player or bot; `name:greedy` plays its likeliest action")
+        str, typer.Argument(help="A snapshot, player or bot; `name:greedy` plays its likeliest action")
     ],
     b: Annotated[str, typer.Argument(help="Its opponent")],
     pairs: Annotated[
-        int, typer.Option(min=1, help="Pairs of games, seats swapped within each; at most")
+        int, typer.Option(min=1, help="Largest number of pairs of games; seats are swapped within a pair")
     ] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Of deals and sampled actions")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of deals and sampled actions")] = 0,
     sprt: Annotated[
         tuple[float, float] | None,
         typer.Option(
-            metavar="ELO0 ELO1", help="Stop as soon as it is clear which: at most ELO0, or at least ELO1"
+            metavar="ELO0 ELO1",
+            help="Stop as soon as a sequential test accepts one: at most ELO0, or at least ELO1",
         ),
     ] = None,
     normalized: Annotated[
-        bool, typer.Option("--normalized", help="ELO0 and ELO1 are normalized Elo")
+        bool, typer.Option("--normalized", help="Read ELO0 and ELO1 as normalized Elo")
     ] = False,
     opening_plies: Annotated[
         int, typer.Option(min=0, help="Random moves that both games of a pair begin with")
@@ -179,7 +213,7 @@ def compare(
     trust: TrustOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Play A against B and say which is stronger, and how sure that is."""
+    """Play A against B, and estimate which is stronger and how certain that is."""
     from analysis.statistics.sprt import Sprt
     from league.models.networks.networks import trust_network
     from league.tournament.comparison import compare as play
@@ -195,7 +229,7 @@ def compare(
 
 
 def _print(result: Comparison) -> None:
-    """For people."""
+    """Print the comparison as text."""
     from storage.errors import Failure
 
     wins, draws, losses = result.wins_draws_losses
@@ -203,13 +237,13 @@ def _print(result: Comparison) -> None:
     print(f"{result.a} against {result.b}: {result.played_pairs} pairs, {games} games, seats swapped")
     if result.repeated_pairs:
         print(
-            f"{result.repeated_pairs} pairs repeat an earlier one move by move and are counted once: nobody "
-            "drew anything at random (--opening-plies makes them differ)"
+            f"{result.repeated_pairs} pairs repeat an earlier one move by move and are counted once: nothing "
+            "in them was drawn at random (--opening-plies makes them differ)"
         )
     if result.ruled_out_pairs:
-        print(f"{result.ruled_out_pairs} pairs count for nobody: the game crashed in one of them")
+        print(f"{result.ruled_out_pairs} pairs are left out: the game crashed in one of them")
     if not len(result.pair_scores):
-        raise Failure("no pair counts, so nothing can be said")
+        raise Failure("no pair counts, so there is no estimate")
     estimate, normal = result.estimate, result.normalized
     print(f"W-D-L {wins}-{draws}-{losses}, score {result.pair_scores.mean():.4f}")
     print(
@@ -229,6 +263,7 @@ def _print(result: Comparison) -> None:
 
 
 def _as_json(result: Comparison) -> dict[str, Any]:
+    """Return the comparison as JSON fields; unknown and infinite values are null."""
     wins, draws, losses = result.wins_draws_losses
     counted = len(result.pair_scores) > 0
     estimate = dataclasses.astuple(result.estimate) if counted else (None,) * 4
@@ -263,44 +298,33 @@ def _as_json(result: Comparison) -> dict[str, Any]:
     return fields
 
 
-def _settings(
-    sources: list[str],
-    field: dict[str, Any],
-    bots: list[str],
-    changes: dict[str, Any],
-    overrides: list[str],
-) -> TournamentSettings:
-    """The settings that the command line means. Raises ConfigError, Mistake."""
+def _new_settings(sources: list[str], options: _Options) -> TournamentSettings:
+    """Return the settings of a new tournament. Raise ConfigError or Mistake."""
     from league.tournament.settings import load
     from storage.errors import Mistake
 
     if len(sources) == 1 and Path(sources[0]).suffix in (".yaml", ".yml"):
-        if field or bots:
+        if options.field or options.bots:
             raise Mistake(
-                f"{sources[0]}: found --{_option(field)} beside a config, expected it for runs alone; "
-                "write it under competitors"
+                f"{sources[0]}: found --{options.first_of_field} beside a config, expected it for runs "
+                "alone; write it under competitors"
             )
-        return load(sources[0], overrides, changes)
+        return load(sources[0], options.overrides, options.changes)
     names = {"name": re.sub(r"[^A-Za-z0-9._-]", "-", Path(sources[0]).name) + "-tournament"}
-    competitors: list[dict[str, Any]] = [_competitor(source, field) for source in sources]
-    asked = {name: value for name, value in field.items() if name != "modes"}
-    if asked and not any("run" in competitor for competitor in competitors):
+    competitors: list[dict[str, Any]] = [_competitor(source, options.field) for source in sources]
+    chosen = [name for name in options.field if name != "modes"]
+    if chosen and not any("run" in competitor for competitor in competitors):
         raise Mistake(
-            f"{sources[0]}: found --{_option(asked)} beside exported folders, which hold one snapshot each, "
-            "expected it for runs; leave it out"
+            f"{sources[0]}: found --{chosen[0].removesuffix('s')} beside exported folders, which "
+            "hold one snapshot each, expected it for runs; leave it out"
         )
-    if bots:
-        competitors.append({"bots": bots})
-    return load(names | {"competitors": competitors} | changes, overrides)
-
-
-def _option(field: dict[str, Any]) -> str:
-    """The first option that says who takes part."""
-    return [*field, "bot"][0].removesuffix("s")
+    if options.bots:
+        competitors.append({"bots": options.bots})
+    return load(names | {"competitors": competitors} | options.changes, options.overrides)
 
 
 def _competitor(source: str, field: dict[str, Any]) -> dict[str, Any]:
-    """A run, or an exported folder, as an entry of `competitors`."""
+    """Return a run or an exported folder as an entry of `competitors`."""
     from storage.upkeep.exports import MANIFEST
 
     if "://" not in source and (Path(source) / MANIFEST).is_file():
@@ -308,30 +332,28 @@ def _competitor(source: str, field: dict[str, Any]) -> dict[str, Any]:
     return {"run": source} | field
 
 
-def _begun(
-    out: Path, field: dict[str, Any], bots: list[str], changes: dict[str, Any], overrides: list[str]
-) -> TournamentSettings:
-    """The settings of the tournament in `out`, changed as the command line says."""
+def _resumed_settings(out: Path, options: _Options) -> TournamentSettings:
+    """Return the settings of the tournament in `out`, with the changes of the command line."""
     from league.tournament.folder import settings_of
     from league.tournament.settings import load
     from storage.errors import Mistake
 
-    if field or bots:
-        raise Mistake(f"{out}: its field is the one that it began with; leave out --{_option(field)}")
-    return load(settings_of(out).model_dump(mode="json"), overrides, changes)
+    if options.field or options.bots:
+        raise Mistake(f"{out}: the field of a tournament cannot change; leave out --{options.first_of_field}")
+    return load(settings_of(out).model_dump(mode="json"), options.overrides, options.changes)
 
 
 def _split(seeds: str | None) -> list[str] | None:
-    """The names between the commas."""
+    """Return the names between the commas."""
     return None if seeds is None else [name for name in map(str.strip, seeds.split(",")) if name]
 
 
 def _given(options: dict[str, Any]) -> dict[str, Any]:
-    """Those that were given, also of groups."""
+    """Return the options that were given, without empty groups."""
     inner = {name: _given(value) if isinstance(value, dict) else value for name, value in options.items()}
     return {name: value for name, value in inner.items() if value is not None and value != {}}
 
 
 def _finite(value: float | None) -> float | None:
-    """JSON knows no infinity: an Elo without bound is null."""
+    """Return `value`, or `None` for an infinite Elo: JSON has no infinity."""
     return value if value is not None and math.isfinite(value) else None

@@ -28,13 +28,11 @@ from storage.records import (
     MAIN_EXPLOITER,
     Freeze,
     LivePlayer,
-    MatchBatch,
-    Purpose,
     RatingChange,
     Reset,
-    ResultBatch,
     UpdateRecord,
 )
+from tests import made_up
 from tests.bench.storage_results import Unsynced
 
 PLAYER, EXPLOITER = "main-0", "main_exploiter-0"
@@ -226,26 +224,24 @@ class Planter:
         turned = np.arange(count) % 2 == 1
         seat[turned], outcome[turned] = seat[turned, ::-1], outcome[turned, ::-1]
         seconds = 60.0 / plan.batches
-        matches = MatchBatch(
+        played = made_up.matches(
+            (learner, *pool),
+            seat,
             env="tic_tac_toe",
-            purpose=Purpose.TRAINING,
             match_types=MATCH_TYPES,
-            competitors=(learner, *pool),
+            match_type=np.where(itself, 0, 1),
+            learning=seat == 0,
             match_id=self.match_id + np.arange(count),
             seed=self.rng.integers(2**62, size=count),
-            match_type=np.where(itself, 0, 1).astype(np.int16),
-            seat=seat,
-            learning=seat == 0,
         )
-        results = ResultBatch(
-            matches=matches,
-            outcome=outcome,
-            score=(1.0 - outcome).astype(np.float32),
-            rank=np.where(outcome == 2, 1, 0).astype(np.int8),
-            env_steps=np.full(count, STEPS, np.int32),
-            reason=np.zeros(count, np.int8),
+        results = made_up.results(
+            played,
+            outcome,
+            score=1.0 - outcome,
+            rank=outcome == 2,
+            env_steps=STEPS,
             started_at=self.clock + seconds * np.arange(count) / count,
-            seconds=np.full(count, 0.01, np.float32),
+            seconds=0.01,
         )
         self.match_id += count
         self.clock += seconds

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from storage.archive import Archive
-from storage.records import MAIN, Bot, LivePlayer, MatchBatch, Purpose, ResultBatch
+from storage.records import MAIN, Bot, LivePlayer
+from tests import made_up
 
 SPEC = {"architecture": "mlp", "hidden": [4]}
 
@@ -17,26 +18,24 @@ def make_results():
         seat = np.stack([np.zeros(m), 1 + np.arange(m) % 2], axis=1).astype(np.int32)
         seat[1::3] = seat[1::3, ::-1]
         outcome = np.array([[0, 2], [1, 1], [2, 0], [3, 0]], dtype=np.int8)[rng.integers(4, size=m)]
-        batch = MatchBatch(
+        played = made_up.matches(
+            competitors,
+            seat,
             env="connect_four",
-            purpose=Purpose.TRAINING,
             match_types=("self_play", "pfsp", "never_drawn"),
-            competitors=competitors,
+            learning=seat == 0,
             match_id=first_match_id + np.arange(m),
             seed=rng.integers(2**63 - 1, size=m),
-            match_type=rng.integers(2, size=m).astype(np.int16),
-            seat=seat,
-            learning=seat == 0,
+            match_type=rng.integers(2, size=m),
         )
-        return ResultBatch(
-            matches=batch,
-            outcome=outcome,
-            score=rng.normal(size=(m, 2)).astype(np.float32),
-            rank=np.where(outcome >= 2, 1, 0).astype(np.int8),
-            env_steps=rng.integers(7, 43, size=m).astype(np.int32),
-            reason=np.where((outcome == 3).any(axis=1), 1, 0).astype(np.int8),
+        return made_up.results(
+            played,
+            outcome,
+            score=rng.normal(size=(m, 2)),
+            env_steps=rng.integers(7, 43, size=m),
+            reason=(outcome == 3).any(axis=1),
             started_at=1.7e9 + rng.random(m),
-            seconds=rng.random(m).astype(np.float32),
+            seconds=rng.random(m),
         )
 
     return make

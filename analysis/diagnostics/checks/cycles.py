@@ -1,8 +1,8 @@
-"""Cycles: three of whom each beats the next, and the last the first, so that no ranking tells the truth.
+"""Cycles: three competitors, each of which beats the next, so that a ranking is misleading.
 
-A cycle is false only if one of its three results is a fluke. So each result is tested alone, with Holm's
-correction over all pairings that were played; among those that are sure, every cycle is real, however many
-triples there are to choose from. The strongest is the one whose weakest result has the highest lower bound.
+A cycle is false only if one of its three results is due to luck. So each result is tested alone, with Holm's
+correction over all pairings that were played. Every cycle of significant results is then real, for any number
+of triples. The strongest cycle is the one whose weakest result has the highest lower bound.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from analysis.diagnostics.record import Forms, Record
 from analysis.diagnostics.significance import above, holm
 from storage.arrays import Floats
 
-LEVEL = 0.01  # probability of any cycle where there is none
+LEVEL = 0.01  # probability of any false cycle
 LEAST_GAMES = 30.0
-LEAST_SCORE = 0.55  # of each against the next: less would mislead nobody
-GRAVE = 0.65  # every one of the three at least so: a warning
+LEAST_SCORE = 0.55  # of each against the next: less is not misleading
+GRAVE = 0.65  # least score of all three for a warning
 MOST = 3
-MOST_FORMS = 1_500  # competitors that are looked at, those with the most games
+MOST_FORMS = 1_500  # tested competitors: those with the most games
 
 
 def find_cycles(record: Record) -> list[Finding]:
-    """The strongest three-cycles, no two of them through the same result."""
+    """Return the strongest cycles of three; no two of them share a result."""
     forms = _busiest(record.forms)
     sure, bound = sure_results(forms)
-    told = "; a snapshot stands for its player on the way to it" if record.live else ""
+    note = "; results of a player before a freeze count for that snapshot" if record.live else ""
     return [
-        _finding(forms, bound, cycle, told) for cycle in strongest_cycles(np.where(sure, bound, 0.0), MOST)
+        _finding(forms, bound, cycle, note) for cycle in strongest_cycles(np.where(sure, bound, 0.0), MOST)
     ]
 
 
 def sure_results(forms: Forms) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Whether row beats column [N, N] beyond doubt and by enough, and the lower bound of its score, at the
-    level that the correction left."""
+    """Return whether row beats column [N, N] significantly and by enough, and the lower bound of its score.
+
+    The bound is at the level that the correction for many tests leaves.
+    """
     counts = forms.counts
     played = counts.games >= LEAST_GAMES
     z = (counts.estimate - 0.5) / np.sqrt(counts.variance)
@@ -45,14 +47,16 @@ def sure_results(forms: Forms) -> tuple[npt.NDArray[np.bool_], Floats]:
     p_value[played] = holm(above(z[played]))
     sure = (p_value < LEVEL) & (counts.score >= LEAST_SCORE)
     passed = z[p_value < LEVEL]
-    critical = float(passed.min()) if len(passed) else np.inf  # what the least of the sure results came to
+    critical = float(passed.min()) if len(passed) else np.inf  # of the weakest significant result
     bound = counts.estimate - min(critical, 40.0) * np.sqrt(counts.variance)
     return sure, np.clip(bound, 0.0, 1.0)
 
 
 def strongest_cycles(weight: Floats, most: int) -> list[tuple[int, int, int]]:
-    """Up to `most` cycles i > j > k > i of positive weights [N, N], the largest least weight first. Cycles
-    share no edge: each next one is found without the results of those before."""
+    """Return up to `most` cycles i > j > k > i of positive weights [N, N], the largest least weight first.
+
+    Cycles share no edge: each one is found without the edges of earlier ones.
+    """
     weight = np.where(np.eye(len(weight), dtype=bool), 0.0, weight)
     found: list[tuple[int, int, int]] = []
     while len(found) < most:
@@ -66,8 +70,7 @@ def strongest_cycles(weight: Floats, most: int) -> list[tuple[int, int, int]]:
 
 
 def _highest_level(weight: Floats) -> float | None:
-    """The largest weight such that edges of at least it have a cycle of three; by bisection, as each step is
-    one product of matrices."""
+    """Return the largest weight such that edges of at least this weight form a cycle of three, or `None`."""
     levels = np.unique(weight[weight > 0.0])
     if not len(levels) or not _has_cycle(weight >= levels[0]):
         return None
@@ -85,12 +88,12 @@ def _has_cycle(beats: npt.NDArray[np.bool_]) -> bool:
 
 
 def _in_play(beats: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Who beats somebody and is beaten: nobody else can be in a cycle."""
+    """Return the competitors that win and lose: no others can be in a cycle."""
     return np.flatnonzero(beats.any(axis=0) & beats.any(axis=1))
 
 
 def _cycle(beats: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
-    """The first cycle there is; there must be one."""
+    """Return the first cycle; there must be one."""
     edges = beats.astype(np.float32)
     k, i = np.argwhere(((edges @ edges) > 0).T & beats)[0]
     j = np.flatnonzero(beats[i] & beats[:, k])[0]
@@ -104,7 +107,7 @@ def _busiest(forms: Forms) -> Forms:
     return Forms(tuple(forms.names[i] for i in kept), forms.counts[np.ix_(kept, kept)])
 
 
-def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], of_what: str) -> Finding:
+def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], note: str) -> Finding:
     order = list(cycle)
     first = min(range(3), key=lambda position: forms.names[order[position]])
     order = order[first:] + order[:first]
@@ -123,7 +126,7 @@ def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], of_what: 
                 "games": int(counts.games),
             }
         )
-    told = ", ".join(
+    shown = ", ".join(
         f"{r['winner']} beats {r['loser']} with {percent_between(r['score'], r['low'], r['high'])}"
         for r in results
     )
@@ -133,7 +136,7 @@ def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], of_what: 
         kind="cycle",
         severity="warning" if grave else "note",
         subject=forms.names[order[0]],
-        sentence=f"{told}; corrected for all pairings, each wins more than {percent(least)}{of_what}",
+        sentence=f"{shown}; corrected for all pairings, each wins more than {percent(least)}{note}",
         evidence={
             "competitors": [forms.names[i] for i in order],
             "results": results,

@@ -1,12 +1,11 @@
-"""Rating drift: what ratings say, against what happened.
+"""Rating drift: ratings that disagree with results.
 
-TrueSkill adds evidence game by game. What is immutable keeps the rating that it was placed with, and players
-are rated against one another, so that an error can be handed on from generation to generation. Only the
-anchor's rating is given, and a grown player hardly ever meets it. So two things are held against results:
-whether leads over all that does not change are worth what ratings say, for the lead over the anchor is the
-sum of them; and, where they are, each snapshot's rating, fixed after its first games, against the games that
-came later. Expected scores are TrueSkill's own (Herbrich, Minka, Graepel, NIPS 2006): of a lead d, with
-c^2 = 2 beta^2 + both variances and draw margin e,
+TrueSkill adds evidence game by game. A snapshot keeps the rating from its first games, and players are rated
+against each other, so an error can pass from generation to generation. Only the anchor's rating is given, and
+strong players rarely meet it. So two things are compared with results. The first is whether leads over fixed
+opponents are worth what ratings predict; the lead over the anchor is their sum. If they are, the second is
+each snapshot's rating, compared with its later games. Expected scores are TrueSkill's (Herbrich, Minka,
+Graepel, NIPS 2006): for a lead d, with c^2 = 2 beta^2 + both variances and draw margin e,
     E = (Phi((d - e) / c) + Phi((d + e) / c)) / 2.
 """
 
@@ -24,38 +23,38 @@ from analysis.diagnostics.significance import Counts, above, dispersion, holm
 from analysis.history.frames import number_setting, setting
 from storage.arrays import Floats
 
-MARGIN = 0.08  # of the score against one snapshot: TrueSkill is no exact model of any game
-STRETCH_MARGIN = 0.03  # of the mean score against all, in the direction of the leads
+MARGIN = 0.08  # tolerance of the score against one snapshot: TrueSkill is not an exact model
+STRETCH_MARGIN = 0.03  # tolerance of the mean score against all, in the direction of the leads
 LEVEL = 0.01
 LEAST_GAMES = 100.0
-MOST = 3  # snapshots
-LARGEST = 60.0  # mu that a drift can be
+MOST = 3  # reported snapshots
+LARGEST = 60.0  # largest drift in mu
 
 
 @dataclass(frozen=True, slots=True)
 class Rated:
-    """TrueSkill's beliefs: of players by window, of others as they stand."""
+    """TrueSkill ratings: of players by window, of other competitors their current one."""
 
-    mu: dict[str, Floats]  # [WINDOWS] of a player, NaN where it was not rated
+    mu: dict[str, Floats]  # [WINDOWS] of each player, NaN if not rated
     sigma: dict[str, Floats]
     fixed: dict[str, tuple[float, float]]  # mu, sigma
     beta: float
     draw_margin: float
 
     def lead(self, player: str, opponents: tuple[str, ...]) -> Floats:
-        """[P, WINDOWS] mu of `player` above that of each; NaN where one is not rated."""
+        """Return the lead in mu [P, WINDOWS] of `player` over each opponent; NaN if one is not rated."""
         return self.mu[player][None, :] - self._fixed(opponents)[:, :1]
 
     def expected(
         self, player: str, opponents: tuple[str, ...], worth: float = 1.0, shift: Floats | float = 0.0
     ) -> Floats:
-        """[P, WINDOWS] scores of `player` if its lead were `worth` times what it is, less `shift` [P]."""
+        """Return expected scores [P, WINDOWS] of `player`, with its lead times `worth`, minus `shift` [P]."""
         lead = worth * self.lead(player, opponents) - np.broadcast_to(shift, len(opponents))[:, None]
         variance = self.sigma[player][None, :] ** 2 + self._fixed(opponents)[:, 1:] ** 2
         return self._of_lead(lead, variance)
 
     def of_lead(self, lead: float) -> float:
-        """Score of who is known to be ahead by `lead`."""
+        """Return the expected score for an exactly known `lead`."""
         return float(self._of_lead(np.array(lead), np.array(0.0)))
 
     def _of_lead(self, lead: Floats, variance: Floats) -> Floats:
@@ -67,8 +66,10 @@ class Rated:
 
 
 def find_drift(record: Record, known: set[tuple[str, str]]) -> list[Finding]:
-    """Players that drifted from the anchor, then the snapshots placed worst. `known` (player, opponent) are
-    explained otherwise."""
+    """Return players that drifted from the anchor; if there are none, the snapshots with the worst ratings.
+
+    `known`: pairs (player, opponent) that other findings explain.
+    """
     series = [one for one in record.series if record.live and one.player not in record.last_reset]
     rated = _rated(record)
     series = [one for one in series if one.player in rated.mu]
@@ -80,19 +81,21 @@ def find_drift(record: Record, known: set[tuple[str, str]]) -> list[Finding]:
 
 
 def _stretched(rated: Rated, one: Series, anchor: str, known: set[tuple[str, str]]) -> Finding | None:
-    """Whether all of a player's leads are worth less, or more, than ratings say: its own over the anchor is
-    the sum of many such steps, most of which nobody ever played."""
+    """Return a finding if a player's leads are worth less, or more, than ratings predict.
+
+    Its lead over the anchor is the sum of many such steps, most of which were never played directly.
+    """
     expected = rated.expected(one.player, one.opponents)
     lead = rated.lead(one.player, one.opponents)
-    told = np.array([(one.player, opponent) not in known for opponent in one.opponents])
-    counted = told[:, None] & (one.counts.games > 0) & ~np.isnan(expected)
+    unexplained = np.array([(one.player, opponent) not in known for opponent in one.opponents])
+    counted = unexplained[:, None] & (one.counts.games > 0) & ~np.isnan(expected)
     counts = Counts(*(np.where(counted, a, 0.0) for a in _of(one.counts, slice(None))))
     if counts.games.sum() < LEAST_GAMES:
         return None
     weight = np.where(counted, np.nan_to_num(lead), 0.0)
     if not _beyond_margin(weight, counts, expected, dispersion(one.counts)):
         return None
-    # One snapshot with a wrong rating is no drift: without the one that says most the rest must say the same.
+    # One snapshot with a wrong rating is no drift: the test must also hold without the strongest evidence.
     loudest = int(np.abs(_gained(weight, counts, expected)).argmax())
     rest = np.arange(len(one.opponents)) != loudest
     if not _beyond_margin(weight[rest], counts[rest], expected[rest], dispersion(one.counts)):
@@ -113,8 +116,8 @@ def _stretched(rated: Rated, one: Series, anchor: str, known: set[tuple[str, str
         subject=one.player,
         sentence=(
             f"{one.player}'s rating has drifted from the anchor {anchor}: by its {games:,} games against "
-            f"snapshots and bots, its lead of {ahead:.1f} mu is worth {worth:.1f}, as 10 mu promise "
-            f"{percent(rated.of_lead(10.0))} and bring {percent(rated.of_lead(10.0 * low))}"
+            f"snapshots and bots, its lead of {ahead:.1f} mu is worth {worth:.1f}: a lead of 10 mu predicts "
+            f"{percent(rated.of_lead(10.0))} and yields {percent(rated.of_lead(10.0 * low))}"
         ),
         evidence={
             "anchor": anchor,
@@ -128,12 +131,12 @@ def _stretched(rated: Rated, one: Series, anchor: str, known: set[tuple[str, str
 
 
 def _gained(weight: Floats, counts: Counts, expected: Floats) -> Floats:
-    """[P] points above expectation, each game weighed by the lead that there was."""
+    """Return points [P] above expectation, each game weighted by the lead at that time."""
     return (weight * (counts.points - counts.games * np.nan_to_num(expected))).sum(axis=1)
 
 
 def _beyond_margin(weight: Floats, counts: Counts, expected: Floats, spread: float) -> bool:
-    """Whether points differ from expectation, in the direction of the leads, by more than STRETCH_MARGIN."""
+    """Return whether points differ from expectation along the leads by more than STRETCH_MARGIN."""
     variance = (
         np.where(weight != 0.0, expected * (1 - expected), 0.0) * counts.games
     )  # of points, by the model
@@ -171,8 +174,9 @@ def _misplaced(
                 subject=name,
                 sentence=(
                     f"{name} was placed at mu {mu:.1f}; the {seen.games[i]:,.0f} games of {one.player} "
-                    f"against it say {mu + shift:.1f}: {one.player} scored {percent(float(seen.score[i]))}, "
-                    f"where ratings promised {percent(float(test.expected[i]))}"
+                    f"against it imply {mu + shift:.1f}: {one.player} scored "
+                    f"{percent(float(seen.score[i]))}, but ratings predicted "
+                    f"{percent(float(test.expected[i]))}"
                 ),
                 evidence={
                     "player": one.player,
@@ -198,7 +202,7 @@ class _Test:
 def _held_against(
     rated: Rated, player: str, opponents: tuple[str, ...], counts: Counts, spread: float
 ) -> _Test | None:
-    """Results [P, WINDOWS] against what ratings say; -inf where there are too few."""
+    """Compare results [P, WINDOWS] with ratings. `z` is -inf for opponents with too few games."""
     weight = np.where(np.isnan(rated.expected(player, opponents)), 0.0, counts.games)
     games = weight.sum(axis=1)
     enough = games >= LEAST_GAMES
@@ -227,9 +231,9 @@ def _of(counts: Counts, index: int | slice) -> tuple[Floats, Floats, Floats]:
 
 def _rated(record: Record) -> Rated:
     beta = number_setting(record.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
-    # where it was estimated as the run went on, what came out is not recorded
+    # if it was estimated during the run, the estimate is not recorded
     share = min(number_setting(record.config, "ratings", "draw_probability", default=0.1, above=-1e-9), 0.99)
-    rows = record.ask(
+    rows = record.sql(
         f"""SELECT competitor, {record.window("seq")} AS window, avg(mu) AS mu, avg(sigma) AS sigma
         FROM ratings
         WHERE games > 0 AND competitor IN (SELECT competitor FROM competitors WHERE kind = 'player')
@@ -240,7 +244,7 @@ def _rated(record: Record) -> Rated:
         at = part["window"].to_numpy()
         mu[str(player)], sigma[str(player)] = np.full(WINDOWS, np.nan), np.full(WINDOWS, np.nan)
         mu[str(player)][at], sigma[str(player)][at] = part["mu"], part["sigma"]
-    rows = record.ask(
+    rows = record.sql(
         """SELECT competitor, max_by(mu, (seq, coalesce(batch, 0))) AS mu,
             max_by(sigma, (seq, coalesce(batch, 0))) AS sigma
         FROM ratings WHERE competitor IN (SELECT competitor FROM competitors WHERE kind <> 'player')
@@ -252,7 +256,7 @@ def _rated(record: Record) -> Rated:
 
 
 def _anchor(record: Record, rated: Rated) -> str | None:
-    """Who was given a rating: the one set, else the first that has the sigma of an anchor."""
+    """Return the anchor: the one in the settings, else the first competitor with the sigma of an anchor."""
     anchor = setting(record.config, "ratings", "anchor")
     if isinstance(anchor, str) and anchor in rated.fixed:
         return anchor

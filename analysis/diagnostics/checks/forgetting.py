@@ -1,10 +1,10 @@
-"""Forgetting: a player beat something once, and no longer does.
+"""Forgetting: a player used to beat an opponent, and no longer does.
 
-Against each opponent that does not change, every stretch of moments is held against every later stretch that
-lasts until now. What is tested is that the score fell by more than MARGIN, so that natural wobble is no
-finding however many games measured it; p-values are Bonferroni's over the stretches and Holm's over all
-players and opponents. What was lost and found again is not reported: the latest games must still be below,
-however many there were in the bad times, when matchmaking sought that opponent out.
+For each fixed opponent, every stretch of moments is compared with every later stretch that lasts until now.
+The test is whether the score fell by more than MARGIN, so that natural fluctuation is no finding, with any
+number of games. P-values have Bonferroni's correction over the stretches, and Holm's over all players and
+opponents. A loss that the player recovered from is not reported: the latest games must still score lower. The
+bad times may have most games, because matchmaking then selects that opponent more often.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from analysis.diagnostics.record import Record, Series
 from analysis.diagnostics.significance import Counts, above, dispersion, holm
 from storage.arrays import Floats
 
-MARGIN = 0.05  # of the score: a smaller loss is nothing to act upon
-LEVEL = 0.01  # probability of any finding in a run in which nothing was forgotten
+MARGIN = 0.05  # of the score: a smaller loss needs no action
+LEVEL = 0.01  # probability of any false finding in a run
 LEAST_GAMES = 50.0  # on each side of the drop
-GRAVE = 0.15  # a drop from which on it is a warning
-MOST = 3  # findings for one player: who forgot all has forgotten no opponent in particular
+GRAVE = 0.15  # least drop for a warning
+MOST = 3  # findings for one player
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The surest drop against each of P opponents: before is moments first to last, after is from `since`."""
+    """Most significant drop against each of P opponents: from moments `first` to `last` until `since` on."""
 
     p_value: Floats  # [P], over all stretches
     first: Floats  # [P]
@@ -36,7 +36,7 @@ class Drop:
 
 
 def find_forgetting(record: Record) -> list[Finding]:
-    """The worst of each player, players in order of their names."""
+    """Return the largest drops of each player, players in order of names."""
     drops = [surest_drop(series.counts, dispersion(series.counts)) for series in record.series]
     if not drops:
         return []
@@ -54,7 +54,10 @@ def find_forgetting(record: Record) -> list[Finding]:
 
 
 def surest_drop(counts: Counts, dispersion: float = 1.0) -> Drop:
-    """Of scores against P opponents at K moments [P, K]; `dispersion` times the variance of chance."""
+    """Return the most significant drops of scores [P, K] against P opponents at K moments.
+
+    The variance is `dispersion` times that of independent games.
+    """
     opponents, moments = counts.games.shape
     best = np.full(opponents, -np.inf)
     where = np.zeros((3, opponents), dtype=np.int64)
@@ -81,7 +84,7 @@ def surest_drop(counts: Counts, dispersion: float = 1.0) -> Drop:
 
 
 def _latest(counts: Counts) -> Counts:
-    """[P] of the shortest stretch until now with enough games; all, where there is none."""
+    """Return counts [P] of the shortest stretch until now with enough games, or else all counts."""
     backwards = Counts(*(np.cumsum(a[:, ::-1], axis=1) for a in _arrays(counts)))
     enough = backwards.games >= LEAST_GAMES
     column = np.where(enough.any(axis=1), enough.argmax(axis=1), enough.shape[1] - 1)
@@ -93,7 +96,7 @@ def _arrays(counts: Counts) -> tuple[Floats, Floats, Floats]:
 
 
 def _between(total: Counts, first: np.ndarray, end: np.ndarray) -> Counts:
-    """Counts of moments first to end - 1, from running totals [P, K + 1]."""
+    """Return counts of moments `first` to `end` - 1, from running totals [P, K + 1]."""
     return Counts(*(array[:, end] - array[:, first] for array in _arrays(total)))
 
 
@@ -102,7 +105,7 @@ def _ends(series: list[Series]) -> np.ndarray:
 
 
 def _best(record: Record, series: Series, first: int, last: int) -> str:
-    """The first snapshot from the moments `first` to `last`; the newest before, where there was none."""
+    """Return the first snapshot of the moments `first` to `last`, or else the newest one before."""
     begin, end = int(series.edges[first]), int(series.edges[last + 1])
     within = [name for at, name in record.frozen.get(series.player, ()) if begin <= at <= end]
     return within[0] if within else record.snapshot_before(series.player, end)
@@ -115,7 +118,7 @@ def _finding(record: Record, series: Series, drop: Drop, i: int, p_value: float)
     spread = dispersion(series.counts)
     was, now = ((float(c.score), *(float(x) for x in c.interval(spread))) for c in (before, after))
     if record.live:
-        # Within the last moment before and the first one after, it may have happened anywhere.
+        # The drop may be anywhere within the last moment before and the first one after.
         begins, ends = int(series.edges[last]), int(series.edges[since + 1])
         earlier = record.snapshot_before(series.player, begins)
         later = record.snapshot_after(series.player, ends)
@@ -141,7 +144,7 @@ def _finding(record: Record, series: Series, drop: Drop, i: int, p_value: float)
             "after": {"score": now[0], "low": now[1], "high": now[2], "games": int(after.games)},
             "drop": fell,
             "between": [earlier, later],
-            "best_from": best,  # the first snapshot of when the score was at its best
+            "best_from": best,  # first snapshot of the best stretch
             "p_value": p_value,
             **when,
         },

@@ -1,7 +1,7 @@
-"""Learners that get too little or too late: data lag, starvation, experience that nobody learned from.
+"""Learners with too little or too old experience: lag, starvation, dropped steps.
 
-Each player is its own measure: what is normal differs from game to game and from machine to machine. So what
-is reported is a change for the worse within the run, or experience lost, both beyond chance.
+Normal values differ between games and machines, so each player is compared with itself. A finding is a
+significant change for the worse within the run, or lost experience.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from analysis.diagnostics.significance import above
 from storage.arrays import Floats
 
 LEVEL = 0.001  # of each test
-LEAST_ROWS = 12  # of `updates`, for a trend
-GROWN = 2.0  # times its own earlier median: a lag that has grown
-LEAST_GROWTH = 2.0  # and by so many updates
-STARVED = 0.25  # of its own earlier share of matches, or of updates for as many matches
-LEAST_BATCHES = 8.0  # of results, that a player's earlier share would have brought it
-LOST = 0.05  # of a player's steps, dropped before its learner saw them
+LEAST_ROWS = 12  # rows of `updates` for a trend
+GROWN = 2.0  # least ratio of a grown lag to the player's earlier median
+LEAST_GROWTH = 2.0  # least increase of a grown lag in updates
+STARVED = 0.25  # of the player's earlier share of matches, or updates per match
+LEAST_BATCHES = 8.0  # batches of results expected by the player's earlier share
+LOST = 0.05  # share of a player's steps that were dropped before learning
 RECENT = WINDOWS // 4
-_SILENCE = (
-    3.0  # times the usual distance of two reports: no report for so long means that nothing was learned
-)
+_SILENCE = 3.0  # in usual intervals of reports: without a report for this long, there was no learning
 
 
 def find_lag(record: Record) -> list[Finding]:
-    """Players whose experience gets older and older."""
+    """Return players whose experience gets older and older."""
     found = []
     for player, rows in record.updates.groupby("player"):
         lag = rows["lag"].to_numpy(dtype=np.float64)
@@ -49,8 +47,8 @@ def find_lag(record: Record) -> list[Finding]:
                 severity="warning",
                 subject=str(player),
                 sentence=(
-                    f"{player} learns from ever older experience: weights lag by {now:.1f} updates lately, "
-                    f"where {usual:.1f} were usual in the first half (the most was {lag.max():.1f})"
+                    f"{player} learns from ever older experience: weights lag by {now:.1f} updates now, "
+                    f"by {usual:.1f} in the first half (at most {lag.max():.1f})"
                 ),
                 evidence={
                     "lag": now,
@@ -65,8 +63,10 @@ def find_lag(record: Record) -> list[Finding]:
 
 
 def rank_sum(before: Floats, after: Floats) -> float:
-    """By how many standard errors `after` ranks above `before` (Mann and Whitney, Ann. Math. Stat. 18,
-    1947; ties take their mean rank)."""
+    """Return by how many standard errors `after` ranks above `before`; ties have their mean rank.
+
+    Source: Mann and Whitney, Ann. Math. Stat. 18, 1947.
+    """
     _, position, count = np.unique(np.concatenate([before, after]), return_inverse=True, return_counts=True)
     rank = (np.cumsum(count) - (count - 1) / 2)[position]
     m, n = len(before), len(after)
@@ -75,17 +75,17 @@ def rank_sum(before: Floats, after: Floats) -> float:
 
 
 def find_starvation(record: Record) -> list[Finding]:
-    """Players that get few matches, few updates, or whose experience is lost; and learners that stopped."""
+    """Return players with few matches, few updates or lost experience, and learners that stopped."""
     found = _stopped(record)
-    told = {finding.subject for finding in found}
+    seen = {finding.subject for finding in found}
     for find in (_few_matches, _few_updates, _lost_steps):
-        found += [finding for finding in find(record) if finding.subject not in told]
-        told = {finding.subject for finding in found}
+        found += [finding for finding in find(record) if finding.subject not in seen]
+        seen = {finding.subject for finding in found}
     return found
 
 
 def _stopped(record: Record) -> list[Finding]:
-    """Players whose learner refused an update and that got no other weights since."""
+    """Return players whose learner refused an update, without a reset since."""
     rows = record.decisions[record.decisions["kind"].isin(["stop", "reset"])]
     last = rows.groupby("player").tail(1)
     return [
@@ -93,7 +93,7 @@ def _stopped(record: Record) -> list[Finding]:
             kind="starvation",
             severity="warning",
             subject=str(row.player),
-            sentence=f"{row.player} learns no more: {row.reason}",
+            sentence=f"{row.player} does not learn any more: {row.reason}",
             evidence={"reason": row.reason},
         )
         for row in last[last["kind"] == "stop"].itertuples()
@@ -101,7 +101,7 @@ def _stopped(record: Record) -> list[Finding]:
 
 
 def _few_matches(record: Record) -> list[Finding]:
-    """Whose share of training has collapsed, against its own share before."""
+    """Return players whose share of training matches collapsed."""
     batches = _by_window(record.played, "batches", record)
     if batches.empty:
         return []
@@ -109,7 +109,7 @@ def _few_matches(record: Record) -> list[Finding]:
     found = []
     for player in _training(record, batches.index):
         own = batches.loc[player].to_numpy()
-        since = int(np.argmax(own > 0)) + 1  # the window in which it came is not whole
+        since = int(np.argmax(own > 0)) + 1  # the player's first window is incomplete
         until = WINDOWS - RECENT
         if until - since < RECENT:
             continue
@@ -128,7 +128,7 @@ def _few_matches(record: Record) -> list[Finding]:
                 subject=player,
                 sentence=(
                     f"{player} starves: it got {percent(share)} of the batches of training matches in the "
-                    f"last quarter of the run, where {percent(usual)} were usual before"
+                    f"last quarter of the run, but {percent(usual)} before"
                 ),
                 evidence={"share": share, "usual": usual, "batches": int(got), "expected_batches": expected},
             )
@@ -137,7 +137,7 @@ def _few_matches(record: Record) -> list[Finding]:
 
 
 def _few_updates(record: Record) -> list[Finding]:
-    """Who is made few updates for the matches it plays, against its own measure before."""
+    """Return players with far fewer updates per batch of matches than before."""
     batches = _by_window(record.played, "batches", record)
     rows = record.updates
     found = []
@@ -149,10 +149,10 @@ def _few_updates(record: Record) -> list[Finding]:
         made = np.diff(np.maximum.accumulate(np.interp(record.edges, at, count, left=0.0)))
         played = batches.loc[player].to_numpy()
         if record.last_seq - at[-1] <= _SILENCE * np.median(np.diff(at)):
-            # What was learned since the last report will be in the next one: not looked at.
+            # The time since the last report is ignored: the next report will cover it.
             whole = int(np.searchsorted(record.edges, at[-1], side="right")) - 1
             made, played = made[:whole], played[:whole]
-        before = np.flatnonzero(played[:-RECENT] > 0)[1:]  # the window in which it came is not whole
+        before = np.flatnonzero(played[:-RECENT] > 0)[1:]  # the player's first window is incomplete
         recent = float(played[-RECENT:].sum())
         if len(before) < RECENT or recent < LEAST_BATCHES:
             continue
@@ -165,8 +165,8 @@ def _few_updates(record: Record) -> list[Finding]:
                     severity="warning",
                     subject=player,
                     sentence=(
-                        f"{player} is taught too little: {now:.2g} updates for each batch of its matches in "
-                        f"the last quarter of the run, where {usual:.2g} were usual before"
+                        f"{player} learns too little: {now:.2g} updates for each batch of its matches in "
+                        f"the last quarter of the run, but {usual:.2g} before"
                     ),
                     evidence={"updates_per_batch": now, "usual": usual, "batches": int(recent)},
                 )
@@ -175,7 +175,7 @@ def _few_updates(record: Record) -> list[Finding]:
 
 
 def _lost_steps(record: Record) -> list[Finding]:
-    """Whose experience was dropped on its way to the learner."""
+    """Return players whose experience was dropped before the learner received it."""
     found = []
     for player, rows in record.updates.groupby("player"):
         lost = added_up(rows["dropped_steps"].to_numpy(dtype=np.float64))
@@ -189,7 +189,7 @@ def _lost_steps(record: Record) -> list[Finding]:
                     subject=str(player),
                     sentence=(
                         f"{player} lost {percent(share)} of its experience: {lost:,.0f} steps were dropped "
-                        f"before its learner saw them, {trained:,.0f} were learned from"
+                        f"before its learner received them, {trained:,.0f} were used"
                     ),
                     evidence={"share": share, "dropped_steps": int(lost), "trained_steps": int(trained)},
                 )
@@ -198,19 +198,19 @@ def _lost_steps(record: Record) -> list[Finding]:
 
 
 def added_up(counter: Floats) -> float:
-    """What a counter [n] counted in all, that starts over whenever a run is resumed."""
+    """Return the total of a counter [n] that restarts at 0 whenever a run is resumed."""
     step = np.diff(np.append(0.0, np.nan_to_num(counter)))
     return float(np.where(step < 0, np.nan_to_num(counter), step).sum())
 
 
 def _training(record: Record, players: pd.Index) -> list[str]:
-    """Of `players`, those that were not taken out of training."""
+    """Return those `players` that were not removed from training."""
     removed = set(record.decisions.loc[record.decisions["kind"] == "remove", "player"])
     return [str(player) for player in players if player not in removed]
 
 
 def _by_window(rows: pd.DataFrame, column: str, record: Record) -> pd.DataFrame:
-    """[players, WINDOWS] of `column`, 0 where there is nothing."""
+    """Return `column` as a table [players, WINDOWS], with 0 for missing values."""
     rows = rows[rows["player"].isin(record.live)]
     table = rows.pivot_table(index="player", columns="window", values=column, aggfunc="sum")
     return table.reindex(columns=range(WINDOWS)).astype(np.float64).fillna(0.0)

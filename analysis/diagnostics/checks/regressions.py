@@ -1,9 +1,9 @@
-"""Regressions: somebody else's snapshot that a player loses to now.
+"""Regressions: snapshots of other players that a player loses to now.
 
-An exploiter that has just been frozen beats the player it was made for; what counts is whether it still
-does in the latest games of that player. Exploiters lose to everybody whenever they start over, which is no
-news: the subjects are mains, or, in a league without any, all who were never reset. In a tournament, where
-nobody learns, it is mains' newest snapshots against those of other roles.
+An exploiter that has just been frozen beats the player that it was trained against; a finding is that it
+still does in that player's latest games. Exploiters lose to all others after each reset, which is expected.
+So the subjects are mains or, in a league without mains, all players that were never reset. In a tournament,
+where no player learns, the newest snapshots of mains are compared with snapshots of other roles.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from analysis.diagnostics.record import WINDOWS, Record, Series
 from analysis.diagnostics.significance import Counts, above, dispersion, holm
 from storage.records import MAIN
 
-MARGIN = 0.05  # below one half: a score that is no even match
-LEVEL = 0.01  # probability of any finding where nobody loses by more than MARGIN
+MARGIN = 0.05  # below one half: larger losses are not an even match
+LEVEL = 0.01  # probability of any false finding
 LEAST_GAMES = 100.0
-RECENT = WINDOWS // 4  # moments that are now
-GRAVE = 0.4  # a score below which it is a warning
+RECENT = WINDOWS // 4  # moments that count as now
+GRAVE = 0.4  # scores below this are warnings
 MOST = 3  # findings for one player
 
 
 def find_regressions(record: Record, known: set[tuple[str, str]]) -> list[Finding]:
-    """Who loses to whom, the worst of each player; `known` (player, opponent) have been told already."""
+    """Return the worst regressions of each player, without the `known` pairs (player, opponent)."""
     mains = MAIN in record.role.values()
     subjects = [
         series
@@ -47,15 +47,15 @@ def find_regressions(record: Record, known: set[tuple[str, str]]) -> list[Findin
         if p < LEVEL and (series.player, series.opponents[i]) not in known
     ]
     found.sort(key=lambda finding: finding.evidence["score"])
-    told: dict[str, int] = {}
+    count: dict[str, int] = {}
     for finding in found:
-        told[finding.evidence["player"]] = told.get(finding.evidence["player"], 0) + 1
-        finding.evidence["rank"] = told[finding.evidence["player"]]
+        count[finding.evidence["player"]] = count.get(finding.evidence["player"], 0) + 1
+        finding.evidence["rank"] = count[finding.evidence["player"]]
     return [finding for finding in found if finding.evidence["rank"] <= MOST]
 
 
 def _others(record: Record, series: Series) -> list[int]:
-    """Which opponents are snapshots of other players."""
+    """Return the opponents that are snapshots of other players."""
     role = _role(record, series)
     return [
         i
@@ -66,12 +66,12 @@ def _others(record: Record, series: Series) -> list[int]:
 
 
 def _role(record: Record, series: Series) -> str | None:
-    """The player's; in a tournament that of its newest snapshot."""
+    """Return the role of the player; in a tournament the role of its newest snapshot."""
     return record.role.get(series.player if record.live else record.entered[series.player][-1])
 
 
 def _latest(counts: Counts, least_games: float = LEAST_GAMES) -> Counts:
-    """The shortest stretch until now with enough games, of at most RECENT moments [K]."""
+    """Return counts of the shortest stretch until now with enough games, of at most RECENT moments [K]."""
     for moments in range(1, RECENT + 1):
         found = counts[-moments:].sum()
         if found.games >= least_games:
@@ -80,8 +80,10 @@ def _latest(counts: Counts, least_games: float = LEAST_GAMES) -> Counts:
 
 
 def _over(counts: Counts) -> bool:
-    """Whether it no longer loses: who has found the remedy meets the opponent less, so that the many games
-    from before would hide it."""
+    """Return whether the player no longer loses, by few recent games.
+
+    A player that recovered meets the opponent less often, so that the many earlier games would hide it.
+    """
     return float(_latest(counts, LEAST_GAMES / 4).score) > 0.5 - MARGIN
 
 

@@ -1,14 +1,14 @@
-"""Stagnation: a player that no longer improves, which is more than that no improvement was proven.
+"""Stagnation: a player that no longer improves. This is stronger than a missing proof of improvement.
 
-A rating cannot say it: it drifts, and who is drawn changes. So a player is held against opponents that do
-not change and that it has met all along, each compared with itself: the gain is the mean change of score
-from the first third of a stretch of time to its last, weighted by how well it is known. Opponents that it
-always beats or never does say nothing and are left out. It stagnates if the upper end of the gain's interval
-is below MARGIN (a test of equivalence, one-sided, as a player that gets worse does not improve either). Its
-own snapshot from the beginning of the stretch must not say otherwise: who improves beats what it was.
-Who forgets one opponent has not stagnated for that: those are left out, and opponents whose changes differ
-more than luck explains widen the interval (DerSimonian and Laird, Controlled Clin. Trials 7, 1986). Of a few
-stretches until now the longest counts; it is at least a third of the run.
+Ratings cannot show it, because they drift and opponents change. So a player is compared by its scores against
+fixed opponents that it met throughout. The gain is the mean change of these scores from the first third of a
+stretch of time to its last third, weighted by precision. Opponents that it nearly always or nearly never
+beats carry no information and are left out. The player stagnates if the upper end of the gain's interval is
+below MARGIN (a one-sided test of equivalence, since a player that gets worse does not improve either).
+Results against its own snapshot from the start of the stretch must not contradict this. Forgotten opponents
+are left out, because forgetting is not stagnation. If the changes differ between opponents by more than luck,
+the interval gets wider (DerSimonian and Laird, Controlled Clin. Trials 7, 1986). Of several stretches until
+now the longest significant one counts; it is at least a third of the run.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from analysis.diagnostics.record import WINDOWS, Record, Series
 from analysis.diagnostics.significance import Counts, dispersion, quantile
 from storage.arrays import Floats
 
-MARGIN = 0.05  # points per game against opponents near even: less is no improvement to wait for
-LEVEL = 0.05  # one-sided, over all stretches that are tried
+MARGIN = 0.05  # points per game against near-even opponents: less does not count as improvement
+LEVEL = 0.05  # one-sided, over all tested stretches
 LEAST_GAMES = 30.0  # against an opponent, in the first and in the last third
-TELLING = (0.1, 0.9)  # scores at which an opponent can still tell better from worse
+INFORMATIVE = (0.1, 0.9)  # scores at which results against an opponent still show changes
 LEAST_OPPONENTS = 2
 STRETCHES = (3 * WINDOWS // 4, WINDOWS // 2, WINDOWS // 3 + 1)  # moments until now
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Mean change of score from the first third of a stretch to its last."""
+    """Mean change of score from the first third of a stretch to its last third, with its interval."""
 
     value: float
     low: float
@@ -42,14 +42,16 @@ class Gain:
 
 
 def find_stagnation(record: Record, known: set[tuple[str, str]]) -> list[Finding]:
-    """Players that do not improve, in order of their names; in tournaments nobody learns. `known` (player,
-    opponent) are left out: what happened there has been told."""
+    """Return players that do not improve, in order of names; none in tournaments.
+
+    `known`: pairs (player, opponent) to leave out, because other findings explain them.
+    """
     found = []
     for series in record.series if record.live else ():
         began = record.last_reset.get(series.player, 0)
-        begun = int(np.searchsorted(series.edges, began))  # the first whole window since a reset
+        begun = int(np.searchsorted(series.edges, began))  # the first complete window since a reset
         kept = [i for i, opponent in enumerate(series.opponents) if (series.player, opponent) not in known]
-        # Everybody improves in its first moments: a stretch begins behind them.
+        # Every player improves at first: a stretch begins later.
         starts = [WINDOWS - length for length in STRETCHES if WINDOWS - length > begun]
         z = quantile(LEVEL / max(1, len(starts)))
         for start in starts:
@@ -63,47 +65,52 @@ def find_stagnation(record: Record, known: set[tuple[str, str]]) -> list[Finding
 
 
 def gain_since(counts: Counts, start: int, z: float) -> Gain | None:
-    """Of scores [P, K], from moment `start` until now; its interval reaches `z` standard errors. None: too
-    few games, against too few opponents that could tell."""
+    """Return the gain of scores [P, K] since moment `start`, with an interval of `z` standard errors.
+
+    Return `None` if there are too few games, or too few informative opponents.
+    """
     third = (counts.games.shape[1] - start) // 3
     early, late = counts[:, start : start + third].sum(), counts[:, -third:].sum()
     enough = (early.games >= LEAST_GAMES) & (late.games >= LEAST_GAMES)
-    # By the mean of both: to choose by one of them alone would find regression to the mean.
+    # By the mean of both: a choice by one of them would cause regression to the mean.
     level = (early.estimate + late.estimate) / 2
-    telling = enough & (level > TELLING[0]) & (level < TELLING[1])
-    if telling.sum() < LEAST_OPPONENTS:
+    informative = enough & (level > INFORMATIVE[0]) & (level < INFORMATIVE[1])
+    if informative.sum() < LEAST_OPPONENTS:
         return None
-    variance = (early.variance + late.variance)[telling]
-    change = (late.estimate - early.estimate)[telling]
+    variance = (early.variance + late.variance)[informative]
+    change = (late.estimate - early.estimate)[informative]
     weight = 1.0 / variance
     weight = 1.0 / (variance + _heterogeneity(change, weight))
     value = float(weight @ change / weight.sum())
-    # The player's own wobble is the same for all opponents: more of them do not average it away.
-    shared = 2.0 * wobble(counts[telling, -STRETCHES[0] :]) / third
+    # The player's own fluctuation is shared by all opponents: averaging does not remove it.
+    shared = 2.0 * wobble(counts[informative, -STRETCHES[0] :]) / third
     error = float(np.sqrt(1.0 / weight.sum() + shared))
-    games = int((early.games + late.games)[telling].sum())
-    return Gain(value, value - z * error, value + z * error, int(telling.sum()), games)
+    games = int((early.games + late.games)[informative].sum())
+    return Gain(value, value - z * error, value + z * error, int(informative.sum()), games)
 
 
 def wobble(counts: Counts) -> float:
-    """Variance of a player's strength from moment to moment, as it shows in its scores [P, K] against all
-    opponents at once: how far their mean strays from the line between its neighbours, beyond chance."""
+    """Return the variance of a player's strength from moment to moment, by its scores [P, K].
+
+    It is the squared deviation of the mean over opponents from the line between its neighbours, beyond
+    chance.
+    """
     known = counts.games >= LEAST_GAMES / 2
     known = known[:, :-2] & known[:, 1:-1] & known[:, 2:]
     score, variance = counts.estimate, counts.variance
-    strays = score[:, 1:-1] - (score[:, :-2] + score[:, 2:]) / 2
+    deviation = score[:, 1:-1] - (score[:, :-2] + score[:, 2:]) / 2
     by_chance = variance[:, 1:-1] + (variance[:, :-2] + variance[:, 2:]) / 4
     weight = np.where(known, 1.0 / by_chance, 0.0)
     total = weight.sum(axis=0)
     if not (total > 0).any():
         return 0.0
-    mean = (weight * strays).sum(axis=0)[total > 0] / total[total > 0]
-    # Of a strength that is new at each moment the middle and both halves stray: 1 + 1/4 + 1/4.
+    mean = (weight * deviation).sum(axis=0)[total > 0] / total[total > 0]
+    # If strength is independent at each moment, the middle and both neighbours vary: 1 + 1/4 + 1/4.
     return max(0.0, float((mean**2 - 1.0 / total[total > 0]).mean()) / 1.5)
 
 
 def _heterogeneity(change: Floats, weight: Floats) -> float:
-    """Variance of true changes [p] among opponents, by DerSimonian and Laird's moments."""
+    """Return the variance of true changes [p] among opponents, by DerSimonian and Laird's moments."""
     mean = weight @ change / weight.sum()
     excess = float(weight @ (change - mean) ** 2) - (len(change) - 1)
     return max(0.0, excess / float(weight.sum() - (weight**2).sum() / weight.sum()))
@@ -112,9 +119,11 @@ def _heterogeneity(change: Floats, weight: Floats) -> float:
 def _against_itself(
     record: Record, series: Series, start: int, z: float
 ) -> tuple[float, float, float, str, int] | None:
-    """Score, low and high of the stretch's last third against what the player was when it began, which
-    snapshot that is, and how many games."""
-    before = _what_it_was(record, series, start)
+    """Return the last third's result against the player's own snapshot from the start of the stretch.
+
+    It is (score, low, high, snapshot, games), or `None` if there are too few games.
+    """
+    before = _snapshot_at(record, series, start)
     if before not in series.opponents:
         return None
     third = (WINDOWS - start) // 3
@@ -125,9 +134,8 @@ def _against_itself(
     return float(counts.score), low, high, before, int(counts.games)
 
 
-def _what_it_was(record: Record, series: Series, start: int) -> str:
-    """The player's first snapshot from the first third of a stretch; the newest from before, where there was
-    none."""
+def _snapshot_at(record: Record, series: Series, start: int) -> str:
+    """Return the player's first snapshot of the first third of a stretch, or else the newest one before."""
     begin, end = int(series.edges[start]), int(series.edges[start + (WINDOWS - start) // 3])
     within = [name for at, name in record.frozen.get(series.player, ()) if begin <= at <= end]
     return within[0] if within else record.snapshot_before(series.player, begin)
@@ -138,7 +146,7 @@ def _finding(
 ) -> Finding:
     player = series.player
     lasted = float(record.env_steps[-1] - record.env_steps[start])
-    since = _what_it_was(record, series, start)
+    since = _snapshot_at(record, series, start)
     evidence = {
         "gain": gain.value,
         "low": gain.low,
@@ -160,14 +168,16 @@ def _finding(
             "high": high,
             "games": games,
         }
-        itself = f"; against {snapshot}, what it was then, it scores {percent_between(score, low, high)}"
+        itself = (
+            f"; against {snapshot}, its snapshot of that time, it scores {percent_between(score, low, high)}"
+        )
     return Finding(
         kind="stagnation",
         severity="note" if player in record.last_reset else "warning",
         subject=player,
         sentence=(
             f"{player} has not improved for {steps(lasted)}, since {since}: against {gain.opponents} "
-            f"opponents met all along its score changed by {100 * gain.value:+.1f} points of 100 "
+            f"opponents met throughout its score changed by {100 * gain.value:+.1f} points of 100 "
             f"({100 * gain.low:+.1f} to {100 * gain.high:+.1f}), less than {100 * MARGIN:.0f}{itself}"
         ),
         evidence=evidence,

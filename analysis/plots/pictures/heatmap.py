@@ -1,4 +1,4 @@
-"""The payoff matrix as a picture: who wins how often against whom."""
+"""Heatmap of the payoff: win rates between competitors."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from matplotlib.patches import Rectangle
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
 from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, role_keys
 from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, Look, drawing, looks
+from analysis.solution import nash_clusters
 from storage.arrays import Floats
 
-CELLS = 200  # a side at most: about two to a point of the page's width
-NAMED = 24  # names at most beside the rows
-NUMBERED = 12  # competitors at most whose cells have their numbers inside
+CELLS = 200  # largest number of rows: about two per point of the page's width
+NAMED = 24  # largest number of names beside the rows
+NUMBERED = 12  # most competitors for which cells show numbers
 
-RULED = 40  # lines between clusters at most; more would cover the cells
-FEW = 10  # games at which an opponent can be called the hardest
-SCALE_HEIGHT = 30.0  # points of the scale of colours below the cells
+RULED = 40  # most lines between clusters; more would cover the cells
+FEW = 10  # games that an opponent needs to be named the hardest
+SCALE_HEIGHT = 30.0  # height of the colour scale in points
 
 Order = Literal["rating", "nash_cluster"]
 
@@ -35,13 +36,14 @@ def payoff_heatmap(
     *,
     filled: pd.DataFrame | None = None,
 ) -> Figure:
-    """Points per game of each row against each column, both ordered by rating, best first, or by Nash cluster
-    and by rating within it. Cells that were never played show the hatching behind.
+    """Draw points per game of each row against each column.
+
+    Rows and columns are ordered by rating, best first, or by Nash cluster and by rating within it. Pairings
+    that were never played are hatched.
 
     `payoff` and `leaderboard` are History's frames of one run; `filled` is `Payoffs.matrix()` of that payoff
-    with competitors as index and columns, computed here if it is not given (for Nash clusters only). Beyond
-    CELLS competitors a cell is the mean of those of a block of neighbours that were played, each pairing
-    counting once.
+    with competitors as index and columns, computed here if it is not given (for Nash clusters only). With
+    more than CELLS competitors a cell is the mean over the played pairings of a block of neighbours.
     """
     one_run(payoff, leaderboard)
     payoff = between(payoff)
@@ -60,7 +62,7 @@ def payoff_heatmap(
         of_role = looks(table.roles)
         keys = role_keys(table.roles)
         title = _cluster_title(table, edges) if edges else _title(table)
-        sheet = Sheet("payoff", title, _said(table, block, len(edges) + 1 if edges else 0), 400)
+        sheet = Sheet("payoff", title, _caption(table, block, len(edges) + 1 if edges else 0), 400)
         below = legend_height(sheet, keys) + SCALE_HEIGHT
         rows = list(range(0, count, -(-count // NAMED)))
         labels = [f"{row + 1}  {sheet.elided(table.names[row], 112)}" for row in rows]
@@ -82,17 +84,17 @@ def payoff_heatmap(
 
 
 def _by_cluster(table: Pairings, matrix: Floats) -> tuple[Pairings, list[int]]:
-    """The table in order of Nash clusters, and where the second and later ones begin."""
-    from analysis.solution import nash_clusters
-
+    """Return the table in order of Nash clusters, and the starts of the second and later clusters."""
     clusters = nash_clusters(matrix)
     edges = np.cumsum([len(cluster) for cluster in clusters])[:-1]
     return table.ordered(np.concatenate([np.sort(cluster) for cluster in clusters])), edges.tolist()
 
 
 def blocks(score: Floats, block: int) -> Floats:
-    """Means [ceil(N / block), ceil(N / block)] of square blocks of `score` [N, N] without its diagonal; NaN
-    where all are."""
+    """Return the means of square blocks of `score` [N, N], without its diagonal.
+
+    The result is [ceil(N / block), ceil(N / block)]. A block in which all values are NaN is NaN.
+    """
     if block == 1:
         return score
     score = score.copy()
@@ -108,10 +110,10 @@ def blocks(score: Floats, block: int) -> Floats:
 
 
 def _title(table: Pairings) -> str:
-    """How the best rated does of those who met many: how many it is ahead of, and its hardest opponent."""
+    """Return a title on the best rated competitor with many opponents, and its hardest opponent."""
     met = table.games > 0
     known = met.sum(1)
-    # A newcomer is rated after few opponents: it has nothing to say of who beats whom.
+    # Newcomers are excluded: they have met few opponents.
     best = int(np.argmax(known >= known.max() / 2))
     opponents = np.flatnonzero(met[best])
     ahead = int((table.score[best, opponents] > 0.5).sum())
@@ -131,7 +133,7 @@ def _cluster_title(table: Pairings, edges: list[int]) -> str:
     return f"{len(first)} competitors form the first Nash cluster: {named}"
 
 
-def _said(table: Pairings, block: int, clusters: int) -> str:
+def _caption(table: Pairings, block: int, clusters: int) -> str:
     count = len(table.names)
     unruled = " (too many to rule lines between)" if clusters > RULED + 1 else ""
     order = (
@@ -139,14 +141,14 @@ def _said(table: Pairings, block: int, clusters: int) -> str:
         if clusters
         else "by rating, the best first"
     )
-    said = f"Points per game of the row against the column, {count} competitors {order}."
+    text = f"Points per game of the row against the column, {count} competitors {order}."
     pairs = count * (count - 1) // 2
     unmet = int((table.games[np.triu_indices(count, 1)] == 0).sum())
     if unmet:
-        said += f" {unmet:,} of {pairs:,} pairings were never played (hatched)."
+        text += f" {unmet:,} of {pairs:,} pairings were never played (hatched)."
     if block > 1:
-        said += f" A cell is the mean over {block} × {block} neighbours."
-    return said
+        text += f" A cell is the mean over {block} × {block} neighbours."
+    return text
 
 
 def _cells(axes: Axes, shown: Floats, count: int) -> None:
@@ -185,7 +187,7 @@ def _cells(axes: Axes, shown: Floats, count: int) -> None:
 
 
 def _names(sheet: Sheet, axes: Axes, rows: list[int], labels: list[str], side: float) -> None:
-    """Names at rows, only their places at columns: those stand without being turned."""
+    """Draw names beside rows, but only places below columns, which need no rotation."""
     axes.set_yticks(rows, labels)
     widest = sheet.width_of(str(rows[-1] + 1), SMALL) + 8
     columns = rows[:: -(-len(rows) // max(int(side // widest), 1))]
@@ -197,7 +199,7 @@ def _names(sheet: Sheet, axes: Axes, rows: list[int], labels: list[str], side: f
 
 
 def _roles(sheet: Sheet, axes: Axes, table: Pairings, of_role: dict[str | None, Look]) -> None:
-    """A strip between names and cells in the colours of the rows' roles."""
+    """Draw a strip between names and cells in the colours of the rows' roles."""
     box = axes.get_position()
     strip = sheet.figure.add_axes((box.x0 - 8 / WIDTH, box.y0, 5 / WIDTH, box.y1 - box.y0))
     rows: npt.NDArray[np.float64] = np.array([to_rgb(of_role[role].color) for role in table.roles])
@@ -221,7 +223,7 @@ def _numbers(axes: Axes, score: Floats) -> None:
 
 
 def _scale(sheet: Sheet, bottom: float) -> None:
-    """The colours of win rates."""
+    """Draw the colour scale of win rates."""
     bar = sheet.axes(EDGE + 20, bottom + 17, 120, 7)
     steps = (WIN_RATES(np.linspace(0, 1, WIN_RATES.N))[None, :, :3] * 255).round().astype(np.uint8)
     bar.imshow(steps, extent=(0, 1, 0, 1), aspect="auto", interpolation="none")

@@ -1,4 +1,4 @@
-"""The lineage of snapshots: a lane per player, and lines from each snapshot to those trained on from it."""
+"""Plot of the lineage of snapshots: a lane per player, and lines from each snapshot to its children."""
 
 from __future__ import annotations
 
@@ -9,43 +9,45 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.sheet import EDGE, Sheet, grid, message, one_run, step_axis
+from analysis.plots.sheet import EDGE, Sheet, grid, message, one_run, step_axis, strength_scale
 from analysis.plots.style import (
     GREY,
     INK,
-    MUTED,
     PAPER,
     SMALL,
     STRENGTHS,
     WIDTH,
-    Floats,
     bins,
     drawing,
     looks,
     role_of,
 )
+from storage.arrays import Floats
 
-LANES = 14  # players at most that have a lane; those with most snapshots
-LEVELS = 3  # heights at which lines to resets run below a lane: one for each of so many parents, in turn
-_ROOM = 30.0  # points that a lane is high
+LANES = 14  # most players with a lane: those with most snapshots
+LEVELS = 3  # heights of the lines to resets below a lane, one parent after another
+_ROOM = 30.0  # height of a lane in points
 
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the S snapshots are drawn, and the E lines between them."""
+    """Positions and parents of S snapshots."""
 
     x: Floats  # [S] env steps of the league
     lane: np.ndarray  # [S] 0 is the lowest
-    kind: np.ndarray  # [S] "first": its player's; "next": from the one before; "reset": from another, or none
-    parent: np.ndarray  # [S] its place in the frame; -1: none, or not among them
+    kind: (
+        np.ndarray
+    )  # [S] "first": of its player; "next": parent is the player's last one; "reset": any other
+    parent: np.ndarray  # [S] place of the parent in the frame; -1: none, or not in the frame
     lanes: list[str] = field(default_factory=list)
 
 
 def lineage_tree(snapshots: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
-    """Snapshots in their players' lanes where they were frozen, coloured by their rating. One trained on
-    from the player's one before is joined to it by a straight line; a reset, from an older snapshot or from
-    scratch, is a diamond, joined to what it was reset to by a line below the lane; one taken over from
-    another player by a line between the lanes.
+    """Draw snapshots in their players' lanes where they were frozen, coloured by rating.
+
+    A straight line joins a snapshot to its player's previous one, if that is its parent. A reset, from an
+    older snapshot or from scratch, is a diamond, and a line below the lane joins it to the snapshot that it
+    was reset to. A line between lanes joins a snapshot to a parent of another player.
 
     `snapshots` and `leaderboard` are History's frames of one run.
     """
@@ -65,7 +67,7 @@ def lineage_tree(snapshots: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
         of_role = looks(shown["role"])
         rating = leaderboard.set_index(leaderboard["competitor"].astype(str))["mu"].astype(float)
         mu: Floats = np.asarray(rating.reindex(shown["snapshot_id"].astype(str)), dtype=np.float64)
-        sheet = Sheet("lineage", _title(shown, places, leaderboard), _said(ordered, shown, places), 0)
+        sheet = Sheet("lineage", _title(shown, places, leaderboard), _caption(ordered, shown, places), 0)
         names = [sheet.elided(player, 96) for player in places.lanes]
         left = EDGE + max(sheet.width_of(name, SMALL) for name in names) + 12
         sheet.resize(len(kept) * _ROOM + 74)
@@ -83,7 +85,7 @@ def lineage_tree(snapshots: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
 
 
 def _places(shown: pd.DataFrame, lanes: list[str]) -> _Places:
-    """In one pass over the snapshots, in order of freezing."""
+    """Return the places of snapshots, which are in order of freezing."""
     index = {name: place for place, name in enumerate(shown["snapshot_id"].astype(str))}
     lane_of = {player: lane for lane, player in enumerate(lanes)}
     players = shown["player"].astype(str).tolist()
@@ -104,27 +106,27 @@ def _places(shown: pd.DataFrame, lanes: list[str]) -> _Places:
 def _title(shown: pd.DataFrame, places: _Places, leaderboard: pd.DataFrame) -> str:
     resets = int((places.kind == "reset").sum())
     count = len(shown)
-    said = f"{count:,} snapshot{'s' * (count != 1)}, {resets or 'none'} after a reset"
+    text = f"{count:,} snapshot{'s' * (count != 1)}, {resets or 'none'} after a reset"
     rated = leaderboard[leaderboard["competitor"].astype(str).isin(shown["snapshot_id"].astype(str))]
     rated = rated[rated["games"] > 0]
     if not rated.empty:
         best = rated.iloc[int(rated["skill"].to_numpy(dtype=float).argmax())]
-        said += f"; rated best: {best['competitor']}"
-    return said
+        text += f"; rated best: {best['competitor']}"
+    return text
 
 
-def _said(ordered: pd.DataFrame, shown: pd.DataFrame, places: _Places) -> str:
-    said = "Lines lead from each snapshot to those trained on from it."
+def _caption(ordered: pd.DataFrame, shown: pd.DataFrame, places: _Places) -> str:
+    text = "Lines lead from each snapshot to the ones trained from it."
     if (places.kind == "reset").any():
-        said += " Diamonds: resets; a line below the lane leads back to what they were reset to."
+        text += " Diamonds: resets; a line below the lane leads back to what they were reset to."
     if len(shown) < len(ordered):
         players = ordered["player"].nunique() - shown["player"].nunique()
-        said += f" {players} players with {len(ordered) - len(shown)} snapshots are left out."
-    return said
+        text += f" {players} players with {len(ordered) - len(shown)} snapshots are left out."
+    return text
 
 
 def _lines(axes: Axes, places: _Places, shown: pd.DataFrame, of_role: dict) -> None:
-    """One path for each kind of line and lane: thousands of lines cost little."""
+    """Draw one path for each kind of line and lane, which is fast for thousands of lines."""
     x, lane, parent = places.x, places.lane, places.parent
     has = parent >= 0
     same = has & (lane == lane[parent])
@@ -188,23 +190,8 @@ def _nodes(axes: Axes, places: _Places, mu: Floats) -> None:
 
 
 def _scale(sheet: Sheet, mu: Floats) -> None:
-    """What colours mean, below the lanes."""
+    """Draw the colour scale below the lanes."""
     if not np.isfinite(mu).any():
         return
     _, bounds = bins(mu)
     strength_scale(sheet, 0.0, bounds)
-
-
-def strength_scale(sheet: Sheet, bottom: float, bounds: Floats) -> None:
-    """The colours of ratings with the bounds of their ranges."""
-    text = "rating μ"
-    left = EDGE + sheet.width_of(text, SMALL) + 8
-    bar = sheet.axes(left + 10, bottom + 14, 160, 7)
-    colors = (STRENGTHS(np.arange(STRENGTHS.N))[None, :, :3] * 255).round().astype(np.uint8)
-    bar.imshow(colors, extent=(0, STRENGTHS.N, 0, 1), aspect="auto", interpolation="none")
-    bar.set_yticks([])
-    shown = range(0, len(bounds), 2)
-    bar.set_xticks(list(shown), [f"{bounds[place]:.1f}" for place in shown])
-    bar.tick_params(length=0, pad=3)
-    bar.spines[:].set_visible(False)
-    bar.text(-14 / 20, 0.5, text, ha="right", va="center", size=SMALL, alpha=MUTED)

@@ -1,4 +1,4 @@
-"""What each player learned from, minute by minute: the shares of the matchmaker's branches."""
+"""Plot of the match types that each player learned from, over time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, on
 from analysis.plots.style import BANDS, HATCHES, INK, PAPER, SMALL, WIDTH, drawing
 from storage.arrays import Floats
 
-SPANS = 120  # of time at most; longer runs count several minutes together
-PANELS = 10  # players at most; those with most matches
-TYPES = len(BANDS)  # match types at most; the others count together
+SPANS = 120  # most spans of time; in longer runs a span has several minutes
+PANELS = 10  # most players: those with most matches
+TYPES = len(BANDS)  # most match types; the others are counted together
 OTHER = "other types"
 
 # The usual branches look the same in every run.
@@ -23,7 +23,7 @@ _FIRST = ("pfsp", "self_play", "forgotten", "past_main", "current_main")
 
 
 def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
-    """For each player the shares of match types among the training matches that it learned from, stacked.
+    """Draw for each player the shares of match types among its training matches, stacked.
 
     `match_mix_over_time` is History's `match_mix(over_time=True)` of one run. Minutes without a match are
     blank; a run of more than SPANS minutes is cut into spans of several.
@@ -45,7 +45,7 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
         width = -(-(int(minute.max()) + 1) // SPANS)
         spans = int(minute.max()) // width + 1
         shown = list(played)[:PANELS]
-        sheet = Sheet("match-mix", _title(kind, matches), _said(width, spans, len(played) - len(shown)), 0)
+        sheet = Sheet("match-mix", _title(kind, matches), _caption(width, spans, len(played) - len(shown)), 0)
         keys = [
             Patch(facecolor=color, edgecolor=INK, linewidth=0, hatch=hatch, label=name)
             for name, (color, hatch) in _looks(types).items()
@@ -74,7 +74,7 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
 
 
 def matches_by(names: pd.Series, matches: Floats) -> dict[str, float]:
-    """Matches of each name, most first."""
+    """Return the number of matches of each name, largest first."""
     total = pd.Series(matches).groupby(names.to_numpy()).sum()
     return dict(
         sorted(((str(name), float(count)) for name, count in total.items()), key=lambda x: (-x[1], x[0]))
@@ -82,7 +82,7 @@ def matches_by(names: pd.Series, matches: Floats) -> dict[str, float]:
 
 
 def _types(kind: pd.Series, matches: Floats) -> list[str]:
-    """The match types that have a band of their own, the usual ones first, then by matches."""
+    """Return the match types with their own band: the usual ones first, then by matches."""
     found = list(matches_by(kind, matches))
     if len(found) > TYPES:
         found = [*found[: TYPES - 1], OTHER]
@@ -100,7 +100,7 @@ def _looks(types: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def _counts(kind: pd.Series, span: np.ndarray, matches: Floats, types: list[str], spans: int) -> Floats:
-    """[types, spans] matches."""
+    """Return numbers of matches [types, spans]."""
     counts = np.zeros((len(types), spans))
     np.add.at(counts, (pd.Index(types).get_indexer(pd.Index(kind)), span), matches)
     return counts
@@ -140,9 +140,9 @@ def _title(kind: pd.Series, matches: Floats) -> str:
     return f"Players learned most from {first} matches: {share:.0f} % of {matches.sum():,.0f}"
 
 
-def _said(width: int, spans: int, left_out: int) -> str:
+def _caption(width: int, spans: int, left_out: int) -> str:
     each = f"{width} minutes" if width > 1 else "minute"
-    said = f"Shares of match types among the matches that each player learned from, for each {each}."
+    text = f"Shares of match types among the matches that each player learned from, for each {each}."
     if spans == 1:
-        said = "Shares of match types among the matches that each player learned from."
-    return said + (f" {left_out} players with fewer matches are left out." if left_out else "")
+        text = "Shares of match types among the matches that each player learned from."
+    return text + (f" {left_out} players with fewer matches are left out." if left_out else "")

@@ -1,4 +1,4 @@
-"""The cyclic plane: competitors placed so that who beats whom can be read off by going around."""
+"""Plot of the cyclic plane: competitors placed so that their order around the middle shows cycles."""
 
 from __future__ import annotations
 
@@ -9,33 +9,34 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.plots.pairings import between, filled_in, pairings
-from analysis.plots.pictures.lineage import strength_scale
-from analysis.plots.sheet import Sheet, key, legend, legend_height, message, one_run
+from analysis.plots.sheet import Sheet, key, legend, legend_height, message, one_run, strength_scale
 from analysis.plots.style import (
     INK,
     PAPER,
     SMALL,
     STRENGTHS,
     WIDTH,
-    Floats,
     Look,
     bins,
     drawing,
     looks,
     percent,
 )
+from analysis.solution.cycles.schur import schur, split
+from storage.arrays import Floats
 
-NAMED = 9  # points at most that have their names beside
+NAMED = 9  # most points with names
 _SIDE = 300.0
 
 
 def cyclic_plane(
     payoff: pd.DataFrame, leaderboard: pd.DataFrame, *, filled: pd.DataFrame | None = None
 ) -> Figure:
-    """Competitors in the strongest plane of what strengths leave unexplained of the payoff (as
-    `analysis.solution.cycles.schur.plane`; Balduzzi et al. 2019): each scores more than strengths foresee
-    against those that lie counterclockwise of it within half a turn, by the area that the two span with the
-    middle. Coloured by rating.
+    """Draw competitors in the strongest cyclic plane of the payoff, coloured by rating.
+
+    The plane is that of `analysis.solution.cycles.schur.plane` (Balduzzi et al. 2019), for the part of the
+    payoff that strengths do not explain. A competitor scores more than strengths predict against competitors
+    within half a turn counterclockwise, in proportion to the area of their triangle with the middle.
 
     `payoff` and `leaderboard` are History's frames of one run, `filled` is as in `payoff_heatmap`.
     """
@@ -46,18 +47,16 @@ def cyclic_plane(
         table = pairings(payoff, leaderboard) if not payoff.empty else None
         if table is None or len(table.names) < 3:
             return message(
-                name, "No plane of cycles", "Cycles take three competitors that have met: there are fewer."
+                name, "No plane of cycles", "A cycle needs three competitors that have met: there are fewer."
             )
-        from analysis.solution.cycles.schur import schur, split
-
         parts = split(filled_in(payoff, table, filled))
         found = schur(parts.cyclic, 1)
         if parts.unexplained_share == 0.0 or not found.points.shape[1]:
-            return message(
-                name, "No plane of cycles", "Strengths explain all scores: nothing goes round in circles."
-            )
+            return message(name, "No plane of cycles", "Strengths explain all scores: there are no cycles.")
         places, share = found.points[:, 0], float(found.shares[0])
-        sheet = Sheet(name, "Who beats whom beyond strength", _said(len(places), parts.unexplained_share), 0)
+        sheet = Sheet(
+            name, "Results that strengths do not explain", _caption(len(places), parts.unexplained_share), 0
+        )
         keys = _keys(table.roles)
         below = legend_height(sheet, keys) + 2
         sheet.resize(below + 62 + _SIDE + 6)
@@ -72,10 +71,12 @@ def cyclic_plane(
         return sheet.figure
 
 
-def _said(count: int, cyclic: float) -> str:
-    said = f"{count} competitors. Each does better than its strength against those counterclockwise of it (up"
-    said += " to half a turn), the more the further both are from the cross."
-    return said + f" {percent(cyclic)} of all energy looks cyclic, luck of few games included."
+def _caption(count: int, cyclic: float) -> str:
+    text = (
+        f"{count} competitors. Each scores more than its strength predicts against those counterclockwise (up"
+    )
+    text += " to half a turn), the more the further both are from the cross."
+    return text + f" {percent(cyclic)} of all energy looks cyclic; luck in few games looks the same."
 
 
 def _keys(roles: list[str | None]) -> list[Line2D]:
@@ -88,7 +89,7 @@ def _keys(roles: list[str | None]) -> list[Line2D]:
 
 
 def _marker(look: Look) -> str:
-    """A cross has no room for a colour."""
+    """Return the marker of a role; a cross becomes filled, to have room for a colour."""
     return "X" if look.marker == "x" else look.marker
 
 
@@ -123,7 +124,7 @@ def _points(axes: Axes, places: Floats, roles: list[str | None], mu: Floats) -> 
 
 
 def _names(sheet: Sheet, axes: Axes, places: Floats, names: list[str]) -> None:
-    """Names of the best rated and of the outermost, where they cover no point and no other name."""
+    """Draw names of the best rated and outermost competitors that cover no point and no other name."""
     low, high = axes.get_xlim()
     at = (places - low) * _SIDE / (high - low)
     taken: list[tuple[float, float, float, float]] = []

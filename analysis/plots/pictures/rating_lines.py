@@ -1,4 +1,4 @@
-"""Ratings over the league's env steps: how strong each player was, and each snapshot is."""
+"""Plot of ratings over the league's env steps: players over time, and snapshots."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from analysis.plots.sheet import EDGE, Sheet, grid, key, legend, legend_height, 
 from analysis.plots.style import INK, SMALL, WIDTH, Look, drawing, looks, role_of, spread
 from storage.arrays import Floats
 
-POINTS = 200  # of a line: it is about 270 points wide
-ERROR_BARS = 120  # snapshots at most that have bars
-LINES = 12  # players at most that have lines; the best
+POINTS = 200  # points of a line, which is about 270 points wide
+ERROR_BARS = 120  # most snapshots with error bars
+LINES = 12  # most players with lines: the best
 
 
 def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
-    """mu of each player over env steps with a band of 2 sigma; snapshots as points where they were frozen, at
-    the rating they have now; bots as dashed lines.
+    """Draw mu of each player over env steps with a band of 2 sigma.
+
+    Snapshots are points where they were frozen, at their current rating. Bots are dashed lines.
 
     `ratings` and `leaderboard` are History's frames of one run. A line shows the last rating in each of
     POINTS equal spans of env steps.
@@ -28,7 +29,7 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
     with drawing():
         if ratings.empty or leaderboard.empty:
             return message(
-                "ratings", "No ratings yet", "Nobody has been rated: the run has recorded no match."
+                "ratings", "No ratings yet", "No competitor has been rated: the run has recorded no match."
             )
         ratings = ratings.assign(competitor=ratings["competitor"].astype(str))
         ratings = ratings.sort_values("league_env_steps", kind="stable")
@@ -37,7 +38,7 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
         players, snapshots, bots = (board[board["kind"] == kind] for kind in ("player", "snapshot", "bot"))
         shown = players.head(LINES)
         keys = _keys(of_role, snapshots)
-        sheet = Sheet("ratings", _title(board), _said(players, snapshots, bots), 250)
+        sheet = Sheet("ratings", _title(board), _caption(players, snapshots, bots), 250)
         named = pd.concat([shown, bots])
         levels = named["mu"].to_numpy(dtype=float)
         ends = [
@@ -57,7 +58,7 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
             axes.axhline(mu, color=bot.color, dashes=bot.dashes, linewidth=1.0, label=f"bot {who}")
         grid(axes)
         step_axis(axes, ratings["league_env_steps"].to_numpy())
-        # A newcomer's bar is so long that it would press everything else together: bars set no limits.
+        # A newcomer's bar is very long and would compress all others, so bars set no limits.
         low, high = min(map(np.min, seen)), max(map(np.max, seen))
         axes.set_ylim(low - 0.06 * (high - low + 1), high + 0.06 * (high - low + 1))
         axes.set_ylabel("TrueSkill rating μ")
@@ -70,23 +71,23 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
 def _title(board: pd.DataFrame) -> str:
     played = board[board["games"] > 0]
     if played.empty:
-        return "Nobody is rated yet"
+        return "No competitor is rated yet"
     best = played.iloc[0]
     return f"{best['competitor']} is rated best: μ = {best['mu']:.1f} ± {2 * best['sigma']:.1f}"
 
 
-def _said(players: pd.DataFrame, snapshots: pd.DataFrame, bots: pd.DataFrame) -> str:
-    said = []
+def _caption(players: pd.DataFrame, snapshots: pd.DataFrame, bots: pd.DataFrame) -> str:
+    texts = []
     if len(players):
-        said.append("Lines: players, with bands of μ ± 2σ.")
+        texts.append("Lines: players, with bands of μ ± 2σ.")
     if len(snapshots):
         bars = ", with bars of ± 2σ" if len(snapshots) <= ERROR_BARS else ""
-        said.append(f"Points: snapshots where they were frozen, at the rating they have now{bars}.")
+        texts.append(f"Points: snapshots where they were frozen, at their current rating{bars}.")
     if len(bots):
-        said.append("Dashed: bots.")
+        texts.append("Dashed: bots.")
     if len(players) > LINES:
-        said.append(f"{len(players) - LINES} lower rated players have no line.")
-    return " ".join(said)
+        texts.append(f"{len(players) - LINES} lower rated players have no line.")
+    return " ".join(texts)
 
 
 def _keys(of_role: dict[str | None, Look], snapshots: pd.DataFrame) -> list[Line2D]:
@@ -99,7 +100,7 @@ def _keys(of_role: dict[str | None, Look], snapshots: pd.DataFrame) -> list[Line
 
 
 def _line(axes: Axes, player: str, rows: pd.DataFrame, look: Look) -> Floats:
-    """The player's line and band; returned is what the band spans."""
+    """Draw the player's line and band, and return the values that the y axis must show."""
     x, mu, sigma = (rows[column].to_numpy(dtype=float) for column in ("league_env_steps", "mu", "sigma"))
     kept = last_of_spans(x, POINTS)
     x, mu, sigma = x[kept], mu[kept], sigma[kept]
@@ -113,8 +114,7 @@ def _line(axes: Axes, player: str, rows: pd.DataFrame, look: Look) -> Floats:
 
 
 def last_of_spans(x: Floats, spans: int) -> np.ndarray:
-    """Which of `x` [n], in ascending order, to keep [at most spans + 1]: the first, and the last in each of
-    so many equal spans."""
+    """Return indices of the first of `x` [n] (ascending) and of the last in each of `spans` equal spans."""
     if not len(x):
         return np.zeros(0, dtype=np.int64)
     width = (x[-1] - x[0]) / spans or 1.0
@@ -126,7 +126,7 @@ def last_of_spans(x: Floats, spans: int) -> np.ndarray:
 def _snapshots(
     axes: Axes, board: pd.DataFrame, ratings: pd.DataFrame, of_role: dict[str | None, Look]
 ) -> None:
-    """A marker for each snapshot, role by role: a league that froze thousands has smaller ones."""
+    """Draw a marker for each snapshot, role by role; thousands of snapshots have smaller markers."""
     frozen_at = ratings.groupby("competitor")["league_env_steps"].first()
     many = len(board) > 400
     size = 2.2 if many else 2.8 if len(board) > 100 else 3.6
@@ -160,7 +160,7 @@ def _snapshots(
 
 
 def _name_ends(sheet: Sheet, axes: Axes, ends: list[tuple[str, float, Look]]) -> None:
-    """What each line is called, beside its end, as many as find room: the best first."""
+    """Draw names beside the ends of lines, the best first, as far as there is room."""
     low, high = axes.get_ylim()
     box = axes.get_position()
     width, height = (box.x1 - box.x0) * WIDTH, (box.y1 - box.y0) * sheet.height

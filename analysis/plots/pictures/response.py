@@ -1,4 +1,4 @@
-"""Who should fear whom: from each competitor an arrow to the opponent that it does worst against."""
+"""Response graph: an arrow from each competitor to the opponent that it does worst against."""
 
 from __future__ import annotations
 
@@ -14,33 +14,35 @@ from matplotlib.patches import Circle
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
 from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, role_keys
 from analysis.plots.style import GREY, INK, MUTED, SMALL, WIDTH, drawing, looks
+from analysis.solution import alpha_rank
 from storage.arrays import Floats, Indices
 
-NODES = 16  # competitors at most with a node of their own; those with most mass
-PRIOR_GAMES = 2.0  # drawn games added to each pairing: one lost game is no reason for fear
+NODES = 16  # most competitors with their own node: those with most mass
+PRIOR_GAMES = 2.0  # drawn games added to each pairing: one lost game is not significant
 CYCLE = "#d55e00"
-_RADIUS = 124.0  # points of the circle that the nodes stand on
+_RADIUS = 124.0  # radius of the circle of nodes in points
 _ROW = SMALL * 1.45
 
 
 @dataclass(frozen=True, slots=True)
 class Responses:
-    """The graph over N competitors."""
+    """Response graph over N competitors."""
 
-    hardest: Indices  # [N] whom each does worst against, and loses to; -1: to nobody
-    score: Floats  # [N] points per game against it, shrunk
-    mass: Floats  # [N] of alpha-rank's stationary distribution
-    end: Indices  # [N] where the arrows lead from each: who loses to nobody, or its cycle's first member
-    cyclic: npt.NDArray[np.bool_]  # [N] part of a cycle
+    hardest: Indices  # [N] worst opponent of each; -1: it loses to no other
+    score: Floats  # [N] points per game against it, with the prior
+    mass: Floats  # [N] share in alpha-rank's stationary distribution
+    end: Indices  # [N] end of the arrows from each: one without an arrow, or the first member of a cycle
+    cyclic: npt.NDArray[np.bool_]  # [N] whether it is part of a cycle
 
 
 def response_graph(
     payoff: pd.DataFrame, leaderboard: pd.DataFrame, *, filled: pd.DataFrame | None = None
 ) -> Figure:
-    """A node for each competitor, as large as its share of alpha-rank's stationary distribution (Omidshafiei
-    et al. 2019), and an arrow from it to the opponent that it scores least against, where it loses on
-    average (PRIOR_GAMES draws added); the strongly connected components of that graph, its cycles, are
-    emphasised. Beyond NODES competitors those with least mass share one node.
+    """Draw a node for each competitor, and an arrow to the opponent that it scores least against.
+
+    The size of a node is its share of alpha-rank's stationary distribution (Omidshafiei et al. 2019). An
+    arrow is drawn only if the competitor loses on average (PRIOR_GAMES draws added). Cycles of arrows are
+    emphasised. With more than NODES competitors, those with least mass share one node.
 
     `payoff` and `leaderboard` are History's frames of one run, `filled` is as in `payoff_heatmap`.
     """
@@ -52,17 +54,15 @@ def response_graph(
                 "responses", "No payoffs yet", "No two competitors have met: there is nothing to compare."
             )
         table = pairings(payoff, leaderboard)
-        from analysis.solution import alpha_rank
-
         found = responses(table, alpha_rank(filled_in(payoff, table, filled)))
-        # The circle that most lead into is shown, where it is short, whatever its members' shares.
+        # The cycle that most arrows lead to is shown if it is short, for any shares of its members.
         common = np.bincount(found.end).argmax()
         first = found.cyclic & (found.end == common)
         first &= first.sum() <= NODES // 2
         order = np.lexsort((np.arange(len(table.names)), -found.mass.round(12), ~first))
         shown = np.sort(order[:NODES])
         rest = np.sort(order[NODES:])
-        sheet = Sheet("responses", _title(table, found), _said(len(rest)), 0)
+        sheet = Sheet("responses", _title(table, found), _caption(len(rest)), 0)
         nodes = len(shown) + bool(len(rest))
         keys = role_keys(table.roles)
         keyed = legend_height(sheet, keys) + 2
@@ -78,7 +78,7 @@ def response_graph(
 
 
 def responses(table: Pairings, mass: Floats) -> Responses:
-    """The arrows of `table` [N], and where they lead."""
+    """Return the arrows of `table` [N] and their ends, with `mass` [N]."""
     games = table.games
     points = np.where(games > 0, table.score, 0.0) * games
     score = np.where(games > 0, (points + 0.5 * PRIOR_GAMES) / (games + PRIOR_GAMES), np.inf)
@@ -104,20 +104,18 @@ def responses(table: Pairings, mass: Floats) -> Responses:
 def _title(table: Pairings, found: Responses) -> str:
     common = int(np.bincount(found.end).argmax())
     if not found.cyclic[common]:
-        return f"Worst opponents lead to {table.names[common]}, who loses to nobody"
+        return f"Worst opponents lead to {table.names[common]}, which loses to no other"
     around = [common]
     while found.hardest[around[-1]] != common:
         around.append(int(found.hardest[around[-1]]))
     names = ", ".join(table.names[node] for node in around[:3])
-    return f"Worst opponents lead into a circle of {len(around)}: {names}{' …' if len(around) > 3 else ''}"
+    return f"Worst opponents lead into a cycle of {len(around)}: {names}{' …' if len(around) > 3 else ''}"
 
 
-def _said(others: int) -> str:
-    said = "An arrow leads from each to its worst opponent, the thicker the more it loses; in colour where "
-    said += (
-        "arrows close a circle. Size and %: the share in alpha-rank's long run. Numbers: places by rating."
-    )
-    return said + (f" {others:,} others with small shares are one node." if others else "")
+def _caption(others: int) -> str:
+    text = "An arrow leads from each to its worst opponent, thicker for larger losses; in colour where "
+    text += "arrows form a cycle. Size and %: share in alpha-rank's long run. Numbers: places by rating."
+    return text + (f" {others:,} others with small shares are one node." if others else "")
 
 
 def _draw(

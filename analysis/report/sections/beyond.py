@@ -1,83 +1,74 @@
-"""Beyond one number: what game theory says of the payoffs, each with its 95 % interval."""
+"""Section on solution concepts of game theory, each with its 95 % interval."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis import plots
 from analysis.report.fields import MOST, Field
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import count, listed, percent
-from analysis.report.section import Section, bullets, paragraph, section
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.tables import Column, Row, table
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import count, listed, percent
+from analysis.report.writing.section import Section, bullets, paragraph, section
+from analysis.report.writing.tables import Column, Row, table
+from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
+from analysis.solution.cycles.schur import cyclic_share
+from analysis.solution.payoffs import Interval, Payoffs, with_interval
 from storage.arrays import Floats
 
-if TYPE_CHECKING:
-    from analysis.solution.payoffs import Interval, Payoffs
-
-
 TITLE = "Beyond one number"
-SAMPLES = 100  # resampled payoffs, for the intervals
-MET_ENOUGH = 0.5  # of pairings, from where on what was played speaks for itself
-LEAST_SHARE = 0.01  # of a mixture, to be named
+SAMPLES = 100  # resampled payoffs for the intervals
+MET_ENOUGH = 0.5  # share of played pairings below which the section shows a caution
+LEAST_SHARE = 0.01  # least share of a mixture for a competitor to be listed
 
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """What the concepts say of a field of N, best rated first: values and ends of their intervals."""
+    """Results of the solution concepts for a field of N competitors, best rated first, with intervals."""
 
     competitors: list[str]
-    nash: Interval  # [N] shares of the equilibrium of most entropy
+    nash: Interval  # [N] shares in the equilibrium of maximal entropy
     ratings: Interval  # [N] Nash averages, in [-1, 1]
-    alpha: Interval  # [N] shares in the long run of alpha-rank
+    alpha: Interval  # [N] shares in alpha-rank's stationary distribution
     cyclic: Interval  # [] in [0, 1]
     diversity: Interval  # []
     layers: list[list[str]]
 
 
 def beyond(story: Story) -> Section:
+    """Return the section on what one rating per competitor cannot show."""
     field = story.field
     names = field.names
     if len(names) < 3 or field.met.empty:
         return section(
             "beyond",
             TITLE,
-            paragraph(
-                "Fewer than three competitors that do not change have met: there is nothing to solve yet."
-            ),
+            paragraph("Fewer than three snapshots or bots have met, so there is nothing to solve yet."),
         )
     found = solve(field.payoffs)
-    from analysis import plots
-
     board = story.leaderboard[story.leaderboard["competitor"].isin(names)]
     plane = picture(
         "plane-plot",
         plots.cyclic_plane(field.met, board, filled=field.filled),
-        "Each competitor in the plane in which most goes round in circles: of two that lie a quarter turn "
-        "apart, one "
-        "beats the other; those near the middle take no part in it.",
+        "Competitors in the strongest cyclic plane. Of two competitors that are a quarter turn apart, one "
+        "beats the other. Competitors near the middle take no part in cycles.",
     )
     return section(
         "beyond",
         TITLE,
-        paragraph(_whom(story, field)),
+        paragraph(_introduction(story, field)),
         _sparse(story, field),
-        bullets(_said(found, _cyclic(story, found)), class_="said"),
-        table("beyond-table", "What each is worth to the field", _COLUMNS, _rows(found), sortable=True),
+        bullets(_results(found, _cyclic(story, found)), class_="said"),
+        table("beyond-table", "Solution concepts by competitor", _COLUMNS, _rows(found), sortable=True),
         plane,
     )
 
 
 def solve(payoffs: Payoffs) -> Solved:
-    """All concepts at once, so that they share the resampled payoffs."""
-    from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
-    from analysis.solution.cycles.schur import unexplained_share
-    from analysis.solution.payoffs import Interval, with_interval
-
+    """Return the results of all concepts, computed from the same resampled payoffs."""
     names = list(payoffs.competitors)
     n = len(names)
 
@@ -99,33 +90,31 @@ def solve(payoffs: Payoffs) -> Solved:
     return Solved(names, nash, ratings, alpha, cyclic, diversity, layers)
 
 
-def _whom(story: Story, field: Field) -> str:
+def _introduction(story: Story, field: Field) -> str:
     kind = "competitors" if story.is_tournament or not field.fixed else "snapshots and bots"
     which = f"the {MOST} best rated {kind}" if len(field.names) == MOST else f"all {len(field.names)} {kind}"
     return (
-        "A ranking assumes that who beats the better one beats the worse one, too. These figures do not. "
-        "They are "
-        f"of {which}; square brackets are 95 % intervals, from resampled games."
+        "A ranking assumes that a competitor that beats a better one also beats a worse one. The figures "
+        f"below do not. They cover {which}. Square brackets are 95 % intervals from resampled games."
     )
 
 
 def _sparse(story: Story, field: Field) -> Html | None:
-    """Where most of what is solved was never played."""
+    """Return a caution if most pairings of the field were never played."""
     if field.share_met >= MET_ENOUGH:
         return None
-    players = "" if field.fixed else " Players count with all that they have been since the run began."
+    players = "" if field.fixed else " The results of players include all their versions since the run began."
     remedy = element("code", f"league tournament {story.argument}")
     return paragraph(
-        f"Only {percent(field.share_met)} of the pairings were ever played, the others are taken to score as "
-        f"strengths "
-        f"say.{players} A tournament among snapshots tells more: ",
+        f"Only {percent(field.share_met)} of the pairings were ever played. The scores of the others are "
+        f"estimated from strengths.{players} A tournament among snapshots gives better data: ",
         remedy,
         ".",
         class_="caution",
     )
 
 
-def _said(found: Solved, cyclic: str) -> list[Html]:
+def _results(found: Solved, cyclic: str) -> list[Html]:
     order = np.argsort(-found.nash.value, kind="stable")
     mixed = [
         f"{found.competitors[i]} {_share(found.nash, i)}" for i in order if found.nash.value[i] >= LEAST_SHARE
@@ -134,40 +123,39 @@ def _said(found: Solved, cyclic: str) -> list[Html]:
     sizes = [len(layer) for layer in found.layers]
     first = listed(found.layers[0])
     return [
-        _term("Nash equilibrium", f"nobody in the field beats who plays this mixture: {listed(mixed, 5)}."),
+        _term("Nash equilibrium", f"no competitor of the field beats this mixture: {listed(mixed, 5)}."),
         _term(
             "Nash average",
-            "what each scores against that mixture, 0 at best: copies and easy victims move nobody's.",
+            "the score against that mixture, 0 at best. Copies and weak opponents do not change it.",
         ),
         _term(
             "Alpha-rank",
-            f"where a population that keeps switching to what wins spends its time: most with "
-            f"{found.competitors[longest]}, {_share(found.alpha, longest)}.",
+            f"the share of time in the long run, if a population keeps switching to better responses. The "
+            f"largest share: {found.competitors[longest]}, {_share(found.alpha, longest)}.",
         ),
-        _term("Cyclic share", f"{cyclic}; 0 where a ranking says all, 1 in rock-paper-scissors."),
+        _term("Cyclic share", f"{cyclic}; 0 if a ranking explains all results, 1 in rock-paper-scissors."),
         _term(
             "Effective diversity",
-            f"{_between(found.diversity)}: what those in the mixture win from each other; 0 where one is "
-            f"best against "
-            "all, 1/3 in rock-paper-scissors.",
+            f"{_between(found.diversity)}: how much the members of the mixture win from each other; 0 if one "
+            "competitor is best against all, 1/3 in rock-paper-scissors.",
         ),
         _term(
             "Nash clusters",
-            f"the field falls into {count(len(sizes), 'layer')}, of which each equals or beats all below it; "
-            f"in the first: {first}. Sizes from the top: {listed([str(size) for size in sizes], 10)}.",
+            f"the field has {count(len(sizes), 'layer')}, each of which equals or beats all layers below it. "
+            f"In the first: {first}. Sizes from the top: {listed([str(size) for size in sizes], 10)}.",
         ),
     ]
 
 
 def _cyclic(story: Story, found: Solved) -> str:
-    """What part is cyclic: of a tournament with luck put aside, as its verdict has it."""
-    told = story.verdict.cyclic if story.is_tournament else None
-    if told is not None:
-        shown = f"{told.share:.2f} [{told.low:.2f}, {told.high:.2f}]"
-        return f"{shown} of what decides these games goes round in circles, luck put aside"
+    """Return text on the cyclic share; in a tournament that of the verdict, corrected for luck."""
+    corrected = story.verdict.cyclic if story.is_tournament else None
+    if corrected is not None:
+        shown = f"{corrected.share:.2f} [{corrected.low:.2f}, {corrected.high:.2f}]"
+        return f"{shown} of what decides these games is cyclic, corrected for luck"
     if story.field.share_met < MET_ENOUGH:
-        return "not told, as pairings that were never played are most of it"
-    return f"{_between(found.cyclic)} of what decides these games goes round in circles, as far as they tell"
+        return "not shown, because most pairings were never played"
+    return f"{_between(found.cyclic)} of what decides these games is cyclic, without a correction for luck"
 
 
 def _rows(found: Solved) -> list[Row]:
@@ -206,7 +194,7 @@ def _signed(interval: Interval, i: int) -> str:
 
 
 def _between(interval: Interval) -> str:
-    """Of what luck adds to: on average over what the games leave open."""
+    """Return the mean over resampled games, with its interval: luck biases the plain value upwards."""
     return f"{interval.mean[0]:.2f} [{interval.low[0]:.2f}, {interval.high[0]:.2f}]"
 
 

@@ -1,4 +1,4 @@
-"""What was played and learned, how fast, and what it took: match mix, throughput, updates, caches."""
+"""Sections on the mix of matches and on speed: throughput, updates, caches."""
 
 from __future__ import annotations
 
@@ -6,44 +6,49 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Html, element
-from analysis.report.phrases import MISSING, number, percent, short, span, whole, words
-from analysis.report.section import Section, paragraph, section
+from analysis import plots
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.tables import Column, table
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.phrases import MISSING, number, percent, short, span, whole, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, table
 
-BARS = 60  # of the plot of throughput
-LEAST_BARS = 3  # of a second at least: what fewer show is when the run began and ended
+BARS = 60  # bars in the plot of throughput
+LEAST_BARS = 3  # fewer bars show only when the run began and ended
 
 
 def match_mix(story: Story) -> Section:
-    title = "What was played"
+    """Return the section on the kinds of matches that were played."""
+    title = "Matches played"
     rows = story.match_mix
     if rows.empty:
         return section("match-mix", title, paragraph("No match has been played yet."))
     columns = [
-        Column("player", lambda row: _or(row["player"], "nobody learned")),
+        Column("player", lambda row: _or(row["player"], "no learner")),
         Column("purpose", lambda row: row["purpose"]),
         Column("kind of match", lambda row: words(str(row["match_type"]))),
         Column("matches", lambda row: whole(row["matches"]), numeric=True),
-        Column("share", lambda row: percent(row["share"]), True, "of its player's matches of one purpose"),
+        Column(
+            "share",
+            lambda row: percent(row["share"]),
+            True,
+            "of the player's matches with this purpose",
+        ),
     ]
     plot = None
     if not story.is_tournament:
-        from analysis import plots
-
         plot = picture(
             "match-mix-plot",
             plots.match_mix(story.match_mix_over_time),
-            "Which kinds of match each player learned from, as a share of its matches, over time.",
+            "Kinds of matches that each player learned from, as shares of its matches over time.",
         )
     mixed = table("match-mix-table", "Matches by kind", columns, rows.to_dict("records"), sortable=True)
     return section("match-mix", title, plot, mixed)
 
 
 def throughput(story: Story) -> Section:
-    """Speed over time, what learners reported last, caches."""
+    """Return the section on speed over time, the learners' last updates and caches."""
     parts = [_speed(story), _learning(story), _caches(story)]
     shown = [part for part in parts if part is not None]
     if not shown:
@@ -80,7 +85,7 @@ def _speed(story: Story) -> Html | None:
 
 
 def _bars(values: list[float], sentence: str) -> Html:
-    """A bar for each value, from the first moment to the last."""
+    """Return an SVG with a bar for each value, in order of time."""
     top, step = max(values) or 1.0, 600.0 / len(values)
     bars = (
         element(
@@ -113,7 +118,7 @@ def _learning(story: Story) -> Html | None:
     columns = [
         Column("player", lambda row: row["player"]),
         Column("updates", lambda row: whole(row["updates"]), numeric=True),
-        Column("env steps", lambda row: whole(row["env_steps"]), True, "that it learned from"),
+        Column("env steps", lambda row: whole(row["env_steps"]), True, "env steps that it learned from"),
         Column("lag", lambda row: number(lag.get(row["player"]), 1), True, "updates behind, median"),
         Column(
             "entropy", lambda row: _moved(first.get(row["player"]), row["entropy"]), True, "first and last"
@@ -122,7 +127,7 @@ def _learning(story: Story) -> Html | None:
         Column("value loss", lambda row: number(row["value_loss"], 4), numeric=True),
         Column("gradient norm", lambda row: number(row["gradient_norm"], 3), numeric=True),
     ]
-    caption = "What each learner reported last; lag: how many updates old the experience was"
+    caption = "Last update of each learner; lag: age of its experience in updates"
     return table("learning-table", caption, columns, last.to_dict("records"), sortable=True)
 
 
@@ -140,10 +145,10 @@ def _caches(story: Story) -> Html | None:
         Column("hits", lambda row: whole(row["hits"]), numeric=True),
         Column("misses", lambda row: whole(row["misses"]), numeric=True),
         Column("hit rate", lambda row: _hit_rate(row["hits"], row["misses"]), numeric=True),
-        Column("snapshots", lambda row: whole(row["resident"]), True, "that it holds now"),
+        Column("snapshots", lambda row: whole(row["resident"]), True, "snapshots in the cache now"),
         Column("MiB", lambda row: number(row["bytes"] / 2**20, 1), numeric=True),
     ]
-    return table("caches-table", "Caches of snapshots, at the end", columns, rows.to_dict("records"))
+    return table("caches-table", "Caches of snapshots at the end", columns, rows.to_dict("records"))
 
 
 def _hit_rate(hits: int, misses: int) -> str:

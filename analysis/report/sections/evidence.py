@@ -1,4 +1,4 @@
-"""What was found wrong, and what was decided, each with the numbers behind it."""
+"""Sections on findings of the diagnostics and decisions of the league builder, with their evidence."""
 
 from __future__ import annotations
 
@@ -6,27 +6,25 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import count, sentence, short, span, words
-from analysis.report.section import Section, paragraph, section
 from analysis.report.story import Story
-from analysis.report.tables import Column, Row, table
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import count, sentence, short, span, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, Row, table
 
-MOST_DECISIONS = 300  # the newest; the rest is in SQL
-MOST_ITEMS = 12  # of a list or mapping in the evidence
+MOST_DECISIONS = 300  # the newest; the others are available in SQL
+MOST_ITEMS = 12  # shown items of a list or mapping in the evidence
 MOST_FINDINGS = 100
 
 
 def findings(story: Story) -> Section:
+    """Return the section on findings of the diagnostics."""
     title = "Findings"
     if not story.totals.matches:
-        return section("findings", title, paragraph("Nothing has been played yet that could be looked at."))
+        return section("findings", title, paragraph("No match has been played yet."))
     found = story.findings
     if not found:
-        what = (
-            "No forgetting, no cycle, no stagnation, no exploiter that a player lost to again, no lag, no "
-            "starvation and no drift were found."
-        )
+        what = "The diagnostics found no forgetting, regression, cycle, stagnation, lag, starvation or drift."
         return section("findings", title, paragraph(what))
     items = (
         element(
@@ -43,7 +41,7 @@ def findings(story: Story) -> Section:
     return section(
         "findings",
         title,
-        paragraph("Each was tested against chance, with all that was tested counted in."),
+        paragraph("Each finding passed a statistical test that is corrected for the number of tests."),
         element("ul", *items, class_="findings"),
         paragraph("And ", count(more, "more"), ": ", element("code", "league diagnose RUN"), ".")
         if more > 0
@@ -52,11 +50,12 @@ def findings(story: Story) -> Section:
 
 
 def decisions(story: Story) -> Section:
+    """Return the section on decisions of the league builder."""
     title = "Decisions"
     rows = story.decisions
     if rows.empty:
         return section(
-            "decisions", title, paragraph("Nothing has been decided yet: nobody was frozen or reset.")
+            "decisions", title, paragraph("No decision has been made yet: no player was frozen or reset.")
         )
     counts = (
         rows.groupby(["kind", "player", "reason"], dropna=False, observed=True)
@@ -71,17 +70,21 @@ def decisions(story: Story) -> Section:
         Column("times", lambda row: row["times"], numeric=True),
     ]
     newest = rows.iloc[::-1].head(MOST_DECISIONS)
-    told = "all of them" if len(newest) == len(rows) else f"the last {MOST_DECISIONS} of {len(rows):,}"
+    shown = "all of them" if len(newest) == len(rows) else f"the last {MOST_DECISIONS} of {len(rows):,}"
     return section(
         "decisions",
         title,
         paragraph(
-            f"What the league builder did, and the numbers that triggered it: {told}, newest first. As SQL: ",
+            f"Decisions of the league builder and the numbers behind them: {shown}, newest first. As SQL: ",
             element("code", f"league sql {story.argument} @freezes"),
             ".",
         ),
         table(
-            "decisions-table", "How often what was decided", columns, counts.to_dict("records"), sortable=True
+            "decisions-table",
+            "Number of decisions by reason",
+            columns,
+            counts.to_dict("records"),
+            sortable=True,
         ),
         element(
             "div",
@@ -100,17 +103,17 @@ def decisions(story: Story) -> Section:
 
 
 def _decision(row: Row) -> Html:
-    whom = row["snapshot_id"] if isinstance(row["snapshot_id"], str) else row["player"]
+    subject = row["snapshot_id"] if isinstance(row["snapshot_id"], str) else row["player"]
     when = f"{short(row['league_env_steps'])} steps, {span(row['minutes'])}"
     line = join(
-        [element("strong", words(str(row["kind"]))), f" {whom}: {row['reason']} ", element("small", when)]
+        [element("strong", words(str(row["kind"]))), f" {subject}: {row['reason']} ", element("small", when)]
     )
     shown = _shown(row["evidence"], None, line)
     return element("li", shown or line, class_=None if shown else "bare")
 
 
 def _shown(evidence: Mapping[str, Any] | None, label: str | None, line: Html | None = None) -> Html | None:
-    """Evidence behind a line that unfolds; None where there is none."""
+    """Return a line that unfolds to show its evidence, or `None` without evidence."""
     if not evidence:
         return None
     pairs = [
@@ -122,7 +125,7 @@ def _shown(evidence: Mapping[str, Any] | None, label: str | None, line: Html | N
 
 
 def _plain(value: Any) -> str:
-    """A value of JSON's kinds, as a person reads it."""
+    """Return a JSON value as readable text."""
     if isinstance(value, bool) or value is None:
         return json.dumps(value)
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""The table of everybody who is rated, sortable and searchable, and a tournament's table likewise."""
+"""Section with the leaderboard of a league or the ranking of a tournament, sortable and searchable."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Html, element, join
-from analysis.report.phrases import MISSING, number, probability, whole, words
-from analysis.report.section import Section, paragraph, section
 from analysis.report.story import Story
-from analysis.report.tables import Column, Row, table
+from analysis.report.writing.markup import Html, element, join
+from analysis.report.writing.phrases import MISSING, number, probability, whole, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, Row, table
 from analysis.statistics.elo import Z_95
 
 TITLE = "Leaderboard"
 
 
 def leaderboard(story: Story) -> Section:
+    """Return the section with the leaderboard, or the ranking of a tournament."""
     if story.is_tournament:
         return section("leaderboard", "Ranking", *_ranking(story))
     rows = story.leaderboard
     if rows.empty:
-        return section("leaderboard", TITLE, paragraph("Nobody has been rated yet."))
+        return section("leaderboard", TITLE, paragraph("No competitor has been rated yet."))
     frozen = dict(zip(story.snapshots["snapshot_id"], story.snapshots["env_steps"], strict=True))
     low, high = _range(rows["mu"] - Z_95 * rows["sigma"], rows["mu"] + Z_95 * rows["sigma"])
     columns = [
@@ -31,7 +32,7 @@ def leaderboard(story: Story) -> Section:
         Column(
             "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of its player"
         ),
-        Column("skill", lambda row: number(row["skill"], 1), True, "mu - 3 sigma: what it is at least"),
+        Column("skill", lambda row: number(row["skill"], 1), True, "mu - 3 sigma: a lower bound"),
         Column("mu, 95 %", lambda row: _rated(row, low, high), True, "TrueSkill, with its 95 % interval"),
         Column("games", lambda row: whole(row["games"]), True),
         Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
@@ -41,13 +42,12 @@ def leaderboard(story: Story) -> Section:
         "leaderboard",
         TITLE,
         paragraph(
-            "Ordered by skill, TrueSkill's mu less three sigma: who has played little stands low until it "
-            "has "
-            "shown more. A win rate is over the opponents that somebody was drawn against, who differ.",
+            "Ordered by skill: TrueSkill's mu minus three sigma. Competitors with few games are low. "
+            "Win rates are not comparable between competitors, because their opponents differ.",
         ),
         table(
             "leaderboard-table",
-            "Everybody who is rated, best first",
+            "All rated competitors, best first",
             columns,
             placed,
             sortable=True,
@@ -67,16 +67,16 @@ def _ranking(story: Story) -> list[Html]:
         Column("rank", lambda row: whole(row["rank"]), numeric=True),
         Column("competitor", lambda row: row["competitor"]),
         Column("Elo, 95 %", lambda row: _elo(row, low, high), True, "Bradley-Terry, with its 95 % interval"),
-        Column("best", lambda row: probability(row["p_best"]), True, "probability that nobody is better"),
+        Column("best", lambda row: probability(row["p_best"]), True, "probability of being the best"),
         Column("games", lambda row: whole(row["games"]), True),
         Column("score", lambda row: number(row["score"]), True, "points per game; a draw is half a point"),
-        Column("by place", lambda row: _by_place(row, places), False, "its score in each place"),
+        Column("by place", lambda row: _by_place(row, places), False, "score in each place"),
         Column("worst opponent", _worst),
         Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
     ]
     anchor = f"Elo is relative to {verdict.anchor}" if verdict.anchor else "The mean of all is Elo 0"
     return [
-        paragraph(f"{anchor}. A pair is one seed played in every seating; intervals hold for pairs."),
+        paragraph(f"{anchor}. A pair is one seed played in every seating. Intervals are those of pairs."),
         table(
             "leaderboard-table",
             "All competitors, best first",
@@ -102,18 +102,17 @@ def _elo(row: Row, low: float, high: float) -> Html | str:
 
 
 def bar(start: float, middle: float, end: float, low: float, high: float) -> Html:
-    """An interval on the scale from `low` to `high`, for the eye: its numbers stand beside it."""
+    """Return a bar that draws an interval on the scale from `low` to `high`, beside its numbers."""
     at = [100.0 * min(max((value - low) / (high - low), 0.0), 1.0) for value in (start, middle, end)]
     style = f"--a:{at[0]:.1f}%;--m:{at[1]:.1f}%;--b:{at[2]:.1f}%"
     return element("span", class_="bar", style=style, aria_hidden="true")
 
 
 def _range(low: pd.Series, high: pd.Series) -> tuple[float, float]:
-    """The scale of bars, but for the intervals of those who have hardly played, which would squeeze the
-    rest."""
+    """Return the scale of the bars. Very wide intervals are ignored, as they would squeeze the others."""
     width = high - low
-    told = width <= 2.0 * width.median()
-    start, end = float(low[told].min()), float(high[told].max())
+    narrow = width <= 2.0 * width.median()
+    start, end = float(low[narrow].min()), float(high[narrow].max())
     return (start, end) if end > start else (start - 1.0, start + 1.0)
 
 
@@ -134,7 +133,7 @@ def _plus_minus(mu: Any, sigma: Any) -> str:
 
 
 def _role(row: Row) -> str:
-    """Such as main exploiter, main exploiter snapshot, bot."""
+    """Return text such as main exploiter, main exploiter snapshot, bot."""
     role, kind = row["role"], str(row["kind"])
     if role is None or pd.isna(role):
         return kind

@@ -1,25 +1,36 @@
-"""The first section: in words, what was done, who is best and how sure that is, and what went wrong."""
+"""First section: a summary of what was trained, who is best, how certain that is, and what went wrong."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from analysis.history.frames import number_setting, setting
-from analysis.report.markup import Html, element, join, text
-from analysis.report.phrases import count, listed, number, percent, probability, sentence, short, span, words
-from analysis.report.section import Section, bullets, paragraph, section
 from analysis.report.sections.strength import RECENT, best_of, trend_of
 from analysis.report.story import Story
+from analysis.report.writing.markup import Html, element, join, text
+from analysis.report.writing.phrases import (
+    count,
+    listed,
+    number,
+    percent,
+    probability,
+    sentence,
+    short,
+    span,
+    words,
+)
+from analysis.report.writing.section import Section, bullets, paragraph, section
 from analysis.tournaments import wording
 from storage.records import MAIN
 
 TITLE = "In short"
 MOST_TRENDS, MOST_FINDINGS = 3, 3
-CLEARLY = 0.05  # probability, from where on another is said to be likelier
-LATELY = 0.8  # recent matches are those behind this share of all
+CLEARLY = 0.05  # difference of probabilities from which on a likelier best is named
+LATELY = 0.8  # recent matches are those after this share of all matches
 
 
 def overview(story: Story) -> Section:
+    """Return the summary of the run."""
     if story.is_tournament:
         return section("overview", TITLE, *_tournament(story), _figures(story))
     if not story.totals.matches:
@@ -33,13 +44,13 @@ def overview(story: Story) -> Section:
 def _begun(story: Story) -> Html:
     return paragraph(
         f"This run has only just begun: no match of {story.session['env'] or 'its game'} is recorded yet. "
-        "The sections below fill as it is played.",
+        "The sections below fill as matches are recorded.",
         class_="lead",
     )
 
 
 def _trained(story: Story) -> Html:
-    """What was trained, for how long."""
+    """Return a sentence on what was trained, and for how long."""
     roles = Counter(story.players["role"])
     who = listed([count(n, words(role)) for role, n in roles.items()])
     preset = setting(story.config, "league", "preset")
@@ -59,26 +70,26 @@ def _trained(story: Story) -> Html:
 
 
 def _best(story: Story) -> Html | None:
-    """Who is best, and how sure."""
+    """Return a sentence on who is best and how certain that is; `None` before the first rated match."""
     beta = number_setting(story.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
     best = best_of(story.leaderboard, beta)
     if best is None:
         return None
     sure = (
-        "nobody else comes near"
+        "no other rating is close"
         if best.level == 0
-        else f"{count(best.level, 'other is', 'others are')} not told apart from it by these ratings"
+        else f"the ratings of {count(best.level, 'other competitor')} do not differ significantly from it"
     )
     other = (
         None
         if best.likeliest_chance < best.chance + CLEARLY
-        else f", that of {best.likeliest} is higher: {probability(best.likeliest_chance)}"
+        else f"; that of {best.likeliest} is higher: {probability(best.likeliest_chance)}"
     )
     return join(
         [
             element("strong", best.competitor),
             f" leads the leaderboard, rated {number(best.mu, 1)} ± {number(1.96 * best.sigma, 1)} by "
-            "TrueSkill. If ratings tell all, the probability that it is the best is "
+            "TrueSkill. By these ratings, the probability that it is the best is "
             f"{probability(best.chance)}",
             other,
             f"; {sure}.",
@@ -87,7 +98,7 @@ def _best(story: Story) -> Html | None:
 
 
 def _improving(story: Story) -> Html | None:
-    """Whether those that the league is about still get better."""
+    """Return a sentence on the rating trends of mains; `None` if no trend can be estimated."""
     mains = (
         story.players[story.players["role"] == MAIN]["player"].tolist() or story.players["player"].tolist()
     )
@@ -106,13 +117,13 @@ def _improving(story: Story) -> Html | None:
     if not said:
         return None
     more = len(mains) - MOST_TRENDS
-    rest = f" (and {more} more mains, in the plot of ratings)" if more > 0 else ""
+    rest = f" (the plot of ratings shows {more} more mains)" if more > 0 else ""
     over = f"over the last {percent(RECENT)} of the league's steps{rest}."
     return join([*(join([part, "; "]) for part in said[:-1]), said[-1], over])
 
 
 def _lately(story: Story) -> Html | None:
-    """How mains did against bots and against their own past, when the run ended."""
+    """Return a sentence on recent scores of mains against bots and their own snapshots; `None` without."""
     rows = story.sql(
         "WITH mains AS (SELECT player FROM players WHERE role = 'main'),"
         " recent AS (SELECT m.home, c.kind, c.competitor, games, wins, draws FROM meetings m"
@@ -135,7 +146,7 @@ def _lately(story: Story) -> Html | None:
 
 
 def _alone(story: Story) -> Html | None:
-    """How good they became at a game for one."""
+    """Return a sentence on early and late scores in a game with one seat; `None` in other games."""
     if not story.is_solitary:
         return None
     rows = story.sql(
@@ -161,9 +172,9 @@ def _alone(story: Story) -> Html | None:
 
 
 def _wrong(story: Story) -> Html:
-    """What the diagnostics warn of; all of it stands in a section of its own."""
+    """Return the warnings of the diagnostics; the section on findings has all of them."""
     odd = dict(story.totals.odd_ends)
-    if story.is_solitary:  # a game for one: who lasts until its time is up has done well
+    if story.is_solitary:  # with one seat, reaching the step limit is a success
         odd.pop("step_limit", None)
     ends = (
         [
@@ -175,11 +186,11 @@ def _wrong(story: Story) -> Html:
     )
     warnings = [finding for finding in story.findings if finding.severity == "warning"]
     if not warnings and not ends:
-        return paragraph("Nothing went wrong that the diagnostics know how to look for.")
+        return paragraph("The diagnostics found no problem.")
     said = [*(sentence(finding.sentence) for finding in warnings[:MOST_FINDINGS]), *ends]
     more = len(warnings) - MOST_FINDINGS
     link = paragraph(element("a", f"And {more} more", href="#findings")) if more > 0 else None
-    return join([paragraph("What to look at:"), bullets(said, class_="warnings"), link])
+    return join([paragraph("Warnings:"), bullets(said, class_="warnings"), link])
 
 
 def _tournament(story: Story) -> list[Html]:
@@ -192,18 +203,18 @@ def _tournament(story: Story) -> list[Html]:
             _code(story.session["env"]),
             f" among {count(len(verdict.entrants), 'competitor')}: {wording.summary(verdict)}.",
         ),
-        *([paragraph("What to know before believing the ranking:")] if warnings else []),
+        *([paragraph("Limits of this ranking:")] if warnings else []),
         *([found] if (found := bullets([sentence(line) for line in warnings], class_="warnings")) else []),
     ]
 
 
 def _figures(story: Story) -> Html:
-    """The run's numbers at a glance."""
+    """Return the main numbers of the run."""
     totals = story.totals
     figures = [("matches", short(totals.matches)), ("env steps", short(totals.env_steps))]
     if totals.minutes:
         figures += [
-            ("from first to last", span(totals.minutes)),
+            ("first to last match", span(totals.minutes)),
             ("env steps a second", short(totals.env_steps / totals.minutes / 60.0)),
         ]
     if story.is_tournament:

@@ -1,33 +1,28 @@
-"""The plots, each as a figure with a sentence that says what it shows."""
+"""Sections with plots, each a figure with a caption."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from matplotlib.figure import Figure
 
-from analysis.report.markup import Html, element
-from analysis.report.phrases import number, whole, words
-from analysis.report.section import Section, paragraph, section
+from analysis import plots
 from analysis.report.story import Story
-from analysis.report.tables import Column, table
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.phrases import number, whole, words
+from analysis.report.writing.section import Section, paragraph, section
+from analysis.report.writing.tables import Column, table
 
 
 def picture(id_: str, figure: Figure, caption: str, *, chart: str | None = None) -> Html:
-    """`figure` inlined; `chart`: the id of the place where a chart may be drawn in its stead."""
-    from analysis import plots
-
+    """Return `figure` as inline SVG with its caption; `chart`: id of the element for an interactive chart."""
     drawn = element("div", Html(plots.svg(figure)), class_="drawing")
     place = None if chart is None else element("div", id=chart, class_="chart")
     return element("figure", drawn, place, element("figcaption", caption), id=id_)
 
 
 def ratings(story: Story) -> Section:
-    from analysis import plots
-
+    """Return the section with ratings over time."""
     if story.ratings.empty:
-        return section("ratings", "Ratings over time", paragraph("Nobody has been rated yet."))
+        return section("ratings", "Ratings over time", paragraph("No competitor has been rated yet."))
     figure = plots.ratings(story.ratings, story.leaderboard)
     return section(
         "ratings",
@@ -35,8 +30,7 @@ def ratings(story: Story) -> Section:
         picture(
             "ratings-plot",
             figure,
-            "TrueSkill's mu of each player as the league played on, with a band of two sigma; snapshots "
-            "stand where "
+            "TrueSkill's mu of each player over time, with a band of two sigma. Snapshots are drawn where "
             "they were frozen. Ratings are relative: all may rise or fall together.",
             chart="ratings-chart",
         ),
@@ -44,11 +38,10 @@ def ratings(story: Story) -> Section:
 
 
 def payoff(story: Story) -> Section:
-    from analysis import plots
-
-    title = "Who beats whom"
+    """Return the section with the payoff heatmap and the response graph."""
+    title = "Results between competitors"
     if story.payoff.empty:
-        return section("payoff", title, paragraph("Nobody has met anybody yet."))
+        return section("payoff", title, paragraph("No two competitors have met yet."))
     field = story.field
     board = story.leaderboard[story.leaderboard["competitor"].isin(field.names)]
     return section(
@@ -57,24 +50,22 @@ def payoff(story: Story) -> Section:
         picture(
             "payoff-plot",
             plots.payoff_heatmap(story.payoff, story.leaderboard),
-            "Points per game of each row against each column, the best rated first. Where strength is all "
-            "there is, "
-            "colours run smoothly from corner to corner; islands are opponents that somebody cannot handle.",
+            "Points per game of each row against each column, the best rated first. If strength explains "
+            "everything, colours change smoothly from corner to corner. Islands are opponents that a "
+            "competitor scores unusually well or badly against.",
             chart="payoff-chart",
         ),
         picture(
             "response-plot",
             plots.response_graph(field.met, board, filled=field.filled),
-            "From each competitor an arrow to those that beat it best: where arrows end, nobody does better; "
-            "where "
-            "they go round in circles, no ranking tells the truth.",
+            "An arrow from each competitor to its worst opponent. A competitor without an arrow loses to no "
+            "other. Where arrows form a cycle, a ranking is misleading.",
         ),
     )
 
 
 def lineage(story: Story) -> Section:
-    from analysis import plots
-
+    """Return the section with the lineage of snapshots."""
     title = "Lineage"
     if story.snapshots.empty:
         return section("lineage", title, paragraph("No snapshot has been frozen yet."))
@@ -84,15 +75,14 @@ def lineage(story: Story) -> Section:
         picture(
             "lineage-plot",
             plots.lineage_tree(story.snapshots, story.leaderboard),
-            "Each snapshot and the one that its weights were trained on from. A new root is a player that "
-            "was reset.",
+            "Each snapshot and its parent, whose weights its training started from. A new root is a player "
+            "that was reset.",
         ),
     )
 
 
 def exploitability(story: Story) -> Section:
-    from analysis import plots
-
+    """Return the section with measured exploitabilities."""
     title = "Exploitability"
     if story.exploitability.empty:
         how = element("code", f"league exploit {story.argument} SNAPSHOT")
@@ -100,9 +90,10 @@ def exploitability(story: Story) -> Section:
             "exploitability",
             title,
             paragraph(
-                "How much an opponent that knows a snapshot could win from it: not measured yet. ",
+                "Exploitability is how much an opponent that knows a snapshot can win from it. It has not "
+                "been measured yet. To measure it: ",
                 how,
-                " does it.",
+                ".",
             ),
         )
     return section(
@@ -111,13 +102,12 @@ def exploitability(story: Story) -> Section:
         picture(
             "exploitability-plot",
             plots.exploitability(story.exploitability),
-            "How much an opponent that knows a snapshot could win from it. Exact values come from the whole "
-            "game "
-            "tree; lower bounds from an opponent that was trained against it, who may have missed something.",
+            "How much an opponent that knows a snapshot can win from it. Exact values come from the whole "
+            "game tree. Lower bounds come from an opponent that was trained against the snapshot.",
         ),
         table(
             "exploitability-table",
-            "What was measured, the newest snapshot first",
+            "All measurements, the newest snapshot first",
             _MEASURED,
             story.exploitability.iloc[::-1]
             .sort_values("env_steps", ascending=False, kind="stable")

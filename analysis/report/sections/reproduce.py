@@ -1,15 +1,16 @@
-"""How to get such a run again: settings, seed, version, commands."""
+"""Section on how to repeat a run: settings, seed, version, commands."""
 
 from __future__ import annotations
 
 from analysis.history.frames import setting
-from analysis.report.markup import Html, element
-from analysis.report.phrases import moment
-from analysis.report.section import Section, paragraph, section
 from analysis.report.story import Story
+from analysis.report.writing.markup import Html, element
+from analysis.report.writing.phrases import moment
+from analysis.report.writing.section import Section, paragraph, section
 
 
 def reproduce(story: Story) -> Section:
+    """Return the section on how to repeat the run and query it."""
     run, facts = story.session, story.totals
     kind = "tournament" if story.is_tournament else "train"
     config = story.sql("SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1")["config"]
@@ -38,7 +39,7 @@ def reproduce(story: Story) -> Section:
             [f"league {kind} again.yaml " + ("--out again" if story.is_tournament else "--run runs/again")]
         ),
         paragraph(_how_exactly(story)),
-        paragraph("To ask this run more, in the folder that it lies in:"),
+        paragraph("To query this run, in the folder that contains it:"),
         _commands(_questions(story)),
         element(
             "details",
@@ -50,13 +51,12 @@ def reproduce(story: Story) -> Section:
 
 def _how_exactly(story: Story) -> str:
     if story.is_tournament:
-        return "The same settings and seed give the same games, however many processes play."
+        return "The same settings and seed give the same games, with any number of processes."
     if setting(story.config, "runners") == 0 and not setting(story.config, "stop", "minutes"):
         return "Without runners the same settings and seed give the same run on the same kind of machine."
     return (
-        "Runners and clocks take turns as they come: such a run gives another league of the same kind, not "
-        "the same "
-        "numbers. One without runners that stops after env steps repeats to the bit."
+        "The timing of runners and clocks varies, so this run gives a similar league, not the same numbers. "
+        "A run without runners that stops after a number of env steps repeats bit by bit."
     )
 
 

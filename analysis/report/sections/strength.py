@@ -1,8 +1,8 @@
-"""Who is best, how sure that is, and whether it still gets better, of a run's TrueSkill ratings.
+"""Strength by TrueSkill ratings: the probability of being best, and trends.
 
-TrueSkill's probability to win is Phi((mu_a - mu_b) / (sqrt(2) beta)), of two who play as well as they are
-rated (Herbrich, Minka, Graepel: TrueSkill, NIPS 2006); near Phi the logistic curve is 1.702 times as steep,
-which turns mu into Elo for `analysis.statistics.ratings`.
+By TrueSkill, a player with known skill wins with probability Phi((mu_a - mu_b) / (sqrt(2) beta)) (Herbrich,
+Minka, Graepel: TrueSkill, NIPS 2006). A logistic curve with factor 1.702 approximates Phi, which converts mu
+to Elo for `analysis.statistics.ratings`.
 """
 
 from __future__ import annotations
@@ -16,43 +16,42 @@ import pandas as pd
 from analysis.statistics.elo import Z_95
 from analysis.statistics.ratings import chances_of_being_best
 
-CONTENDERS = 60  # of whom one may be best; who is rated below all of these is not
+CONTENDERS = 60  # candidates for the best; lower rated competitors are ignored
 SAMPLES = 20_000
-RECENT = 0.25  # of the league's env steps, over which a trend is told
+RECENT = 0.25  # last share of the league's env steps, over which a trend is estimated
 _STEEPNESS = 1.702
 
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """Who leads the leaderboard."""
+    """Leader of the leaderboard, and the probability that it is the best."""
 
     competitor: str
     mu: float
     sigma: float
-    chance: float  # that nobody rated is better
-    level: int  # others that are not told apart from it, at 95 %
-    likeliest: str  # to be the best of all, and how likely
+    chance: float  # probability that no rated competitor is better
+    level: int  # number of others whose ratings do not differ from it at 95 %
+    likeliest: str  # competitor with the highest probability of being best
     likeliest_chance: float
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How far a rating moved over the last part of a run."""
+    """Change of a rating over the last part of a run."""
 
     competitor: str
     change: float  # of mu
-    low: float  # of its 95 % interval, the two ratings taken as independent: rather too wide
+    low: float  # of a conservative 95 % interval, which treats the two ratings as independent
     high: float
 
     @property
     def says(self) -> str:
-        """improving, declining, or unclear."""
+        """Verdict: improving, declining, or unclear."""
         return "improving" if self.low > 0.0 else "declining" if self.high < 0.0 else "unclear"
 
 
 def best_of(leaderboard: pd.DataFrame, beta: float) -> Best | None:
-    """Of a leaderboard, best first, with columns competitor, mu, sigma, games; None where nobody has
-    played."""
+    """Return the best of a leaderboard (competitor, mu, sigma, games; best first); `None` without games."""
     played = leaderboard[leaderboard["games"] > 0]
     if played.empty:
         return None
@@ -81,8 +80,11 @@ def best_of(leaderboard: pd.DataFrame, beta: float) -> Best | None:
 
 
 def trend_of(ratings: pd.DataFrame, competitor: str) -> Trend | None:
-    """Over the last RECENT of the run, of a rating history (competitor, league_env_steps, mu, sigma in order
-    of time); None for who was not rated at both ends."""
+    """Return the trend of `competitor` over the last RECENT of the run.
+
+    `ratings` has columns competitor, league_env_steps, mu, sigma, in order of time. Return `None` if the
+    competitor was not rated both before and within that part.
+    """
     if ratings.empty:
         return None
     since = (1.0 - RECENT) * float(ratings["league_env_steps"].max())
@@ -92,14 +94,14 @@ def trend_of(ratings: pd.DataFrame, competitor: str) -> Trend | None:
         return None
     first, last = before.iloc[-1], own.iloc[-1]
     change = float(last["mu"] - first["mu"])
-    # A learner's rating also wanders to and fro, further than sigma says: neither end may be a turning point.
+    # A learner's rating also fluctuates by more than sigma, so that an end may be a turning point.
     wandering = math.sqrt(2.0) * _spread(own[own["league_env_steps"] > since])
     margin = Z_95 * max(math.hypot(float(last["sigma"]), float(first["sigma"])), wandering)
     return Trend(competitor, change, change - margin, change + margin)
 
 
 def _spread(ratings: pd.DataFrame) -> float:
-    """Standard deviation of mu around a straight line over the steps; 0 where there are too few to tell."""
+    """Return the standard deviation of mu around a straight line over the steps; 0 below 4 ratings."""
     if len(ratings) < 4:
         return 0.0
     x, mu = ratings["league_env_steps"].to_numpy(float), ratings["mu"].to_numpy(float)

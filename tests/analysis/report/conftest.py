@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +17,11 @@ from storage.records import (
     Bot,
     EndReason,
     LivePlayer,
-    MatchBatch,
-    Purpose,
     RatingChange,
     Reset,
     ResultBatch,
 )
+from tests import made_up
 from tests.analysis.browser import Browser
 from tests.analysis.planted_runs import Plan, plant
 from tests.analysis.played_tournaments import bot, round_robin, snapshots, store
@@ -79,25 +77,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _played(names: tuple[str, ...], seat: np.ndarray) -> ResultBatch:
     """Matches that whoever sits first wins."""
     count = len(seat)
-    return ResultBatch(
-        matches=MatchBatch(
-            env=ATTACK,
-            purpose=Purpose.TRAINING,
-            match_types=(ATTACK,),
-            competitors=names,
-            match_id=np.arange(count),
-            seed=np.arange(count),
-            match_type=np.zeros(count, np.int16),
-            seat=seat,
-            learning=seat == 0,
-        ),
-        outcome=np.tile(np.array([0, 2], np.int8), (count, 1)),
-        score=np.tile(np.array([1.0, -1.0], np.float32), (count, 1)),
-        rank=np.tile(np.array([0, 1], np.int8), (count, 1)),
-        env_steps=np.full(count, 9, np.int32),
-        reason=np.zeros(count, np.int8),
+    return made_up.results(
+        made_up.matches(names, seat, env=ATTACK, match_types=(ATTACK,), learning=seat == 0),
+        np.tile([0, 2], (count, 1)),
+        score=[1.0, -1.0],
         started_at=1.7e9 + np.arange(count),
-        seconds=np.full(count, 0.25, np.float32),
+        seconds=0.25,
     )
 
 
@@ -105,16 +90,13 @@ def _played(names: tuple[str, ...], seat: np.ndarray) -> ResultBatch:
 def solitary(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A game for one, that main-0 learns: it scores 0, 1, ... 59, and lasts to the step limit at the end."""
     folder = tmp_path_factory.mktemp("report") / "solitary"
-    two = _played(("main-0",), np.zeros((60, 2), np.int32))
-    results = dataclasses.replace(
-        two,
-        matches=dataclasses.replace(
-            two.matches, seat=two.matches.seat[:, :1], learning=np.ones((60, 1), bool)
-        ),
-        outcome=two.outcome[:, :1],
-        score=np.arange(60, dtype=np.float32)[:, None],
-        rank=two.rank[:, :1],
-        reason=np.where(np.arange(60) < 50, EndReason.FINISHED, EndReason.STEP_LIMIT).astype(np.int8),
+    results = made_up.results(
+        made_up.matches(("main-0",), np.zeros((60, 1)), env=ATTACK, match_types=(ATTACK,), learning=True),
+        np.zeros((60, 1)),
+        score=np.arange(60)[:, None],
+        reason=np.where(np.arange(60) < 50, EndReason.FINISHED, EndReason.STEP_LIMIT),
+        started_at=1.7e9 + np.arange(60),
+        seconds=0.25,
     )
     with Archive.create(folder, "name: x\n", {"name": "x", "env": "pole", "seed": 0}) as archive:
         archive.add_player(LivePlayer("main-0", MAIN))

@@ -182,7 +182,7 @@ def test_a_run_that_has_just_begun_says_so(begun):
     with analysis.open_run(begun) as history:
         page = Page(report_page(history))
     assert "has only just begun" in page.said
-    assert "Nobody has been rated yet" in page.said
+    assert "No competitor has been rated yet" in page.said
     assert set(OF_A_LEAGUE) <= set(page.ids)
 
 

@@ -25,12 +25,12 @@ from storage.records import (
     LivePlayer,
     MatchBatch,
     Outcome,
-    Purpose,
     Reset,
     ResultBatch,
     Role,
     Snapshot,
 )
+from tests import made_up
 
 MIRRORED = np.array([Outcome.LOSS, Outcome.DRAW, Outcome.WIN, Outcome.WIN], dtype=np.int8)
 
@@ -40,34 +40,13 @@ def snapshot(name: str, player: str = "main-0", role: str = "main", env_steps: i
 
 
 def results(matches: MatchBatch, outcome: np.ndarray, rank: np.ndarray | None = None) -> ResultBatch:
-    m = len(matches)
-    return ResultBatch(
-        matches=matches,
-        outcome=outcome.astype(np.int8),
-        score=np.zeros(outcome.shape, dtype=np.float32),
-        rank=(np.minimum(outcome, 2) // 2 if rank is None else rank).astype(np.int8),
-        env_steps=np.full(m, 9, dtype=np.int32),
-        reason=np.zeros(m, dtype=np.int8),
-        started_at=np.zeros(m),
-        seconds=np.ones(m, dtype=np.float32),
-    )
+    return made_up.results(matches, outcome, rank=rank)
 
 
 def seated(*rows: tuple[str, ...]) -> MatchBatch:
     """A batch with these competitors in these seats."""
     names = sorted({name for row in rows for name in row})
-    m = len(rows)
-    return MatchBatch(
-        env="made-up",
-        purpose=Purpose.TRAINING,
-        match_types=("pfsp",),
-        competitors=tuple(names),
-        match_id=np.arange(m, dtype=np.int64),
-        seed=np.zeros(m, dtype=np.int64),
-        match_type=np.zeros(m, dtype=np.int16),
-        seat=np.array([[names.index(name) for name in row] for row in rows], dtype=np.int32),
-        learning=np.zeros((m, len(rows[0])), dtype=np.bool_),
-    )
+    return made_up.matches(names, [[names.index(name) for name in row] for row in rows], seed=[0] * len(rows))
 
 
 def games(*rows: tuple[str, str, Outcome]) -> ResultBatch:

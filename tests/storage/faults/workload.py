@@ -21,14 +21,13 @@ from storage.records import (
     Bot,
     Freeze,
     LivePlayer,
-    MatchBatch,
-    Purpose,
     RatingChange,
     Reset,
     ResultBatch,
     UpdateRecord,
 )
 from storage.snapshots import blobs
+from tests import made_up
 
 PLAYER = "main-0"
 CONFIG = "env: {id: connect_four}\n"
@@ -65,26 +64,23 @@ def results(number: int) -> ResultBatch:
     rng = np.random.default_rng(number)
     m = 1 + number % 5
     outcome = np.array([[0, 2], [1, 1], [2, 0]], dtype=np.int8)[rng.integers(3, size=m)]
-    matches = MatchBatch(
+    played = made_up.matches(
+        (PLAYER, f"bot-{number}"),
+        np.tile([0, 1], (m, 1)),
         env="connect_four",
-        purpose=Purpose.TRAINING,
         match_types=("self_play", "pfsp"),
-        competitors=(PLAYER, f"bot-{number}"),
+        learning=[True, False],
         match_id=10 * number + np.arange(m),
         seed=rng.integers(2**63 - 1, size=m),
-        match_type=rng.integers(2, size=m).astype(np.int16),
-        seat=np.tile(np.array([0, 1], dtype=np.int32), (m, 1)),
-        learning=np.tile(np.array([True, False]), (m, 1)),
+        match_type=rng.integers(2, size=m),
     )
-    return ResultBatch(
-        matches=matches,
-        outcome=outcome,
-        score=rng.normal(size=(m, 2)).astype(np.float32),
-        rank=np.where(outcome == 2, 1, 0).astype(np.int8),
-        env_steps=rng.integers(7, 43, size=m).astype(np.int32),
-        reason=np.zeros(m, dtype=np.int8),
+    return made_up.results(
+        played,
+        outcome,
+        score=rng.normal(size=(m, 2)),
+        env_steps=rng.integers(7, 43, size=m),
         started_at=1.7e9 + rng.random(m),
-        seconds=rng.random(m).astype(np.float32),
+        seconds=rng.random(m),
     )
 
 

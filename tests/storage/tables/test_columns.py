@@ -5,8 +5,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from storage.records import CacheRecord, MatchBatch, Purpose, RatingChange, ResultBatch
+from storage.records import CacheRecord, Purpose, RatingChange
 from storage.tables import columns, meetings, migrations
+from tests import made_up
 
 # The view `payoff` as it was before meetings were recorded: the reference.
 PAYOFF = """
@@ -38,25 +39,16 @@ def random_results(seed, num_matches, num_seats, competitors):
     """Anyone anywhere, themselves included, with any outcome and rank."""
     rng = np.random.default_rng(seed)
     shape = (num_matches, num_seats)
-    return ResultBatch(
-        matches=MatchBatch(
-            env="any",
-            purpose=Purpose.EVALUATION,
-            match_types=("all",),
-            competitors=competitors,
-            match_id=np.arange(num_matches),
-            seed=np.arange(num_matches),
-            match_type=np.zeros(num_matches, np.int16),
-            seat=rng.integers(len(competitors), size=shape).astype(np.int32),
-            learning=np.zeros(shape, np.bool_),
-        ),
-        outcome=rng.integers(4, size=shape).astype(np.int8),
-        score=np.zeros(shape, np.float32),
-        rank=rng.integers(num_seats, size=shape).astype(np.int8),
-        env_steps=np.ones(num_matches, np.int32),
-        reason=np.zeros(num_matches, np.int8),
-        started_at=np.zeros(num_matches),
-        seconds=np.zeros(num_matches, np.float32),
+    played = made_up.matches(
+        competitors,
+        rng.integers(len(competitors), size=shape),
+        env="any",
+        purpose=Purpose.EVALUATION,
+        match_types=("all",),
+    )
+    outcome = rng.integers(4, size=shape)
+    return made_up.results(
+        played, outcome, rank=rng.integers(num_seats, size=shape), env_steps=1, seconds=0.0
     )
 
 

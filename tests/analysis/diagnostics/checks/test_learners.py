@@ -62,7 +62,7 @@ def test_a_learner_that_stopped_is_told_with_its_reason():
         f"SELECT max(seq), 'stop', '{PLAYER}', 'the loss is not finite', '{{}}' FROM meetings"
     )
     (stopped,) = [f for f in diagnose(run) if f.kind == "starvation"]
-    assert stopped.sentence == f"{PLAYER} learns no more: the loss is not finite"
+    assert stopped.sentence == f"{PLAYER} does not learn any more: the loss is not finite"
 
 
 def test_a_counter_goes_on_where_a_run_was_resumed():

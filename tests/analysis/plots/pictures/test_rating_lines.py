@@ -50,7 +50,7 @@ def test_the_title_names_the_best_of_the_leaderboard():
 def test_where_nobody_has_played_a_game_nobody_is_called_the_best():
     of = league(12)
     board = of["leaderboard"].assign(games=0)
-    assert words(plots.ratings(of["ratings"], board), "title") == "Nobody is rated yet"
+    assert words(plots.ratings(of["ratings"], board), "title") == "No competitor is rated yet"
     assert "best" not in words(plots.lineage_tree(of["snapshots"], board), "title")
 
 

@@ -30,7 +30,7 @@ def test_rock_paper_and_scissors_are_one_circle_of_equal_shares():
     )
     assert arrows(figure) == {(0, 2, True), (1, 0, True), (2, 1, True)}
     assert shares(figure) == ["33 %"] * 3
-    assert words(figure, "title").startswith("Worst opponents lead into a circle of 3: rock, ")
+    assert words(figure, "title").startswith("Worst opponents lead into a cycle of 3: rock, ")
 
 
 def test_an_order_leads_to_its_best():
@@ -39,7 +39,7 @@ def test_an_order_leads_to_its_best():
     score = 1 / (1 + np.exp(-(strength[:, None] - strength)))
     figure = plots.response_graph(payoff_of(names, score), board_of(names))
     assert arrows(figure) == {(start, 0, False) for start in range(1, 5)}
-    assert words(figure, "title") == "Worst opponents lead to a, who loses to nobody"
+    assert words(figure, "title") == "Worst opponents lead to a, which loses to no other"
     assert shares(figure)[0] == "100 %"
 
 

@@ -1,7 +1,7 @@
-"""HTML that cannot be broken by what is put into it: text is escaped unless it is `Html` already.
+"""Safe HTML: text is escaped unless it is `Html` already.
 
-Names, reasons and settings come from a run, and a run may come from a stranger. So a page is built of
-`element`, which escapes, and never of strings that are glued together.
+Names, reasons and settings come from a run, and the author of a run may be unknown. So pages are built with
+`element`, which escapes text, and never by joining strings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _INVISIBLE: Final = re.compile(
 
 
 class Html(str):
-    """Text that a browser may take as markup."""
+    """Text that a browser may read as markup."""
 
     __slots__ = ()
 
@@ -28,20 +28,27 @@ Content = str | int | None
 
 
 def text(value: object) -> Html:
-    """`value` as it reads. What nobody would see, such as marks that turn the direction of writing, is
-    spelled out: a name must not look like another."""
+    """Return `value` as escaped text.
+
+    Invisible characters, such as marks that change the direction of writing, are shown as escape sequences,
+    so that no name can look like another.
+    """
     plain = _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", str(value))
     return Html(html.escape(plain, quote=True))
 
 
 def join(parts: Iterable[Content]) -> Html:
-    """One after the other; None is nothing."""
+    """Return all parts joined, text escaped; `None` is left out."""
     return Html("".join(part if isinstance(part, Html) else text(part) for part in parts if part is not None))
 
 
 def element(tag: str, *children: Content, **attributes: str | int | bool | None) -> Html:
-    """`<tag attributes>children</tag>`. Attributes lose a trailing underscore (`class_`) and have dashes for
-    underscores; True stands for one without a value, None and False for none."""
+    """Return `<tag attributes>children</tag>`.
+
+    Names of attributes lose a trailing underscore (`class_`), and other underscores become dashes. `True` is
+    an attribute without a value; `None` and `False` leave the attribute out. Raise ValueError for an invalid
+    name.
+    """
     given = [
         _attribute(name, value)
         for name, value in attributes.items()

@@ -4,15 +4,15 @@ import io
 
 from rich.console import Console
 
-from league.commands import progress
-from league.commands.progress import progress_bars
+from league.commands import console as module
+from league.commands.console import progress_bars
 
 
 def terminal(monkeypatch, is_terminal):
     drawn = io.StringIO()
     console = Console(file=drawn, force_terminal=is_terminal, width=80)
-    monkeypatch.setattr(progress, "Console", lambda stderr: console)
-    monkeypatch.setattr(progress, "SOON_SECONDS", 0.0)
+    monkeypatch.setattr(module, "Console", lambda stderr: console)
+    monkeypatch.setattr(module, "SOON_SECONDS", 0.0)
     return console, drawn
 
 
@@ -53,7 +53,7 @@ def test_a_bar_that_was_not_finished_is_gone_when_the_block_is_left(monkeypatch)
 
 def test_what_is_done_soon_gets_no_bar(monkeypatch):
     _, drawn = terminal(monkeypatch, True)
-    monkeypatch.setattr(progress, "SOON_SECONDS", 60.0)
+    monkeypatch.setattr(module, "SOON_SECONDS", 60.0)
     with progress_bars() as tell:
         tell("index", 1, 2)
         tell("index", 2, 2)

@@ -2,7 +2,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from analysis.report.markup import Html, element, join, text
+from analysis.report.writing.markup import Html, element, join, text
 
 
 class Seen(HTMLParser):

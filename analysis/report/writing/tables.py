@@ -1,4 +1,4 @@
-"""Tables: rows of a frame as HTML, with what page.js needs to sort and search them."""
+"""Tables: rows of a frame as HTML, with the attributes that page.js needs to sort and search them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.report.markup import Content, Html, element
+from analysis.report.writing.markup import Content, Html, element
 
 Row = Mapping[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: its heading, what stands in a row's cell, and whether that is a number."""
+    """A column: its heading, the content of a row's cell, and whether the content is a number."""
 
     heading: str
     cell: Callable[[Row], Content]
     numeric: bool = False
-    title: str | None = None  # what the heading means, in a few words
+    title: str | None = None  # meaning of the heading, in a few words
 
 
 def table(
@@ -30,8 +30,10 @@ def table(
     sortable: bool = False,
     searchable: str | None = None,
 ) -> Html:
-    """A table in a region that scrolls by itself. The first column names its row. `sortable`: page.js makes
-    buttons of the headings; `searchable`: what its search field is called, if there is to be one."""
+    """Return a table in a region that scrolls by itself. The first column is the heading of its row.
+
+    `sortable`: page.js turns the headings into buttons. `searchable`: label of the search field, if any.
+    """
     head = (
         element("th", c.heading, scope="col", class_="n" if c.numeric else None, title=c.title)
         for c in columns

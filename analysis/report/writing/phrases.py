@@ -1,4 +1,4 @@
-"""Numbers, spans of time and lists as a person would say them."""
+"""Numbers, spans of time and lists as text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit
 
 
 def count(value: float, unit: str = "", plural: str | None = None) -> str:
-    """`1,234 matches`; the plural is the unit with an s."""
+    """Return text such as `1,234 matches`; the default plural is the unit with an s."""
     number = f"{round(value):,}"
     return number if not unit else f"{number} {unit if round(value) == 1 else plural or unit + 's'}"
 
 
 def short(value: float) -> str:
-    """`1.2 M`: to three figures at most."""
+    """Return text such as `1.2 M`, with three figures at most."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= 0.9995 * size:
             return f"{value / size:.3g}{SPACE}{letter}"
@@ -27,19 +27,19 @@ def short(value: float) -> str:
 
 
 def number(value: Any, digits: int = 2) -> str:
-    """Rounded; a dash for what is unknown."""
+    """Return `value` rounded to `digits`, or a dash if it is unknown."""
     if value is None or pd.isna(value):
         return MISSING
     return f"{value:,.{digits}f}" if math.isfinite(value) else ("∞" if value > 0 else "−∞")
 
 
 def whole(value: Any) -> str:
-    """A count; a dash for what is unknown."""
+    """Return `value` as a whole number, or a dash if it is unknown."""
     return MISSING if value is None or pd.isna(value) else f"{int(value):,}"
 
 
 def percent(share: float) -> str:
-    """Never 0 % or 100 % of what is neither."""
+    """Return a share in percent; only exact 0 and 1 become 0 % and 100 %."""
     if 0.0 < share < 0.005:
         return f"under 1{SPACE}%"
     if 0.995 <= share < 1.0:
@@ -48,7 +48,7 @@ def percent(share: float) -> str:
 
 
 def span(minutes: float) -> str:
-    """`under a second`, `35 seconds`, `4.5 minutes`, `3.2 hours`, `2.1 days`."""
+    """Return text such as `under a second`, `35 seconds`, `4.5 minutes`, `3.2 hours`, `2.1 days`."""
     for size, unit in ((2880.0, "day"), (120.0, "hour"), (2.0, "minute")):
         if minutes >= size:
             divisor = {"day": 1440.0, "hour": 60.0, "minute": 1.0}[unit]
@@ -61,26 +61,25 @@ def span(minutes: float) -> str:
 
 
 def moment(when: Any) -> str:
-    """Of a time in UTC, to the second."""
+    """Return a time in UTC, to the second."""
     return MISSING if when is None or pd.isna(when) else f"{pd.Timestamp(when):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def probability(p: Any) -> str:
-    """Never 1 or 0: nothing that was measured is certain."""
+    """Return a probability as text, never 1 or 0: no measurement is certain."""
     if p is None or pd.isna(p):
         return MISSING
     return "over 0.99" if p > 0.99 else "under 0.01" if p < 0.01 else f"{p:.2f}"
 
 
 def sentence(line: str) -> str:
-    """With a full stop behind, and a capital in front of an article: what else it begins with may be a
-    name."""
+    """Return `line` with a full stop and a capital for a leading `the`: other first words may be names."""
     line = f"The {line[4:]}" if line.startswith("the ") else line
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:
-    """`a, b and c`; `a, b, c, d and 7 more`."""
+    """Return text such as `a, b and c` or `a, b, c, d and 7 more`."""
     shown = list(names[:most])
     if len(names) > most:
         return f"{', '.join(shown)} and {len(names) - most} more"
@@ -88,5 +87,5 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 
 def words(name: str) -> str:
-    """A role or match type as it reads: main_exploiter is main exploiter."""
+    """Return a role or match type with spaces: main_exploiter becomes main exploiter."""
     return name.replace("_", " ")

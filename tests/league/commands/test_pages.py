@@ -1,6 +1,8 @@
-"""`league plot`: one picture of a run or all of them, now or as it was."""
+"""`league plot`, `league report` and `league serve`; tests/analysis/server has the live page itself."""
 
 import re
+import socket
+import sys
 
 import numpy as np
 import pytest
@@ -8,9 +10,21 @@ import typer
 from typer.testing import CliRunner
 
 import analysis
-from league.commands.plot import Plot, plot
+from league.commands.pages import Plot, plot, report
+from storage.archive import Archive
 from storage.errors import Mistake
 from tests.analysis.planted_runs import Plan, plant
+
+report_app = typer.Typer()
+report_app.command()(report)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A run in which nothing has been played."""
+    folder = tmp_path_factory.mktemp("pages") / "begun"
+    Archive.create(folder, "", {"name": "new", "env": "tic_tac_toe", "seed": 1}).close()
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +83,55 @@ def test_mistakes_are_told_before_anything_is_read(tmp_path):
         (tmp_path / "file").touch()
         with pytest.raises(Mistake, match=told):
             command(tmp_path / "no run", *arguments)
+
+
+def run_report(*arguments: str):
+    return CliRunner().invoke(report_app, list(arguments), standalone_mode=False)
+
+
+def test_a_page_is_written_where_it_is_asked_for(begun, tmp_path):
+    done = run_report(str(begun), "-o", str(tmp_path / "page.html"), "--static")
+    assert done.exception is None
+    assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+    assert "page.html: 0." in done.output
+
+
+@pytest.mark.parametrize("out", [".", "missing/page.html"])
+def test_a_place_that_cannot_hold_it_is_a_mistake(begun, tmp_path, monkeypatch, out):
+    monkeypatch.chdir(tmp_path)
+    done = run_report(str(begun), "-o", out)
+    assert isinstance(done.exception, Mistake)
+    assert "expected a file in a folder that exists" in str(done.exception)
+
+
+def test_a_moment_that_is_none_is_a_mistake(begun, tmp_path):
+    done = run_report(str(begun), "-o", str(tmp_path / "page.html"), "--as-of", "yesterday")
+    assert isinstance(done.exception, Mistake)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_port_that_is_taken_is_one_message(league_here, trained):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = league_here("serve", trained, "--port", port)
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        f"league: --port {port}: another program listens there; expected a free port"
+    )
+    assert done.stderr.count("\n") == 1
+
+
+def test_serving_what_is_no_run_is_one_message(league_here, tmp_path):
+    done = league_here("serve", tmp_path, "--port", 0)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_server_that_is_not_installed_is_one_message(league_here, trained, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    done = league_here("serve", trained)
+    assert done.returncode == 2
+    assert "pip install 'checkpoint-league[serve]'" in done.stderr

@@ -1,0 +1,124 @@
+"""The commands `league plot`, `league report` and `league serve`: pictures and pages of a run."""
+
+from __future__ import annotations
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from league.commands.console import AsOfOption, RunArgument
+
+
+class Plot(StrEnum):
+    """Names of the pictures."""
+
+    RATINGS = "ratings"
+    PAYOFF = "payoff"
+    CLUSTERS = "clusters"
+    LINEAGE = "lineage"
+    MATCH_MIX = "match-mix"
+    EXPLOITABILITY = "exploitability"
+    RESPONSES = "responses"
+    CYCLIC_PLANE = "cyclic-plane"
+    ALL = "all"
+
+
+def plot(
+    run: RunArgument,
+    name: Annotated[
+        Plot, typer.Argument(metavar="NAME", help=f"Name of the picture: {', '.join(Plot)} (into a folder)")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="An .svg or .png file; for all, a folder. Default: NAME.svg, or plots",
+        ),
+    ] = None,
+    as_of: AsOfOption = None,
+) -> None:
+    """Draw one picture of a run, or all of them, as SVG or PNG."""
+    import analysis
+    from analysis import plots
+    from storage.errors import Mistake
+
+    out = out or Path("plots" if name is Plot.ALL else f"{name}.svg")
+    if name is not Plot.ALL and out.suffix.lower() not in (".svg", ".png"):
+        raise Mistake(f"-o {out}: found suffix '{out.suffix}', expected .svg or .png")
+    if name is Plot.ALL and out.exists() and not out.is_dir():
+        raise Mistake(f"-o {out}: found a file, expected a folder for the pictures")
+    if name is not Plot.ALL and out.is_dir():
+        raise Mistake(f"-o {out}: found a folder, expected a file")
+    with analysis.open_run(run) as history:
+        then = history if as_of is None else history.as_of(as_of)
+        board, payoff = then.leaderboard, then.payoff
+        draw = {  # functions: a picture reads no more than it needs
+            Plot.RATINGS: lambda: plots.ratings(then.ratings(), board()),
+            Plot.PAYOFF: lambda: plots.payoff_heatmap(payoff(), board()),
+            Plot.CLUSTERS: lambda: plots.payoff_heatmap(payoff(), board(), "nash_cluster"),
+            Plot.LINEAGE: lambda: plots.lineage_tree(then.snapshots(), board()),
+            Plot.MATCH_MIX: lambda: plots.match_mix(then.match_mix(over_time=True)),
+            Plot.EXPLOITABILITY: lambda: plots.exploitability(then.exploitability()),
+            Plot.RESPONSES: lambda: plots.response_graph(payoff(), board()),
+            Plot.CYCLIC_PLANE: lambda: plots.cyclic_plane(payoff(), board()),
+        }
+        for each in list(draw) if name is Plot.ALL else [name]:
+            path = out / f"{each}.svg" if name is Plot.ALL else out
+            plots.save(draw[each](), path)
+            print(path)
+
+
+def report(
+    run: RunArgument,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="FILE", help="File to write the page to")
+    ] = Path("report.html"),
+    as_of: AsOfOption = None,
+    interactive: Annotated[
+        bool | None,
+        typer.Option(
+            "--interactive/--static",
+            help="Interactive charts (the extra `report`), or plots alone; default: whatever is installed",
+        ),
+    ] = None,
+) -> None:
+    """Write one self-contained page on a run: what happened, who is best, what went wrong."""
+    import analysis
+    from analysis.report import report_page
+    from storage.errors import Mistake
+
+    if out.is_dir() or not out.parent.is_dir():
+        found = "a folder" if out.is_dir() else "no such folder"
+        raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
+    with analysis.open_run(run) as history:
+        then = history if as_of is None else history.as_of(as_of)
+        page = report_page(then, interactive=interactive)
+    new = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        new.write_text(page, encoding="utf-8")
+        new.replace(out)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise Mistake(f"-o {out}: cannot be written ({error.strerror}); choose another file") from None
+    print(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file that needs no network")
+
+
+def serve(
+    run: RunArgument,
+    port: Annotated[
+        int,
+        typer.Option(min=0, max=65535, help="Port to listen on, on this machine only; 0: any free port"),
+    ] = 8642,
+) -> None:
+    """Serve the report of a run as a live page, to browsers on this machine only. Ctrl-C ends it."""
+    from analysis.server import serve as serve_until_interrupted
+
+    def ready(address: str) -> None:
+        print(f"{run}: {address} (Ctrl-C ends it)", flush=True)
+
+    serve_until_interrupted(run, port, ready=ready)

@@ -1,0 +1,75 @@
+"""Builders of made-up matches and results, for all tests that need some without playing a game."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from storage.records import MatchBatch, Purpose, ResultBatch
+
+
+def matches(
+    competitors: Sequence[str],
+    seat: npt.ArrayLike,
+    *,
+    env: str = "made-up",
+    purpose: Purpose = Purpose.TRAINING,
+    match_types: Sequence[str] = ("pfsp",),
+    match_type: npt.ArrayLike = 0,
+    learning: npt.ArrayLike = False,
+    match_id: npt.ArrayLike | None = None,
+    seed: npt.ArrayLike | None = None,
+) -> MatchBatch:
+    """Return M matches: `seat` [M, S] holds places in `competitors`.
+
+    `match_type` [M] and `learning` [M, S] may be one value for all; `match_id`, `seed` default to arange(M).
+    """
+    seats = np.asarray(seat, np.int32)
+    numbers = np.arange(len(seats))
+    return MatchBatch(
+        env=env,
+        purpose=purpose,
+        match_types=tuple(match_types),
+        competitors=tuple(competitors),
+        match_id=numbers if match_id is None else np.asarray(match_id, np.int64),
+        seed=numbers if seed is None else np.asarray(seed, np.int64),
+        match_type=_filled(match_type, len(seats), np.int16),
+        seat=seats,
+        learning=_filled(learning, seats.shape, np.bool_),
+    )
+
+
+def results(
+    played: MatchBatch,
+    outcome: npt.ArrayLike,
+    *,
+    score: npt.ArrayLike = 0.0,
+    rank: npt.ArrayLike | None = None,
+    env_steps: npt.ArrayLike = 9,
+    reason: npt.ArrayLike = 0,
+    started_at: npt.ArrayLike = 0.0,
+    seconds: npt.ArrayLike = 1.0,
+) -> ResultBatch:
+    """Return the results of M matches with `outcome` [M, S].
+
+    All other columns, [M] or [M, S], may be one value for all; `rank` defaults to 1 for those who lost.
+    """
+    outcomes, m = np.asarray(outcome, np.int8), len(played)
+    return ResultBatch(
+        matches=played,
+        outcome=outcomes,
+        score=_filled(score, outcomes.shape, np.float32),
+        rank=_filled((outcomes >= 2) if rank is None else rank, outcomes.shape, np.int8),
+        env_steps=_filled(env_steps, m, np.int32),
+        reason=_filled(reason, m, np.int8),
+        started_at=_filled(started_at, m, np.float64),
+        seconds=_filled(seconds, m, np.float32),
+    )
+
+
+def _filled(values: npt.ArrayLike, shape: int | tuple[int, ...], kind: Any) -> npt.NDArray[Any]:
+    """Return `values` as an array of this shape and kind, repeated where it is one value."""
+    return np.array(np.broadcast_to(np.asarray(values, kind), shape))
