@@ -8,6 +8,7 @@ from analysis.statistics.davidson import (
     fit,
     information,
     moments,
+    place_contrasts,
     recounted,
 )
 from tests.analysis.simulated_games import free_for_all, games_of_table, transitive
