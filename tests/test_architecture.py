@@ -232,7 +232,7 @@ def test_ray_is_imported_in_three_files_and_there_only_when_needed():
     assert users == {
         "league.runtime",
         "league.rollout.runner_group",
-        "league.learning.groups.learner_group",
+        "league.learning.groups.ray_learners",
     }
     assert not any(uses(path, "ray", lazy=False) for path in FILES)
 

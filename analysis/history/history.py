@@ -246,8 +246,8 @@ class History:
         """Return the ratings' history: one row per competitor and batch of results that moved it, in order.
 
         `run` text, `seq` int64 (of the last match before), `league_env_steps` int64, `minutes` float64 (since
-        the first match), `competitor` text, `mu` float64, `sigma` float64, `games` int64 (so far). `points`
-        limits the rows of each competitor: its first, its last and others evenly spaced. Raise Mistake for
+        the first match), `competitor` text, `mu` float64, `sigma` float64, `games` int64 (so far). `points`:
+        limit of rows of each competitor: its first, its last and others evenly spaced. Raise Mistake for
         less than 2.
         """
         if points is not None and points < 2:

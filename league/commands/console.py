@@ -17,7 +17,7 @@ from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
 
-from storage.progress import Progress
+from storage.disk import Progress
 
 SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
 

@@ -39,7 +39,7 @@ class Session:
         uploader: Upload | None = None,
         evaluators: RunnerGroup | None = None,
     ) -> None:
-        """`evaluators`: runners whose matches are recorded but not learned from."""
+        """Join the parts of a run. Matches of `evaluators` are recorded but not learned from."""
         self.settings = settings
         self.archive = archive
         self.uploader = uploader

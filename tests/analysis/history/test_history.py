@@ -160,7 +160,7 @@ TYPES = {"text": pd.Series([], dtype=str).dtype, "object": np.dtype(object)}
     ],
 )
 def test_columns_and_types_are_those_of_the_docstring_with_rows_and_without(method, eventful):
-    told = re.findall(r"`(\w+)` ([A-Za-z]\w*(?:\[us\])?)", getattr(History, method).__doc__)
+    told = re.findall(r"`(\w+)`\s+([A-Za-z]\w*(?:\[us\])?)", getattr(History, method).__doc__)
     with analysis.open_run(eventful) as history:
         full, empty = getattr(history, method)(), getattr(history.as_of("1999-12-31"), method)()
     assert len(told) > 3

@@ -8,7 +8,7 @@ from analysis.statistics.davidson import (
     fit,
     information,
     moments,
-    places,
+    place_contrasts,
     recounted,
 )
 from tests.analysis.simulated_games import free_for_all, games_of_table, transitive
@@ -38,8 +38,8 @@ def test_counted_twice_is_played_twice(games):
 
 
 def test_advantages_of_places_sum_to_zero():
-    assert (places(4) @ np.array([3.0, -1.0, 5.0])).sum() == 0.0
-    assert places(1).shape == (1, 0)
+    assert (place_contrasts(4) @ np.array([3.0, -1.0, 5.0])).sum() == 0.0
+    assert place_contrasts(1).shape == (1, 0)
 
 
 def test_expectations_are_those_of_the_three_outcomes(games):

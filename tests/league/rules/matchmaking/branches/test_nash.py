@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from analysis.solution.equilibria.nash import exploitability
+from analysis.solution.equilibria.nash import best_response_gain
 from league.rules.matchmaking.branches.nash import META_STRATEGIES, rectify, replicator, uniform
 
 
@@ -18,15 +18,15 @@ def test_the_replicator_comes_near_an_equilibrium_and_forgets_nobody():
     found = replicator(payoff)
     assert (found > 0).all()
     assert found.sum() == pytest.approx(1.0)
-    assert exploitability(payoff, found) < 0.05
+    assert best_response_gain(payoff, found) < 0.05
     np.testing.assert_allclose(uniform(payoff), 1 / 40)
-    assert exploitability(payoff, uniform(payoff)) > 0.1
+    assert best_response_gain(payoff, uniform(payoff)) > 0.1
 
 
 @pytest.mark.parametrize("name", ["nash", "rectified"])
 def test_what_is_named_after_nash_cannot_be_exploited(name):
     payoff = antisymmetric(30, 2)
-    assert exploitability(payoff, META_STRATEGIES[name](payoff)) < 1e-7
+    assert best_response_gain(payoff, META_STRATEGIES[name](payoff)) < 1e-7
 
 
 def test_rectified_is_what_one_beats_or_all_when_it_beats_nothing():
