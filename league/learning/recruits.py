@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from league.learning.settings import LearnerSettings
@@ -29,6 +29,11 @@ class Recruits:
 
     def __iter__(self) -> Iterator[Recruit]:
         return iter(self.each)
+
+    def in_order(self, players: Iterable[str]) -> list[Recruit]:
+        """Return the recruits of `players`, in their order. Raise KeyError for an unknown one."""
+        by_name = {recruit.player: recruit for recruit in self.each}
+        return [by_name[player] for player in players]
 
     @property
     def shared(self) -> LearnerSettings:

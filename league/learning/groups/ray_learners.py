@@ -74,7 +74,7 @@ class RayLearnerGroup(Enrolled):
         self._gathering: dict[str, Gathering] = {}
         self._live: dict[str, LiveWeights] = {}
         self._retired: dict[str, Any] = {}  # references to Counters
-        for recruit in recruits:
+        for recruit in recruits.in_order(player for shard in shards for player in shard.players):
             _, weights = self._of(recruit.player).call("publish", recruit.player, num_returns=2)
             self._open(recruit, LiveWeights(0, weights))
 

@@ -87,9 +87,8 @@ class ShardLearners:
         self._device_of: dict[str, str] = {}
         self._published: dict[str, int] = {}
         self._stopped: set[str] = set()
-        for recruit in recruits:
-            if recruit.player in shard.players:
-                self.add(recruit)
+        for recruit in recruits.in_order(shard.players):
+            self.add(recruit)
 
     def learn(self, player: str, episodes: Episodes, progress: float = 0.0) -> tuple[Learned, Weights | None]:
         """Update `player`; return new weights if `broadcast_updates` were made since the last."""

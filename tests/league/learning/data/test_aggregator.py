@@ -106,7 +106,7 @@ def test_aggregated_experience_teaches_the_same_to_the_bit(ray, make_episodes):
         assert (info.depth, info.dropped_rollouts) == (0, 0)
         assert info.age_seconds > 0
     remote.remove("main-0")  # what gathered for it is lost, and that is counted where it can be seen
-    remote.replace("main-1", seed=5)
+    remote.reset("main-1", remote.state("main-1").weights)
     info = remote.queues()["main-1"]
     assert (info.gathering, info.dropped_rollouts, info.dropped_steps) == (0, 2, 40)
     remote.close()
