@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from analysis.statistics.elo import elo_of_score
+from analysis.statistics.elo import elo_from_pairs, elo_of_score
 from analysis.statistics.games import pair_scores
 from analysis.statistics.ratings import bootstrap, bradley_terry
 from tests.analysis.simulated_games import ELO, free_for_all, games_from, games_of_table, names, transitive
@@ -229,7 +229,7 @@ def test_the_error_of_two_is_that_of_the_mean_of_their_pairs():
     """With many pairs the sandwich is the delta method on the mean score of pairs, as `elo_from_pairs` is."""
     games = transitive(np.array([60.0, 0.0]), 4000, np.random.default_rng(1), same_winner=0.5)
     by_model = bradley_terry(games, place_advantage=False).difference(0, 1)
-    by_pairs = elo.elo_from_pairs(pair_scores(games, 0, 1))
+    by_pairs = elo_from_pairs(pair_scores(games, 0, 1))
     assert by_model.elo == pytest.approx(by_pairs.elo, abs=0.1)
     assert by_model.high - by_model.low == pytest.approx(by_pairs.high - by_pairs.low, rel=0.02)
     assert by_model.los == pytest.approx(by_pairs.los, abs=1e-3)
@@ -241,7 +241,7 @@ def test_two_are_rated_and_compared_alike_where_places_make_no_difference(gap, k
     """Ratings as a verdict takes them, with all defaults; the prior is 0.1 Elo here."""
     games = transitive(np.array([gap, 0.0]), 1500, np.random.default_rng(1), **kind)
     rated = bradley_terry(games, draws=False).difference(0, 1)
-    compared = elo.elo_from_pairs(pair_scores(games, 0, 1))
+    compared = elo_from_pairs(pair_scores(games, 0, 1))
     assert (rated.elo, rated.low, rated.high) == pytest.approx(
         (compared.elo, compared.low, compared.high), abs=0.5
     )
@@ -253,7 +253,7 @@ def test_a_rating_puts_the_places_advantage_aside_and_a_score_does_not():
     games = transitive(np.array([150.0, 0.0]), 3000, np.random.default_rng(1), advantage=200.0)
     ratings = bradley_terry(games, draws=False)
     rated = ratings.difference(0, 1)
-    compared = elo.elo_from_pairs(pair_scores(games, 0, 1))
+    compared = elo_from_pairs(pair_scores(games, 0, 1))
     assert rated.low < 150.0 < rated.high
     assert compared.elo == pytest.approx(119.0, abs=3.0)
     assert elo_of_score(ratings.expected_score(0, 1)) == pytest.approx(compared.elo, abs=1.0)
