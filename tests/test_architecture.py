@@ -88,12 +88,14 @@ def test_no_folder_holds_more_loose_files_than_one_can_take_in():
         assert len(loose) <= LOOSE_FILES, f"{folder.relative_to(ROOT)}: {len(loose)} files"
 
 
+@pytest.mark.slow
 def test_storage_knows_nothing_of_leagues_analysis_ray_or_training():
     for path in files_of("storage"):
         for package in ("league", "analysis", "ray", "gymnasium"):
             assert not uses(path, package), f"{path.name} imports {package}"
 
 
+@pytest.mark.slow
 def test_storage_touches_torch_only_in_blobs():
     assert [path.name for path in files_of("storage") if uses(path, "torch")] == ["blobs.py"]
 
@@ -132,6 +134,7 @@ def test_storage_changes_files_only_through_its_disk():
     assert len(changes_of_files(ROOT / "storage" / "disk.py")) > 8
 
 
+@pytest.mark.slow
 def test_analysis_imports_storage_only():
     for path in files_of("analysis"):
         for package in ("league", "ray", "torch"):
@@ -176,6 +179,7 @@ def test_the_three_pillars_never_import_one_another(pillar):
 IMPURE = ("ray", "torch", "time", "datetime", "random", "os", "pathlib", "duckdb", "league.envs")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["league.rules", "league.tournament.schedules"])
 def test_rules_and_schedules_are_pure(part):
     for path in files_of(part):
@@ -190,6 +194,7 @@ def test_rules_know_nothing_of_storage_but_its_records():
             assert not name.startswith("storage.") or name.startswith(allowed), f"{path.name}: {name}"
 
 
+@pytest.mark.slow
 def test_nothing_below_the_loop_holds_an_archive_or_imports_upwards():
     for part in (*PARTS, "episode"):
         for path in files_of(f"league.{part}"):
@@ -227,6 +232,7 @@ def test_learning_needs_no_game():
         assert not uses(path, "league.envs"), path.name
 
 
+@pytest.mark.slow
 def test_ray_is_imported_in_three_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}
     assert users == {

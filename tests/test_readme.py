@@ -121,6 +121,7 @@ def test_every_config_is_mentioned():
     assert mentioned == {path.name for path in (ROOT / "configs").glob("*.yaml")}
 
 
+@pytest.mark.slow
 def test_the_settings_shown_are_settings():
     fields = {"env": {"id": "connect_four"}, "runners": 2}
     texts = [page.read_text() for page in PAGES if page.name == "README.md"]

@@ -144,7 +144,7 @@ def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
 
 
 def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
-    """Return the figures of a match, from counts [K] of evenly spaced scores: 3 for games, 5 for pairs of two.
+    """Return the figures of a match from counts [K] of evenly spaced scores: 3 for games, 5 for pairs of two.
 
     Formulas: https://github.com/Disservin/fastchess, app/src/elo; those of normalized Elo are good for
     small differences only (at a score of 0.9, the stated error is half the true one).

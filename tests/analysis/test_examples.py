@@ -20,6 +20,7 @@ def executed(tmp_path_factory):
         return runpy.run_path(str(EXAMPLES / "kuhn_league.py")), folder
 
 
+@pytest.mark.slow
 def test_every_picture_that_it_names_is_drawn(executed):
     _, folder = executed
     pictures = {path.name: path.read_text() for path in (folder / "pictures").iterdir()}

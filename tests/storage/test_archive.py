@@ -113,6 +113,7 @@ def test_an_empty_batch_is_no_fact(run, make_results):
         assert list(archive.results()) == []
 
 
+@pytest.mark.slow
 def test_numbers_go_on_where_they_stopped(run, make_results):
     with Archive.open(run) as archive:
         assert (archive.next_seq, archive.last_match_id()) == (1, -1)
@@ -364,6 +365,7 @@ def test_odd_names_stay_inside_their_folders(run, weights):
     assert len(list((run / "learners").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_a_run_is_made_once_and_opened_by_one(run):
     with pytest.raises(RunExists, match="give --resume"):
         Archive.create(run, "", ROW)

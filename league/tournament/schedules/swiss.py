@@ -25,7 +25,7 @@ class Swiss(Schedule):
     """
 
     def __init__(self, field: int, num_teams: int, pairs: int, rounds: int | None) -> None:
-        """Plan `rounds` rounds; `None`: twice those of a knock-out, limited to the rounds with new opponents."""
+        """Plan `rounds` rounds; `None`: twice those of a knock-out, at most those with new opponents."""
         self._field, self._num_teams, self._pairs = field, num_teams, pairs
         enough = 2 * math.ceil(math.log2(field))
         self._rounds = rounds or max(1, min(enough, math.ceil((field - 1) / (num_teams - 1))))

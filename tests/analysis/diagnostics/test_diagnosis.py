@@ -13,6 +13,7 @@ from tests.analysis.planted_runs import BETA, CONFIG, Plan, cycle, forgetting, p
 from tests.bench.storage_results import Unsynced
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_nothing_is_found_in_a_clean_run(seed):
     """It improves, wobbles, draws who is hard, has snapshots that hardly played and an exploiter that starts
@@ -20,6 +21,7 @@ def test_nothing_is_found_in_a_clean_run(seed):
     assert diagnose(Remembered(np.random.default_rng(seed))) == []
 
 
+@pytest.mark.slow
 def test_a_run_folder_gives_the_findings_of_the_same_facts_in_memory(tmp_path):
     plan = Plan(advantage=forgetting(Plan()), dropped=lambda progress: 0.2)
     run = plant(tmp_path / "planted", np.random.default_rng(0), plan)
@@ -31,6 +33,7 @@ def test_a_run_folder_gives_the_findings_of_the_same_facts_in_memory(tmp_path):
     assert json.loads(json.dumps([f.to_json() for f in found]))[0]["sentence"] == found[0].sentence
 
 
+@pytest.mark.slow
 def test_of_several_runs_each_finding_says_whose_it_is(tmp_path):
     bad = plant(tmp_path / "bad", np.random.default_rng(0), Plan(advantage=forgetting(Plan())))
     good = plant(tmp_path / "good", np.random.default_rng(1))
@@ -40,6 +43,7 @@ def test_of_several_runs_each_finding_says_whose_it_is(tmp_path):
     assert [f.sentence for f in found] == [f"bad: {f.sentence}" for f in expected]
 
 
+@pytest.mark.slow
 def test_before_it_happened_nothing_is_found(tmp_path):
     plan = Plan(advantage=forgetting(Plan()))
     run = plant(tmp_path / "planted", np.random.default_rng(0), plan)
@@ -55,6 +59,7 @@ def test_a_run_that_has_not_begun_has_nothing_wrong(tmp_path):
         assert diagnose(history) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["updates", "ratings", "decisions", "snapshots"])
 def test_a_run_that_lacks_facts_is_judged_by_the_others(table):
     run = Remembered(np.random.default_rng(0), Plan(advantage=cycle(Plan())))
@@ -127,6 +132,7 @@ def test_a_clean_tournament_has_nothing_wrong(tmp_path):
         assert diagnose(history) == []
 
 
+@pytest.mark.slow
 def test_the_planted_league_is_rated_by_the_model_that_it_plays_by():
     """Or a clean run would not be clean: 10 mu of lead score what TrueSkill says."""
     run = Remembered(

@@ -133,6 +133,7 @@ def checked(text: str, found: Verdict) -> GateResult:
     return parse_gate(text).check(found)
 
 
+@pytest.mark.slow
 def test_a_gate_is_passed_when_all_of_the_interval_passes_it(played):
     result = checked("elo > 20 against old", played)
     assert result.passed
@@ -199,6 +200,7 @@ def test_a_rating_is_told_with_what_it_is_over(played):
     assert checked("rating > 0 against old", played).sentence.endswith("(95 %) over old@1")
 
 
+@pytest.mark.slow
 def test_few_pairs_pass_no_gate_however_their_intervals_are_drawn(tmp_path):
     """Pairs that were all won are all won however often they are drawn anew: only how many are left of each
     opponent's differs, and the interval is far too narrow."""

@@ -70,6 +70,7 @@ def tables_of(history):
     return {name: history.sql(f"FROM {name} ORDER BY ALL") for name in (*schema.tables, *schema.views)}
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_and_went_on_shows_every_table_view_and_frame_as_it_was(stopped, resumed):
     with analysis.open_run(resumed) as whole, analysis.open_run(stopped) as then:
         past, there = whole.as_of(STOP), tables_of(then)
@@ -84,6 +85,7 @@ def test_a_run_that_was_stopped_and_went_on_shows_every_table_view_and_frame_as_
         assert at_that_time.snapshots().equals(then.snapshots())
 
 
+@pytest.mark.slow
 def test_a_run_that_was_never_stopped_had_the_same_but_for_clocks_and_what_an_end_writes(
     stopped, uninterrupted
 ):
@@ -120,6 +122,7 @@ def test_a_run_that_was_never_stopped_had_the_same_but_for_clocks_and_what_an_en
             )
 
 
+@pytest.mark.slow
 def test_before_the_first_frame_there_is_nothing_and_after_the_last_there_is_all(stopped):
     with analysis.open_run(stopped) as history:
         nothing, beginning = history.as_of("1999-12-31"), history.as_of(0)
@@ -142,6 +145,7 @@ def test_the_env_steps_of_a_fact_are_a_moment_at_which_it_was_there(uninterrupte
         assert past.matches()["env_steps"].sum() == some["league_env_steps"]
 
 
+@pytest.mark.slow
 def test_several_runs_are_each_shown_as_they_were(stopped, uninterrupted):
     with analysis.open_run(stopped, uninterrupted) as both, analysis.open_run(uninterrupted) as one:
         past = both.as_of(STOP // 2).sql("SELECT run, sum(env_steps) AS steps FROM matches GROUP BY run")

@@ -40,6 +40,7 @@ def test_there_is_a_query_for_each_of_these_questions():
     assert set(wanted.split()) <= set(named_queries())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(named_queries()))
 def test_a_query_says_what_it_answers_and_gives_the_columns_that_it_documents(name, history):
     first, *rest = named_queries()[name].splitlines()

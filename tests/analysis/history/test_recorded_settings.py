@@ -20,6 +20,7 @@ WRONG = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [*WRONG, "", None, "[" * 1500])
 def test_whatever_was_recorded_as_settings_is_read_as_a_mapping(text):
     assert isinstance(settings_of(text), dict)
@@ -33,6 +34,7 @@ def test_a_number_is_one_or_its_default():
     assert setting(config, "a", "b", "c") is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", WRONG)
 def test_a_run_whose_settings_make_no_sense_is_told_of_all_the_same(tmp_path, monkeypatch, text):
     monkeypatch.setattr(planted_runs, "CONFIG", text)

@@ -73,6 +73,7 @@ def page(planted_page) -> Page:
     return Page(planted_page)
 
 
+@pytest.mark.slow
 def test_a_page_asks_for_nothing_outside_itself(page, planted_page):
     assert [a for a in page.addresses if not a.startswith(("#", "data:image/png;base64,"))] == []
     policy = html.unescape(planted_page.partition("Content-Security-Policy")[2].partition(">")[0])
@@ -133,11 +134,13 @@ def test_each_decision_stands_there_with_its_evidence(planted_page, planted):
         assert all(f"{value:,.0f}" in said for value in row["evidence"].values())
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(planted_page, planted):
     with analysis.open_run(planted) as history:
         assert report_page(history) == planted_page
 
 
+@pytest.mark.slow
 def test_a_section_made_alone_is_the_one_of_the_page(planted_page, planted):
     with analysis.open_run(planted) as history:
         for part in sections(history, only=["overview", "throughput"]):
@@ -146,6 +149,7 @@ def test_a_section_made_alone_is_the_one_of_the_page(planted_page, planted):
             sections(history, only=["nothing"])
 
 
+@pytest.mark.slow
 def test_a_page_can_look_back(planted):
     with analysis.open_run(planted) as history:
         then = history.as_of(600)
@@ -162,6 +166,7 @@ def test_a_page_says_how_to_make_the_run_again(page, planted):
     assert "league train again.yaml" in page.said
 
 
+@pytest.mark.slow
 def test_without_the_extra_a_page_is_complete_and_says_how_to_get_the_rest(planted, page, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(
@@ -194,6 +199,7 @@ def test_of_a_game_for_one_the_scores_are_told_and_lasting_to_the_end_is_no_faul
     assert "ordinary end" not in said
 
 
+@pytest.mark.slow
 def test_a_tournament_is_reported_with_its_verdict(tournament):
     with analysis.open_run(tournament) as history:
         page = Page(report_page(history, interactive=False))
@@ -231,6 +237,7 @@ def test_a_report_is_of_one_run(planted, begun):
         report_page(history)
 
 
+@pytest.mark.slow
 def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
     with analysis.open_run(hostile) as history:
         whole = report_page(history, interactive=True)

@@ -26,6 +26,7 @@ def scores_and_rows(matrix):
     return np.concatenate([matrix[ABOVE], matrix.sum(axis=1) / 7])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "pairs"), [("transitive", 1), ("transitive", 4), ("circular", 4), ("circular", 20)]
 )
@@ -43,6 +44,7 @@ def test_intervals_of_scores_hold_the_true_ones(kind, pairs):
     assert 0.9 < of_rows < 0.995
 
 
+@pytest.mark.slow
 def test_intervals_of_pairings_that_never_met_hold_the_true_score():
     held = []
     for seed in range(60):
@@ -58,6 +60,7 @@ def test_intervals_of_pairings_that_never_met_hold_the_true_score():
     assert 0.9 < np.concatenate(held).mean() < 1.0
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_nash_average_holds_who_is_dominant_and_who_is_not():
     """The first beats all others two times in three: the true equilibrium is it alone."""
     held = []
@@ -71,6 +74,7 @@ def test_the_interval_of_a_nash_average_holds_who_is_dominant_and_who_is_not():
     assert np.mean(held, axis=0).min() >= 0.9
 
 
+@pytest.mark.slow
 def test_luck_that_looks_circular_is_not_taken_for_a_cycle():
     """Two pairs of each pairing of a transitive field: their scores look more cyclic than they are."""
     raw, low = [], []
@@ -84,6 +88,7 @@ def test_luck_that_looks_circular_is_not_taken_for_a_cycle():
     assert np.mean(low) < 0.06
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pairs", [1, 3, 20])
 def test_a_field_without_cycles_may_have_none_and_the_mean_is_not_fooled_by_luck(pairs):
     held, value, mean = [], [], []
@@ -99,6 +104,7 @@ def test_a_field_without_cycles_may_have_none_and_the_mean_is_not_fooled_by_luck
     assert np.mean(mean) < 0.5 * np.mean(value)
 
 
+@pytest.mark.slow
 def test_of_a_field_with_cycles_the_mean_is_their_share_and_none_is_ruled_out():
     truth, mean, low = [], [], []
     for seed in range(20):

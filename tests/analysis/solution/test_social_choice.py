@@ -68,6 +68,7 @@ def test_kemeny_agrees_with_openspiel_on_random_profiles(rng):
         assert found.agreement == 2 * expected - 5 * 15
 
 
+@pytest.mark.slow
 def test_kemeny_is_the_best_of_all_rankings_also_with_ties(rng):
     for _ in range(20):
         margins = antisymmetric(rng.integers(-3, 4, (6, 6)).astype(float))
@@ -147,6 +148,7 @@ def loss_of(margins, ratings):
     return 0.5 * (margins / (1 + np.exp(ratings[:, None] - ratings))).sum()
 
 
+@pytest.mark.slow
 def test_soft_condorcet_loses_no_more_than_openspiels_descent(rng):
     for seed in range(4):
         ballots = random_ballots(6, 9, rng)

@@ -22,6 +22,7 @@ def claims(competitors, spreads, tournaments, pairs, seed=1):
     return np.array(given), np.array(true)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("competitors", "pairs"), [(4, 10), (10, 4), (20, 2)])
 def test_probabilities_to_be_best_come_true_as_often_as_they_say(competitors, pairs):
     given, true = claims(competitors, SPREADS, 600, pairs)
@@ -34,6 +35,7 @@ def test_probabilities_to_be_best_come_true_as_often_as_they_say(competitors, pa
     assert brier.mean() < 0.8 * by_chance
 
 
+@pytest.mark.slow
 def test_nobody_is_surely_the_best_of_equals():
     """Taken for as strong as it is rated, the first of each tournament would be best with 46 % on average."""
     given, _ = claims(8, (0.0,), 400, 10)

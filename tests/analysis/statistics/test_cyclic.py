@@ -38,6 +38,7 @@ def test_a_cycle_of_drawn_and_won_games_is_cyclic_too(rng):
     assert found.low > 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
     [
@@ -60,12 +61,14 @@ def test_a_transitive_field_with_two_pairs_each_is_not_called_cyclic(kind, rng):
     assert looks == pytest.approx(by_chance, abs=0.02)
 
 
+@pytest.mark.slow
 def test_equals_are_not_called_cyclic(rng):
     shares = [cyclic_share(transitive(np.zeros(12), 3, rng), rng) for _ in range(40)]
     assert sum(found.low > 0.0 for found in shares) <= 4
     assert sum(found.p_value < 0.05 for found in shares) <= 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.25, 0.5])
 def test_near_even_scores_the_share_is_that_of_the_log_odds(strength, rng):
     """The Hodge decomposition of the log-odds themselves, whose cyclic part is three kinds in a circle."""

@@ -353,6 +353,7 @@ def test_intervals_widen_with_their_level():
     )
 
 
+@pytest.mark.slow
 def test_who_enters_twice_is_within_its_interval_of_itself():
     """Of 200 fields, 190 or so: less than 180 would be 3 standard errors too few."""
     rng, within = np.random.default_rng(9), 0
@@ -363,6 +364,7 @@ def test_who_enters_twice_is_within_its_interval_of_itself():
     assert within >= 180
 
 
+@pytest.mark.slow
 def test_a_duplicate_moves_no_other_rating_by_more_than_its_interval():
     """In none of 100 fields; the furthest of 500 ratings moves by two thirds of what its interval allows."""
     rng, furthest = np.random.default_rng(10), 0.0

@@ -138,6 +138,7 @@ def answers(sprt, chances, *, tests, pairs_at_once, limit=6000):
     return accepted["H0"] / tests, accepted["H1"] / tests
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bounds", [(0, 40), (0, 100), (-20, 20), (150, 220)])
 @pytest.mark.parametrize("field", FIELDS)
 def test_logistic_tests_err_at_most_as_often_as_asked_for(field, bounds):
@@ -150,6 +151,7 @@ def test_logistic_tests_err_at_most_as_often_as_asked_for(field, bounds):
     assert wrong0 < sprt.beta + 0.01
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("field", FIELDS)
 def test_normalized_tests_err_at_most_as_often_as_asked_for(field):
     """1,000 tests know a rate of 0.05 to 0.007, two of which are allowed for."""
@@ -160,6 +162,7 @@ def test_normalized_tests_err_at_most_as_often_as_asked_for(field):
     assert wrong0 < sprt.beta + 0.014
 
 
+@pytest.mark.slow
 def test_unequal_rates_are_kept_apart():
     sprt = Sprt(0, 60, alpha=0.02, beta=0.2)
     chances = FIELDS["independent games, half drawn"]
@@ -169,6 +172,7 @@ def test_unequal_rates_are_kept_apart():
     assert 0.06 < wrong0 < 0.2
 
 
+@pytest.mark.slow
 def test_games_counted_one_by_one_would_answer_wrongly_where_those_of_a_pair_are_alike():
     """Why pairs are asked: games that share their luck look like twice the evidence that they are."""
     sprt, after = Sprt(0, 60), np.arange(8, 400, 8)

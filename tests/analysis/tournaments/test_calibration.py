@@ -67,6 +67,7 @@ def test_95_of_100_intervals_hold_the_true_ratings_and_differences(kind):
     assert 0.93 < differences < 0.97
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("competitors", "pairs", "kind"),
@@ -85,6 +86,7 @@ def test_intervals_hold_with_many_pairs_of_two_and_two_pairs_of_many(competitors
     assert 0.93 < differences < 0.97
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("pairs", [2, 10])
 def test_intervals_hold_in_a_field_so_wide_that_many_pairings_are_never_in_doubt(pairs):
@@ -129,6 +131,7 @@ def test_where_draws_follow_another_model_intervals_hold_what_the_model_can_say(
     assert 1.1 < np.mean(scales) < 1.5
 
 
+@pytest.mark.slow
 def test_equals_are_told_apart_as_often_as_the_likelihood_of_superiority_admits():
     """5 of 100 likelihoods of either side are above 95 %; of 1,000 these are 50, give or take 7."""
     rng = np.random.default_rng(3)

@@ -248,6 +248,7 @@ def _counters(run):
     return {path.stem: json.loads(path.read_text())["meta"] for path in (run / "learners").glob("*.json")}
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_cleanly_and_resume_goes_on(league_command, tiny_config, training, tmp_path):
     _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run")
 
@@ -260,6 +261,7 @@ def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
     _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run", "--set", "runners=1")
 
 
+@pytest.mark.slow
 def test_a_run_that_trains_can_be_read_but_not_trained_by_another(
     league_command, tiny_config, training, tmp_path
 ):
@@ -535,6 +537,7 @@ def test_a_game_that_breaks_its_promises_fails_its_check(league_command, tmp_pat
     assert "FAILED" in {check["result"] for check in json.loads(done.stdout)}
 
 
+@pytest.mark.slow
 def test_help_names_every_command_and_loads_no_torch():
     code = "import sys; sys.modules['torch'] = None; from league.commands.app import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)

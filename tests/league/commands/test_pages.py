@@ -43,6 +43,7 @@ def command(*arguments):
     return done.output
 
 
+@pytest.mark.slow
 def test_every_picture_is_written_and_named(run, tmp_path):
     said = command(run, "all", "-o", tmp_path / "pictures")
     written = sorted((tmp_path / "pictures").iterdir())

@@ -29,6 +29,7 @@ def tournament(league_here, run, tmp_path):
     return play
 
 
+@pytest.mark.slow
 def test_it_says_which_is_best_and_shows_everybody(tournament):
     done = tournament(*FAST, "--bot", "perfect")
     assert done.returncode == 0, done.stderr
@@ -48,6 +49,7 @@ def test_json_holds_all_of_the_verdict(tournament, tmp_path):
     assert len(told["pairings"]) == 6
 
 
+@pytest.mark.slow
 def test_a_gate_that_holds_lets_pass_and_another_does_not(tournament, tmp_path):
     passed = tournament(
         *FAST, "--pairs", 30, "--bot", "perfect", "--gate", "perfect score > 50% against main-0@0"
@@ -79,6 +81,7 @@ def test_modes_make_competitors_of_their_own(tournament):
     assert names == {"main-0@2", "main-0@2:greedy"}
 
 
+@pytest.mark.slow
 def test_a_search_for_the_best_says_whether_it_found_it(tournament, tmp_path):
     search = ("--schedule", "top_k", "--runners", 0, "--bot", "perfect")
     found = tournament(*search, "--pairs", 200, "--set", "rollout.matches_per_request=64")
@@ -188,6 +191,7 @@ def test_competitors_of_another_game_are_refused(tournament, run, make_run, tmp_
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_damaged_snapshots_are_named_and_left_out_only_when_that_was_asked(tournament, make_run, tmp_path):
     from storage.archive import open_reader
 

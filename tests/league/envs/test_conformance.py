@@ -20,6 +20,7 @@ def failures(game, **options):
     return {r.name: r.message for r in results if not r.passed}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", registry.ids())
 def test_native_games_keep_every_promise(env_id):
     report = check(env_id, {})
@@ -28,6 +29,7 @@ def test_native_games_keep_every_promise(env_id):
     assert len(report.checks) == 11
 
 
+@pytest.mark.slow
 def test_options_are_checked_with_the_game():
     assert check("rock_paper_scissors", {"rounds": 9}, seed=3, num_matches=60).passed
     assert check("connect_four", {"step_limit": 9}, num_matches=60).passed
@@ -211,6 +213,7 @@ class HasItsOwnLimit(TicTacToe):
         self._reason[late] = EndReason.STEP_LIMIT
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("game", "check_name", "message"),
     [
@@ -252,6 +255,7 @@ def test_parts_choices_and_limits_of_a_games_own_break_no_promise(game):
     assert failures(game) == {}
 
 
+@pytest.mark.slow
 def test_one_fault_does_not_fail_the_checks_that_it_does_not_concern():
     assert set(failures(PaysLessThanItSays)) == {"rewards"}
     assert set(failures(DrawsInSecret)) == {"rewards"}
@@ -259,6 +263,7 @@ def test_one_fault_does_not_fail_the_checks_that_it_does_not_concern():
     assert set(failures(FreshDice)).isdisjoint({"observations", "masks", "endings", "rewards"})
 
 
+@pytest.mark.slow
 def test_an_endless_game_is_played_only_once():
     found = failures(NeverEnds)
     assert found.pop("endings").startswith("a match goes on")

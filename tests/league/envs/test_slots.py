@@ -127,6 +127,7 @@ def expected(seed):
 # ---------------------------------------------------------------- promises
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [0, 3])
 def test_matches_that_are_objects_keep_every_promise(threads):
     found = check_game(lambda n, more: Bouts(n, threads=threads, **more), num_matches=60)
@@ -157,6 +158,7 @@ class Unlike(Bouts):
         self.seen[1]["round"][slot] = 99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [0, 2])
 def test_seats_that_differ_have_rows_of_their_own(threads):
     found = check_game(lambda n, more: Unlike(n, threads=threads, **more), num_matches=60)

@@ -56,6 +56,7 @@ def bandit(player, rng):
     return one_step_matches(player, observation, np.ones((256, 3), bool), rewards, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -78,6 +79,7 @@ def test_each_way_of_learning_learns_what_the_observation_shows(learner, setting
     assert (probability.diagonal() > 0.95).all()
 
 
+@pytest.mark.slow
 def test_several_choices_at_once_are_learned(make_spec):
     spec = make_spec("multi_discrete", hidden=(32,))
     player = Learner("main-0", spec, LearnerSettings(batch_steps=64, lr=3e-3, entropy=0.0), seed=1)
@@ -97,6 +99,7 @@ def test_several_choices_at_once_are_learned(make_spec):
     assert probability[1, 3] > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("squash", [True, False])
 def test_real_numbers_are_learned(make_spec, squash):
     spec = make_spec("continuous", hidden=(32,), squash=squash)

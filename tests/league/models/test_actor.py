@@ -65,6 +65,7 @@ def test_who_does_not_search_decides_in_a_match_as_anywhere():
     assert chosen.action.tolist() == [1]
 
 
+@pytest.mark.slow
 def test_bots_need_neither_torch_nor_what_is_optional():
     code = (
         "import sys, league.models.bots.scripted; "

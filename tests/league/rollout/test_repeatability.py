@@ -43,6 +43,7 @@ def expect_same(results, others):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "options", "settings"),
     [

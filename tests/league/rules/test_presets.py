@@ -315,6 +315,7 @@ def test_a_rate_of_exactly_three_tenths_is_too_low_for_the_pseudocode(make):
     assert ("current_main", "main-1") in counted(it, rules, 100, 0)
 
 
+@pytest.mark.slow
 def test_verification_finds_what_was_forgotten_within_two_hundred_matches(make):
     """A ladder of ten generations that the main beats, but for one, to which it lately lost ten games."""
     for seed in range(10):
@@ -353,6 +354,7 @@ def rules(**fields):
     return OpponentSettings.model_validate({"branches": {"self_play": {"share": 1.0}}, **fields})
 
 
+@pytest.mark.slow
 def test_evaluation_takes_its_share_and_nobody_learns_in_it(make):
     it = make.crowd("main-0", {}, snapshots=CROWD, bots=("random",))
     drawn = requests(it, rules(evaluation=0.3), 4_000)
@@ -368,6 +370,7 @@ def test_evaluation_takes_its_share_and_nobody_learns_in_it(make):
     assert names.count("main-0") == len(names) / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_seats", [2, 4])
 def test_the_pool_evaluates_pairs_that_are_rarely_played_and_no_player(make, num_seats):
     it = make.crowd("main-0", {}, snapshots={"main-0": 3})

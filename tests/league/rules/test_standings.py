@@ -303,6 +303,7 @@ def test_standings_of_a_roster_that_is_already_there_are_not_widened_out_of_orde
     assert standings.ratings.sigma[1] == pytest.approx(25 / 3)
 
 
+@pytest.mark.slow
 def test_recording_costs_the_same_in_a_league_of_thousands(make):
     """Array operations and Python steps for who plays, none for who does not."""
     names = [f"s{k}" for k in range(3000)]

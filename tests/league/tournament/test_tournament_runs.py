@@ -91,6 +91,7 @@ def test_everybody_meets_everybody_in_every_seat_equally_often(snapshots_run, tm
     assert seen == dict.fromkeys(itertools.permutations(names, 2), 3)
 
 
+@pytest.mark.slow
 def test_results_are_rows_of_a_run_like_any_match(snapshots_run, tmp_path):
     out = play(settings(snapshots_run), tmp_path / "out")
     (row,) = query(
@@ -105,6 +106,7 @@ def test_results_are_rows_of_a_run_like_any_match(snapshots_run, tmp_path):
     assert replay(out).identical == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["round_robin", "gauntlet", "swiss", "adaptive", "top_k"])
 def test_the_same_seed_plays_the_same_games_by_every_schedule(kind, snapshots_run, tmp_path):
     schedule = {"kind": kind, "pairs": 2}
@@ -130,6 +132,7 @@ def stop_after(games, seen):
     return observe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["round_robin", "swiss", "adaptive"])
 def test_one_that_was_stopped_three_times_ends_like_one_that_never_was(kind, snapshots_run, tmp_path):
     schedule = {"kind": kind, "pairs": 6}
@@ -152,6 +155,7 @@ def test_a_tournament_that_is_over_is_only_shown_again(snapshots_run, tmp_path):
     assert all(table.equals(before[name]) for name, table in facts(out).items())
 
 
+@pytest.mark.slow
 def test_what_is_over_is_shown_when_nobody_of_it_is_left(make_run, tmp_path):
     book = tmp_path / "book.txt"
     book.write_text("0 4\n")
@@ -185,6 +189,7 @@ def test_ctrl_c_saves_what_was_played_and_says_how_to_go_on(snapshots_run, tmp_p
     assert sum(map(len, results(tmp_path / "out"))) == 32
 
 
+@pytest.mark.slow
 def test_the_field_of_a_resumed_tournament_is_the_one_it_began_with(make_run, tmp_path):
     """A run that trains on has more snapshots by then."""
 
@@ -226,6 +231,7 @@ def test_other_games_are_no_way_to_go_on(snapshots_run, tmp_path):
             play(settings(snapshots_run, **changes), out, resume=True)
 
 
+@pytest.mark.slow
 def test_the_anchor_may_be_another_one_when_it_goes_on_and_trueskill_keeps_the_one_it_began_with(
     snapshots_run, tmp_path
 ):
@@ -253,6 +259,7 @@ def test_seeds_go_by_all_names_that_an_anchor_goes_by(snapshots_run, tmp_path):
         play(settings(snapshots_run, **twice), tmp_path / "twice")
 
 
+@pytest.mark.slow
 def test_the_book_is_found_from_everywhere_and_must_be_what_it_was(snapshots_run, tmp_path, monkeypatch):
     (tmp_path / "book.txt").write_text("0 4\n8 4\n")
     monkeypatch.chdir(tmp_path)
@@ -268,6 +275,7 @@ def test_the_book_is_found_from_everywhere_and_must_be_what_it_was(snapshots_run
         play(None, tmp_path / "other", resume=True)
 
 
+@pytest.mark.slow
 def test_a_source_that_is_gone_is_said_to_be_gone(make_run, tmp_path):
     run = make_run(tmp_path / "run", snapshots=2)
     out = tmp_path / "out"
@@ -330,6 +338,7 @@ def test_greedy_players_repeat_themselves_and_are_counted_once(snapshots_run, tm
     assert any("the same games" in warning for warning in warnings(verdict(out)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["swiss", "adaptive", "top_k"])
 def test_what_repeats_a_pair_of_an_earlier_round_tells_the_schedule_nothing(
     kind, snapshots_run, tmp_path, monkeypatch
@@ -356,6 +365,7 @@ def test_what_repeats_a_pair_of_an_earlier_round_tells_the_schedule_nothing(
     assert known[-1] == verdict(out).games.num_pairs
 
 
+@pytest.mark.slow
 def test_random_openings_make_greedy_players_play_different_games(snapshots_run, tmp_path):
     given = settings(
         snapshots_run,
@@ -401,6 +411,7 @@ def test_a_book_that_is_none_is_refused_before_anything_is_played(text, problem,
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_four_at_a_table_and_teams_of_two(make_run, tmp_path):
     for env, competitors, games in (("tron", 5, 24), ("whist", 3, 2)):
         run = make_run(tmp_path / env / "run", env, snapshots=competitors)
@@ -416,6 +427,7 @@ def test_four_at_a_table_and_teams_of_two(make_run, tmp_path):
         assert replay(out).identical == len(query(out, "FROM recordings"))
 
 
+@pytest.mark.slow
 def test_competitors_of_two_runs_and_architectures_meet(make_run, tmp_path):
     one = make_run(tmp_path / "one", snapshots=2)
     other = make_run(tmp_path / "other", snapshots=2, hidden=(16, 16))
@@ -470,6 +482,7 @@ def test_one_that_was_killed_at_random_on_ray_ends_like_one_that_never_was(snaps
     assert_same(whole, out)
 
 
+@pytest.mark.slow
 def test_matches_that_kill_every_runner_end_the_tournament_with_their_names(
     snapshots_run, tmp_path, monkeypatch
 ):

@@ -41,6 +41,7 @@ def history(run):
         yield opened
 
 
+@pytest.mark.slow
 def test_five_full_cycles_of_freeze_seat_rate_and_reset_happen(history):
     cycles = history.sql(
         """
@@ -75,6 +76,7 @@ def test_mains_are_frozen_every_n_steps_and_never_reset(history):
     assert history.sql("SELECT * FROM decisions WHERE player = 'main-0' AND kind = 'reset'").empty
 
 
+@pytest.mark.slow
 def test_every_match_has_all_its_seats_drawn_at_once(history):
     seats = history.sql(
         """
@@ -128,6 +130,7 @@ def test_the_mix_over_time_adds_up_to_the_mix(history):
     assert np.allclose(by_minute.groupby(["player", "minute"])["share"].sum(), 1.0)
 
 
+@pytest.mark.slow
 def test_ratings_equal_a_replay_of_the_ledger(run, history):
     settings = load(yaml.safe_load((run / "config.yaml").read_text()))
     roster = Roster()
@@ -151,6 +154,7 @@ def test_ratings_equal_a_replay_of_the_ledger(run, history):
         assert (change.mu, change.sigma, change.games) == (row.mu, row.sigma, row.games)
 
 
+@pytest.mark.long
 def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path, tiny):
     again = league.train(tiny(), tmp_path / "again")
     other = league.train(tiny(seed=1), tmp_path / "other")
@@ -168,6 +172,7 @@ def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path, tiny):
     assert facts(run) != facts(other)
 
 
+@pytest.mark.slow
 def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path, tiny):
     run = league.train(tiny("tic_tac_toe", stop={"env_steps": 30_000}), tmp_path / "run")
     observation = np.random.default_rng(0).integers(0, 2, (200, 18)).astype(np.int8)
@@ -187,6 +192,7 @@ def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path, t
     assert len([s for s in open_reader(run).snapshots() if s.player == "main-0"]) > len(early)
 
 
+@pytest.mark.slow
 def test_resume_goes_on_with_players_optimizers_standings_and_counters(tmp_path, tiny):
     run = league.train(tiny(stop={"env_steps": 30_000}), tmp_path / "run")
     with Archive.open(run) as archive:
@@ -221,6 +227,7 @@ def test_resume_goes_on_with_players_optimizers_standings_and_counters(tmp_path,
         assert len(after.sql("SELECT * FROM players")) == 3
 
 
+@pytest.mark.slow
 def test_a_reset_that_a_kill_cut_short_is_made_up_for(tmp_path, tiny):
     run = league.train(tiny(stop={"env_steps": 20_000}), tmp_path / "run")
     with Archive.open(run) as archive:

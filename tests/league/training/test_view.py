@@ -66,6 +66,7 @@ def page(wide):
     return wide[1][wide[1].rindex("╭") :]
 
 
+@pytest.mark.slow
 def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_path):
     out = io.StringIO()
     console = Console(file=out, width=80)
@@ -81,12 +82,14 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
     assert re.search(r"trained +[\d,]+ /s +[\d,]+ matches/s +lag +\d", lines[1])
 
 
+@pytest.mark.slow
 def test_plain_lines_come_as_often_as_asked(tmp_path):
     out = io.StringIO()
     witness = watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
     assert len(out.getvalue().splitlines()) == 1 + witness.shown + 1  # the plan before, the end behind
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_was_counted(wide, page):
     session, _ = wide
     assert "shown: tic_tac_toe" in page
@@ -123,6 +126,7 @@ def test_the_page_shows_each_learner_the_match_mix_decisions_and_who_learned_fro
         assert re.search(rf"{player} +{games:,} +{'itself' if opponent == player else opponent}", page)
 
 
+@pytest.mark.slow
 def test_the_page_fits_the_terminal_it_is_on(page, tmp_path):
     assert max(map(len, page.splitlines())) <= 160
     session, text = live(tmp_path, 100)
@@ -133,6 +137,7 @@ def test_the_page_fits_the_terminal_it_is_on(page, tmp_path):
     assert session.state.newest[0].snapshot_id in narrow
 
 
+@pytest.mark.slow
 def test_a_view_is_finished_even_if_the_run_was_already(tmp_path):
     watch(tmp_path, lambda: PlainView(Console(file=io.StringIO()), 1.0))
     console = Console(force_terminal=True, record=True, width=160, file=io.StringIO())
@@ -140,6 +145,7 @@ def test_a_view_is_finished_even_if_the_run_was_already(tmp_path):
     assert "Leaderboard" in console.export_text()
 
 
+@pytest.mark.slow
 def test_a_stopped_player_is_said_once_with_the_reason(tmp_path, monkeypatch):
     learn = Learner.update_from_episodes
 

@@ -213,6 +213,7 @@ def test_names_must_fill_the_seats(trained, names, message):
         watch(trained, *names)
 
 
+@pytest.mark.slow
 def test_a_game_without_text_cannot_be_watched(make_run):
     run, _ = make_run("own_tables:Mute", 1, ["own_tables:Steady"])
     with pytest.raises(Mistake, match="'own_tables:Mute' cannot be shown as text"):
@@ -279,6 +280,7 @@ def test_a_person_who_leaves_ends_the_play(trained):
 # ---------------------------------------------------------------- recorded matches
 
 
+@pytest.mark.slow
 def test_a_recorded_match_is_shown_as_it_was_played(make_run):
     run, results = make_run("tic_tac_toe", 6, ("random", "one_ply"))
     for i in range(6):
@@ -291,6 +293,7 @@ def test_a_recorded_match_is_shown_as_it_was_played(make_run):
         assert len(moves(desk)) == results.env_steps[i]
 
 
+@pytest.mark.slow
 def test_a_recorded_forfeit_shows_what_was_illegal(make_run):
     run, _ = make_run("tic_tac_toe", 1, ("random", "own_tables:Careless"))
     desk = Desk()
@@ -300,6 +303,7 @@ def test_a_recorded_forfeit_shows_what_was_illegal(make_run):
     assert "seat 1 own_tables:Careless: forfeit, score -1" in desk.shown
 
 
+@pytest.mark.slow
 def test_a_match_that_broke_is_shown_as_far_as_it_was_recorded(make_run, monkeypatch):
     run, _ = make_run("own_tables:Levers", 2, ["own_tables:Steady"], seeds=[7, 8])
     desk = Desk()
@@ -314,6 +318,7 @@ def test_a_match_that_broke_is_shown_as_far_as_it_was_recorded(make_run, monkeyp
     assert "over after 6 decisions" in desk.shown
 
 
+@pytest.mark.slow
 def test_a_match_that_was_not_recorded_cannot_be_shown(make_run):
     run, _ = make_run("tic_tac_toe", 1)
     with pytest.raises(Mistake, match="match 7 was not recorded action by action"):

@@ -162,6 +162,7 @@ def test_a_thousand_matches_come_out_the_same_while_the_run_is_written_and_when_
     assert replay(run) == all_same(1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env", "options", "bot"),
     [
@@ -197,6 +198,7 @@ def test_teams_of_a_tournament_are_placed_again_as_teams(tmp_path):
     assert replay(record(tmp_path / "run", yaml.safe_dump(settings), results)) == all_same(20)
 
 
+@pytest.mark.slow
 def test_what_was_changed_is_found(tmp_path):
     """One action of one match, or its score in the last bit, or the actions that are missing."""
     config = config_of("leduc_poker")
@@ -247,6 +249,7 @@ def test_each_session_is_played_again_under_its_own_step_limit(tmp_path):
     assert replay(run) == all_same(80)
 
 
+@pytest.mark.slow
 def test_some_of_the_recorded_matches_can_be_chosen(tmp_path):
     config = config_of("rock_paper_scissors")
     batches = [play(config, 100, share=share, seed=seed) for seed, share in enumerate((1.0, 0.0, 0.5))]
@@ -266,6 +269,7 @@ def test_some_of_the_recorded_matches_can_be_chosen(tmp_path):
         replay(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_league_that_trains_records_the_share_that_its_settings_say(tiny, tmp_path):
     """What recurrent policies did is played again without them."""
     settings = tiny(

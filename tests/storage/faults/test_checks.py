@@ -23,6 +23,7 @@ def written(scratch):
     return run, promises
 
 
+@pytest.mark.slow
 def test_what_is_whole_passes(written):
     run, promises = written
     check(run, promises)

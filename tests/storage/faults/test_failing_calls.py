@@ -187,6 +187,7 @@ def test_every_call_failing_in_turn_is_an_error_or_done_and_nothing_acknowledged
     assert refused > 0.1 * tried or effect in (*DEATHS, Effect.SHORT)
 
 
+@pytest.mark.slow
 def test_a_write_that_does_not_look_how_much_was_written_is_caught(scratch, monkeypatch):
     """Were there one in storage, it would be noticed."""
 
@@ -206,6 +207,7 @@ def test_a_write_that_does_not_look_how_much_was_written_is_caught(scratch, monk
     assert caught > 3
 
 
+@pytest.mark.slow
 def test_what_a_full_disk_refuses_is_not_lost_and_room_lets_all_go_on(scratch, monkeypatch):
     monkeypatch.setattr(storage.archive, "Database", NoIndex)
     needed = 10**9

@@ -45,6 +45,7 @@ def look(folder):
     assert sum(path.stat().st_size for path in whole) <= ROOM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", [*FAILURES, *DEATHS])
 def test_a_node_cache_gives_the_right_bytes_or_refuses_whichever_call_fails(scratch, effect):
     served = 0

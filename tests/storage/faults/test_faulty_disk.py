@@ -86,6 +86,7 @@ def test_a_dead_process_writes_no_more_until_it_is_started_again(tmp_path, effec
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.slow
 def test_a_process_can_be_killed_for_real_in_the_middle_of_a_write(tmp_path):
     code = (
         "import sys\n"

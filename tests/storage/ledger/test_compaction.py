@@ -34,6 +34,7 @@ def journals(run):
     return len(list((run / "ledger").glob("*.journal")))
 
 
+@pytest.mark.slow
 def test_closed_segments_are_compacted_while_the_run_is_written(run, small_segments):
     with Archive.open(run) as archive:
         for _ in range(21):

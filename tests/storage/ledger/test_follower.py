@@ -92,6 +92,7 @@ def test_a_segment_closed_and_compacted_between_two_polls_is_given_once(tmp_path
         assert [frame.sequence for frame in frames] == [7, 8]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_a_follower_has_every_row_once_across_closing_compaction_and_restart(tmp_path, seed):
     rng = np.random.default_rng(seed)
@@ -120,6 +121,7 @@ def test_a_follower_has_every_row_once_across_closing_compaction_and_restart(tmp
         ledger.close()
 
 
+@pytest.mark.slow
 def test_readers_of_a_writing_process_are_never_behind_what_it_acknowledged(tmp_path):
     early = Consumer(tmp_path)
     child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)

@@ -134,6 +134,7 @@ def test_a_frame_that_changed_since_it_was_scanned_is_refused_with_its_place(tmp
         frames.read(file, path, second)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_mutated_journal_gives_a_frame_that_was_not_appended(scan, data):

@@ -151,6 +151,7 @@ def test_a_missing_segment_and_missing_frames_are_refused(tmp_path):
     Ledger(tmp_path, "test").close()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_no_flipped_bit_before_the_last_frame_goes_unnoticed(tmp_path, where, bit):
@@ -167,6 +168,7 @@ def test_no_flipped_bit_before_the_last_frame_goes_unnoticed(tmp_path, where, bi
         written(folder)
 
 
+@pytest.mark.slow
 def test_a_reader_sees_what_a_living_writer_has_acknowledged(tmp_path):
     child = start_writer(tmp_path)
     try:
@@ -447,6 +449,7 @@ def test_frames_can_be_iterated_while_segments_are_closed_and_compacted(tmp_path
         ]
 
 
+@pytest.mark.slow
 def test_another_thread_compacts_while_the_owner_appends_and_reads(tmp_path):
     done = threading.Event()
     with Ledger(tmp_path, "test", segment_frames=3) as ledger:
@@ -538,6 +541,7 @@ def test_the_last_frame_is_written_again_and_synced_before_anything_is_acknowled
         assert ledger.append({"rows": table(0)}, bytes([5]) * 16) == 6
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_at_any_call_while_opening_or_appending_never_loses_what_was_acknowledged(tmp_path):
     k, finished = 0, False
     while not finished:

@@ -27,6 +27,7 @@ def child(tmp_path):
     child.communicate()
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_told_who_writes(tmp_path, child):
     assert is_written(tmp_path)
     with pytest.raises(
@@ -35,6 +36,7 @@ def test_a_second_writer_is_told_who_writes(tmp_path, child):
         Ledger(tmp_path, "test")
 
 
+@pytest.mark.slow
 def test_a_killed_holder_holds_no_more(tmp_path, child):
     child.kill()
     child.wait()
@@ -42,6 +44,7 @@ def test_a_killed_holder_holds_no_more(tmp_path, child):
     Ledger(tmp_path, "test").close()
 
 
+@pytest.mark.slow
 def test_a_second_writer_of_the_same_process_is_refused_too(tmp_path):
     with Ledger(tmp_path, "first"), pytest.raises(RunLocked, match="first"):
         Ledger(tmp_path, "second")
@@ -55,6 +58,7 @@ def test_whoever_only_looks_keeps_no_writer_out(tmp_path):
         assert not is_written(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_holder_without_a_readable_name_is_reported_all_the_same(tmp_path):
     with Ledger(tmp_path, "test"):
         (tmp_path / LOCK).write_bytes(b"\xff{")

@@ -73,6 +73,7 @@ def test_a_table_without_rows_is_a_file_all_the_same(tmp_path):
     assert (file.rows, pq.read_schema(file.path)) == (0, SCHEMA)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_groups")
 def test_a_disk_that_fails_at_any_write_leaves_nothing_and_nothing_is_written_later(tmp_path):
     class Failing(Disk):

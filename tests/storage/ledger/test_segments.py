@@ -80,6 +80,7 @@ def assert_equal(found, expected):
                         assert chunk.indices.equals(old.indices)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_frames_of_a_compacted_segment_equal_those_appended_to_the_schema(tmp_path, monkeypatch, seed):
@@ -160,6 +161,7 @@ print(pa.default_memory_pool().max_memory())
 """
 
 
+@pytest.mark.slow
 def test_compacting_and_reading_hold_a_few_row_groups_in_memory_not_the_segment(tmp_path):
     rng = np.random.default_rng(0)
     closed(tmp_path, [{"t": pa.table({"x": rng.random(5000), "y": rng.random(5000)})} for _ in range(200)])
@@ -249,6 +251,7 @@ def test_a_manifest_that_names_other_things_than_its_files_is_refused(segment, c
         Segment.load(path.parent, 2)
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(where=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7))
 def test_no_flipped_bit_of_a_manifest_goes_unnoticed(segment, where, bit):

@@ -66,6 +66,7 @@ def is_lost(claim):
     return False
 
 
+@pytest.mark.slow
 def test_a_second_writer_is_refused_and_told_who_writes(remote, folders):
     first = Claim(remote, folders[0])
     with pytest.raises(RemoteLocked, match=r"pid \d+ on .* with run .*/run-0 writes it, last heard of"):
@@ -74,6 +75,7 @@ def test_a_second_writer_is_refused_and_told_who_writes(remote, folders):
     first.release()
 
 
+@pytest.mark.slow
 def test_a_claim_given_back_is_free_at_once_and_old_ones_do_not_pile_up(remote, folders):
     for folder in folders[:3]:
         Claim(remote, folder).release()
@@ -81,6 +83,7 @@ def test_a_claim_given_back_is_free_at_once_and_old_ones_do_not_pile_up(remote, 
     assert remote.list("probes") == {}
 
 
+@pytest.mark.slow
 def test_a_killed_run_takes_its_own_claim_up_at_once(remote, folders):
     Claim(remote, folders[0]).stop()
     again = Claim(remote, folders[0])
@@ -88,6 +91,7 @@ def test_a_killed_run_takes_its_own_claim_up_at_once(remote, folders):
     again.release()
 
 
+@pytest.mark.slow
 def test_of_sixteen_who_race_one_gets_it(remote, folders):
     won, refused, barrier = [], [], threading.Barrier(16)
 
@@ -120,6 +124,7 @@ def test_a_claim_that_is_renewed_is_not_taken_over(remote, folders, hurried):
     first.release()
 
 
+@pytest.mark.slow
 def test_a_silent_claim_is_taken_over_and_who_comes_back_is_told(remote, folders, hurried):
     first = Claim(remote, folders[0])
     first.stop()
@@ -154,6 +159,7 @@ def test_a_store_that_creates_what_is_there_is_refused(proxy, folders):
     assert remote.list("") == {}
 
 
+@pytest.mark.slow
 def test_a_claim_that_cannot_be_read_is_waited_out(remote, folders, hurried):
     remote.put("writers/00000007", b"no json")
     with pytest.raises(RemoteLocked):

@@ -69,6 +69,7 @@ def flip(path, at=-1):
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_a_mirror_answers_what_the_run_answers(run, url, tmp_path, train):
     train(3)
     folder = mirror(url, tmp_path / "mirror")
@@ -83,6 +84,7 @@ def test_a_mirror_answers_what_the_run_answers(run, url, tmp_path, train):
     assert origin(run) is None
 
 
+@pytest.mark.slow
 def test_only_what_is_new_is_fetched(run, url, tmp_path, train, fetched):
     train(3)
     mirror(url, tmp_path / "mirror")
@@ -109,6 +111,7 @@ def test_neither_weights_nor_manifests_are_fetched_before_they_are_asked_for(url
     assert len(reader.snapshots()) == 2
 
 
+@pytest.mark.slow
 def test_segments_that_were_compacted_since_take_the_place_of_their_journals(
     run, url, tmp_path, train, monkeypatch
 ):
@@ -145,6 +148,7 @@ def test_a_damaged_mirror_is_told_and_then_made_anew(run, url, tmp_path, train):
     assert frames(folder) == frames(run)
 
 
+@pytest.mark.slow
 def test_a_folder_that_mirrored_another_run_is_made_anew(url, tmp_path, train, run):
     train(1)
     folder = mirror(url, tmp_path / "mirror")
@@ -172,6 +176,7 @@ def test_what_holds_no_run_is_told(tmp_path, bring):
         bring(remote.url, tmp_path / "copy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bring", [mirror, restore])
 def test_a_chunk_that_is_missing_or_damaged_is_one_error(tmp_path, url, train, bring, run):
     train(3)
@@ -190,6 +195,7 @@ def test_a_chunk_that_is_missing_or_damaged_is_one_error(tmp_path, url, train, b
     assert frames(tmp_path / "copy") == frames(run)
 
 
+@pytest.mark.slow
 def test_a_damaged_or_missing_manifest_is_refused_each_time_and_taken_once_it_is_mended(tmp_path, url, train):
     train(1)
     reader = open_reader(mirror(url, tmp_path / "mirror"))
@@ -221,6 +227,7 @@ def test_commands_share_one_mirror_in_the_users_cache(run, url, tmp_path, train,
     assert frames(folder) == frames(run)
 
 
+@pytest.mark.slow
 def test_two_who_mirror_at_once_wait_for_each_other(url, tmp_path, train, monkeypatch):
     train(1)
     inside, most = [], []

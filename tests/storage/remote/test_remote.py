@@ -34,6 +34,7 @@ def make(url, **options):
     return Remote(url, make=True, **options)
 
 
+@pytest.mark.slow
 def test_objects_are_written_listed_and_read_by_name(url):
     remote = make(url)
     assert remote.get("manifests/a%2Fb@1.json") is None
@@ -59,6 +60,7 @@ def test_a_name_is_created_once_and_the_same_bytes_again_are_no_conflict(url):
     assert remote.get("ledger/x") == b"mine"
 
 
+@pytest.mark.slow
 def test_a_large_file_goes_and_comes_in_pieces(url, tmp_path):
     data = np.random.default_rng(0).bytes(12_000_000)
     path = tmp_path / "large"
@@ -85,6 +87,7 @@ def test_a_hash_that_is_a_path_is_refused_before_anything_is_asked_for(url):
         fetch_blob(url, "../../etc/passwd", lambda piece: None)
 
 
+@pytest.mark.slow
 def test_every_kind_of_fault_is_outlived(proxy):
     remote = Remote(f"s3://{BUCKET}/outlived", timeout_seconds=0.4)
     proxy.late_seconds = 0.6
@@ -99,6 +102,7 @@ def test_every_kind_of_fault_is_outlived(proxy):
         assert f"ledger/{fault.name}" in remote.list("ledger")
 
 
+@pytest.mark.slow
 def test_a_store_that_stays_away_is_one_sentence_after_a_bounded_time(proxy):
     proxy.fault = lambda method, path: Fault.BUSY
     with pytest.raises(RemoteFailed, match=r"^s3://leagues/away: creating ledger/x failed: .*503") as told:

@@ -43,6 +43,7 @@ def flip(path):
     path.write_bytes(data)
 
 
+@pytest.mark.slow
 def test_progress_is_told_and_snapshots_are_whole(url, tmp_path):
     told = []
     restore(url, tmp_path / "back", lambda *what: told.append(what))

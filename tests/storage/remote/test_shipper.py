@@ -91,6 +91,7 @@ def assert_complete(run):
     assert newest == 0 or state[1]["env_steps"] >= newest
 
 
+@pytest.mark.slow
 def test_all_of_a_run_is_sent_and_comes_back(run, url, tmp_path, make_results):
     with Writer(run) as writer:
         for step in (10, 20, 30):
@@ -145,6 +146,7 @@ def test_a_blob_is_there_before_its_manifest_and_that_before_the_ledger_that_nam
     assert kinds[4:] == ["objects", "manifests", "ledger"] * 2, "a snapshot in each of two segments"
 
 
+@pytest.mark.slow
 def test_chunks_of_a_segment_go_when_it_is_compacted(run, url, make_results, tmp_path):
     remote = Remote(url, make=True)
     with Writer(run) as writer:
@@ -269,6 +271,7 @@ def scenario(writer, remote, make_results, acknowledged):
     claim.release()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True], ids=["refused", "reply lost"])
 def test_stopped_at_any_request_the_remote_holds_a_state_of_the_run_and_is_completed_later(
@@ -423,6 +426,7 @@ class Unlimited(Claim):
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("same_step", [False, True])
 def test_two_who_write_one_remote_do_not_both_win(run, url, tmp_path, make_results, same_step):
     """Both think that the claim is theirs; what they send differs from the first frame on."""

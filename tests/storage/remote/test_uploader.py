@@ -86,6 +86,7 @@ def is_level(uploader):
     )
 
 
+@pytest.mark.slow
 def test_a_remote_follows_its_run_and_a_fresh_machine_goes_on_from_it(run, url, tmp_path, make_results):
     assert not holds_run(url)
     with Archive.open(run) as archive:
@@ -116,6 +117,7 @@ def test_a_remote_follows_its_run_and_a_fresh_machine_goes_on_from_it(run, url, 
         verify(reader.blob_path(snapshot))
 
 
+@pytest.mark.slow
 def test_it_keeps_up_without_being_told(run, url, make_results):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, seconds=0.05)
@@ -157,6 +159,7 @@ def test_a_remote_that_loses_and_refuses_ends_up_complete(run, url, proxy, tmp_p
         verify(reader.blob_path(snapshot))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_killed_again_and_again_it_goes_on_and_what_it_left_can_be_restored(run, tmp_path):
     url = f"file://{tmp_path}/remote"
@@ -192,6 +195,7 @@ def test_killed_again_and_again_it_goes_on_and_what_it_left_can_be_restored(run,
     assert frames(tmp_path / "complete") == expected
 
 
+@pytest.mark.slow
 def test_a_remote_that_is_away_delays_nothing_and_is_told_of(run, url, proxy, make_results):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, 0.05, Remote(url, timeout_seconds=0.2))
@@ -212,6 +216,7 @@ def test_a_remote_that_is_away_delays_nothing_and_is_told_of(run, url, proxy, ma
         assert is_level(uploader)
 
 
+@pytest.mark.slow
 def test_a_second_machine_is_refused_while_the_first_one_writes(run, url, tmp_path):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, seconds=0.05)
@@ -228,6 +233,7 @@ def test_a_second_machine_is_refused_while_the_first_one_writes(run, url, tmp_pa
         Uploader(second, url).close()
 
 
+@pytest.mark.slow
 def test_a_writer_that_meets_another_ones_facts_stops_and_says_so(run, url, make_results):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, seconds=0.05)
@@ -244,6 +250,7 @@ def test_a_writer_that_meets_another_ones_facts_stops_and_says_so(run, url, make
         assert len(frames(run)) == len(before) + 1, "the run itself goes on"
 
 
+@pytest.mark.slow
 def test_another_runs_remote_is_refused_and_left_as_it_was(run, url, tmp_path):
     row = {"name": "other", "env": "connect_four", "seed": 4}
     with Archive.create(tmp_path / "other", "env: {id: leduc_poker}\n", row) as other:
@@ -254,6 +261,7 @@ def test_another_runs_remote_is_refused_and_left_as_it_was(run, url, tmp_path):
     assert {name: Remote(url).get(name) for name in Remote(url).list("")} == before
 
 
+@pytest.mark.slow
 def test_compaction_beside_it_is_followed(run, url, tmp_path, make_results, short_segments):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, seconds=0.02)
@@ -270,6 +278,7 @@ def test_compaction_beside_it_is_followed(run, url, tmp_path, make_results, shor
     assert frames(tmp_path / "back") == expected
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["file", "s3"])
 def test_who_restores_while_it_is_written_gets_a_state_that_was(

@@ -135,6 +135,7 @@ def test_every_flipped_bit_is_found(blob, where, bit):
         map_tensors(flipped, verify=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_the_header_says_no_tensor_reaches_outside_its_file(blob, data):

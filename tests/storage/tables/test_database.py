@@ -84,6 +84,7 @@ def rows(run, sql):
     return storage.query(run, sql).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*TABLES, *VIEWS])
 def test_every_table_and_view_has_rows_and_the_promised_columns(filled, name):
     promised = {
@@ -101,6 +102,7 @@ def test_every_table_and_view_has_rows_and_the_promised_columns(filled, name):
     assert len(rows(filled, f"SELECT {promised.get(name, '*')} FROM {name}")) > 0
 
 
+@pytest.mark.slow
 def test_the_index_holds_what_was_recorded(filled, make_results):
     first = make_results(50)
     table = storage.query(
@@ -120,6 +122,7 @@ def test_the_index_holds_what_was_recorded(filled, make_results):
     assert update == {"entropy": 1.0, "value_loss": None, "kl": "0.25"}
 
 
+@pytest.mark.slow
 def test_the_payoff_counts_each_pair_from_both_sides(filled, make_results):
     batches = [make_results(50), make_results(30, 50, seed=1)]
     wins = draws = games = 0
@@ -137,6 +140,7 @@ def test_the_payoff_counts_each_pair_from_both_sides(filled, make_results):
     assert home["win_rate"] + away["win_rate"] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_more_than_two_seats_are_compared_by_rank_and_two_forfeits_say_nothing(run):
     batch = MatchBatch(
         env="three",
@@ -172,6 +176,7 @@ def test_more_than_two_seats_are_compared_by_rank_and_two_forfeits_say_nothing(r
     }
 
 
+@pytest.mark.slow
 def test_the_leaderboard_shows_the_latest_ratings_best_first(filled):
     found = rows(filled, "SELECT competitor, role, mu, skill, games FROM leaderboard")
     assert found == [
@@ -180,6 +185,7 @@ def test_the_leaderboard_shows_the_latest_ratings_best_first(filled):
     ]
 
 
+@pytest.mark.slow
 def test_shares_of_the_match_mix_add_up_to_one(filled):
     mix = rows(filled, "FROM match_mix")
     assert {row["match_type"] for row in mix} == {"self_play", "pfsp"}
@@ -188,6 +194,7 @@ def test_shares_of_the_match_mix_add_up_to_one(filled):
     assert sum(row["share"] for row in mix) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_lineage_follows_parents_to_the_root(filled):
     found = {tuple(row.values()) for row in rows(filled, "FROM lineage")}
     assert found == {
@@ -293,6 +300,7 @@ DAMAGES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_lost_or_damaged_index_is_rebuilt_equal(filled, damage):
     before = contents(filled)
@@ -306,6 +314,7 @@ def test_a_lost_or_damaged_index_is_rebuilt_equal(filled, damage):
     assert aside == (set() if damage is delete else {"league.duckdb.damaged-1"})
 
 
+@pytest.mark.slow
 def test_an_index_that_is_behind_is_completed_not_rebuilt(filled, make_results):
     index = filled / "league.duckdb"
     early = index.read_bytes()
@@ -319,6 +328,7 @@ def test_an_index_that_is_behind_is_completed_not_rebuilt(filled, make_results):
     assert not list(filled.glob("*.damaged-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [0, 1, 5000])
 def test_a_damaged_write_ahead_log_costs_nothing(filled, size):
     before = indexed(filled)
@@ -327,6 +337,7 @@ def test_a_damaged_write_ahead_log_costs_nothing(filled, size):
     assert indexed(filled) == before
 
 
+@pytest.mark.slow
 def test_a_write_ahead_log_without_its_index_is_not_replayed_into_the_new_one(filled):
     before = contents(filled)
     (filled / "league.duckdb").unlink()
@@ -358,6 +369,7 @@ def test_whatever_bytes_change_the_index_ends_up_equal(filled):
     assert len(list(filled.glob("*.damaged-*"))) == 3
 
 
+@pytest.mark.slow
 def test_only_the_newest_damaged_copies_are_kept(filled):
     index = filled / "league.duckdb"
     for damage in (garbage, put_a_folder, garbage, empty, garbage):
@@ -368,6 +380,7 @@ def test_only_the_newest_damaged_copies_are_kept(filled):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "error", [duckdb.FatalException, OSError, UnicodeDecodeError, MemoryError, RuntimeError]
 )
@@ -438,6 +451,7 @@ ORDER BY learners.player, purpose, count(*) DESC, match_type
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_old", [0, 3, 10, 30])
 def test_compacted_segments_and_frames_make_the_same_index(tmp_path, batches, num_old):
     (tmp_path / "ledger").mkdir()
@@ -454,6 +468,7 @@ def test_compacted_segments_and_frames_make_the_same_index(tmp_path, batches, nu
         assert len(connection.execute("FROM match_mix").fetchall()) == 8  # 2 types, 3 names and nobody
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [2, 4, 5, 12, 29])
 def test_an_older_copy_is_completed_from_segments_and_frames(tmp_path, batches, known):
     (tmp_path / "ledger").mkdir()
@@ -465,6 +480,7 @@ def test_an_older_copy_is_completed_from_segments_and_frames(tmp_path, batches, 
     assert not list(tmp_path.glob("*.damaged-*"))
 
 
+@pytest.mark.slow
 def test_rebuilding_tells_how_far_it_is(tmp_path, batches, monkeypatch):
     (tmp_path / "ledger").mkdir()
     monkeypatch.setattr(storage.tables.database, "MAX_ROWS", 1)
@@ -491,6 +507,7 @@ def test_facts_reach_the_index_within_its_waiting_time(run, make_results, monkey
         assert archive._database.connection.execute(count).fetchall() == [(30,)]
 
 
+@pytest.mark.slow
 def test_a_failing_index_costs_no_fact(run, make_results):
     with Archive.open(run) as archive:
         archive.append_results(make_results(10), [])

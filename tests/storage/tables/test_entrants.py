@@ -91,6 +91,7 @@ def test_a_field_with_a_name_twice_makes_no_run(tmp_path):
     assert not (tmp_path / "cup").exists()
 
 
+@pytest.mark.slow
 def test_entrants_come_back_as_they_joined_also_after_compaction(cup, make_games):
     results = make_games(8)
     with Archive.open(cup) as archive:
@@ -108,6 +109,7 @@ def test_entrants_come_back_as_they_joined_also_after_compaction(cup, make_games
     np.testing.assert_array_equal(again[3].digest, results.digest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", ["kept", "lost"])
 def test_tables_show_who_took_part_and_how_they_stand(cup, make_games, index):
     results = make_games(40)
@@ -149,6 +151,7 @@ def test_results_that_nobody_compared_have_no_digest(run, make_results):
     assert query(run, "SELECT count(digest) FROM matches").to_pylist() == [{"count(digest)": 0}]
 
 
+@pytest.mark.slow
 def test_frames_with_and_without_digests_lie_in_one_segment(run, make_results, make_games):
     batches = [make_results(6), make_games(6, 6), make_results(6, 12)]
     with Archive.open(run) as archive:
@@ -169,6 +172,7 @@ def test_a_run_without_snapshots_is_nothing_to_verify_and_nothing_to_collect(cup
     assert collect(cup, delete=True).files == []
 
 
+@pytest.mark.slow
 def test_a_remote_has_the_field_too(cup, make_games, tmp_path):
     url = f"file://{tmp_path}/remote"
     with Archive.open(cup) as archive:

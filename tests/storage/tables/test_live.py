@@ -69,6 +69,7 @@ def can_open(index):
     return True
 
 
+@pytest.mark.slow
 def test_a_reader_and_the_index_of_a_stopped_run_tell_the_same(filled):
     with storage.connect(filled) as live, duckdb.connect(str(filled / "league.duckdb")) as index:
         for name in (*storage.tables.live.migrations.newest().tables, *VIEWS):
@@ -80,6 +81,7 @@ def test_a_reader_and_the_index_of_a_stopped_run_tell_the_same(filled):
             assert live.execute(described).fetchall() == index.execute(described).fetchall(), name
 
 
+@pytest.mark.slow
 def test_a_reader_beside_a_writer_sees_each_acknowledged_row_once_at_every_look(tmp_path, make_results):
     """Three closings and compactions of segments, and more, happen under the reader's eyes."""
     folder = tmp_path / "ledger"
@@ -120,6 +122,7 @@ def test_a_reader_beside_a_writer_sees_each_acknowledged_row_once_at_every_look(
         assert sum(len(part) for part in live._runs[0]._tables["seats"]._recent) <= 8 * 40
 
 
+@pytest.mark.slow
 def test_a_long_lived_reader_holds_only_what_is_not_compacted(tmp_path, make_results):
     (tmp_path / "ledger").mkdir()
     (tmp_path / "FORMAT").write_text('{"version": 1}')
@@ -145,6 +148,7 @@ def test_a_long_lived_reader_holds_only_what_is_not_compacted(tmp_path, make_res
         assert one(fresh, "SELECT games FROM leaderboard") == (20 * 20,)
 
 
+@pytest.mark.slow
 def test_thousands_of_small_frames_become_few_parts(tmp_path, make_results):
     (tmp_path / "ledger").mkdir()
     (tmp_path / "FORMAT").write_text('{"version": 1}')
@@ -185,6 +189,7 @@ def test_frames_with_other_types_and_columns_are_read_as_one(tmp_path, text):
             ledger.compact()
 
 
+@pytest.mark.slow
 def test_readers_see_a_run_that_another_process_writes_and_do_not_disturb_it(filled):
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()
@@ -204,6 +209,7 @@ def test_readers_see_a_run_that_another_process_writes_and_do_not_disturb_it(fil
     assert {"player": "late"} in rows(filled, "SELECT player FROM players")
 
 
+@pytest.mark.slow
 def test_a_reader_in_the_writers_own_process_leaves_its_lock_alone(run):
     with Archive.open(run) as archive, storage.connect(run) as live:
         for number in range(3):
@@ -214,6 +220,7 @@ def test_a_reader_in_the_writers_own_process_leaves_its_lock_alone(run):
             assert pool.apply(can_open, (run / "league.duckdb",)) is False
 
 
+@pytest.mark.slow
 def test_an_open_reader_does_not_keep_a_run_from_being_resumed_and_goes_on_with_it(filled):
     with storage.connect(filled) as live:
         assert one(live, "SELECT count(*) FROM players") == (1,)
@@ -223,6 +230,7 @@ def test_an_open_reader_does_not_keep_a_run_from_being_resumed_and_goes_on_with_
     assert not list(filled.glob("*.damaged-*"))
 
 
+@pytest.mark.slow
 def test_two_connections_have_nothing_in_common(filled):
     with storage.connect(filled) as one_reader, storage.connect(filled) as other, other.cursor() as third:
         one_reader.execute("CREATE TEMP TABLE mine AS SELECT 1 AS x")
@@ -236,6 +244,7 @@ def test_two_connections_have_nothing_in_common(filled):
         assert one(other, "SELECT count(*) FROM matches") == (80,)
 
 
+@pytest.mark.slow
 def test_an_answer_begun_is_finished_though_the_run_goes_on(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         relation = live.sql("SELECT seq FROM matches ORDER BY seq")
@@ -244,6 +253,7 @@ def test_an_answer_begun_is_finished_though_the_run_goes_on(filled, make_results
         assert len(live.sql("FROM matches").fetchall()) == 90
 
 
+@pytest.mark.slow
 def test_an_answer_that_is_read_in_parts_is_left_alone_and_what_is_new_shown_afterwards(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         reader = live.sql("FROM range(1000000)").to_arrow_reader(1000)
@@ -255,6 +265,7 @@ def test_an_answer_that_is_read_in_parts_is_left_alone_and_what_is_new_shown_aft
         assert one(live, "SELECT count(*) FROM matches") == (90,)
 
 
+@pytest.mark.slow
 def test_after_an_error_a_connection_is_closed_rather_than_lacking_rows(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         archive.append_results(make_results(10, 80), [])
@@ -268,6 +279,7 @@ def test_after_an_error_a_connection_is_closed_rather_than_lacking_rows(filled, 
             live.execute("SELECT 1")
 
 
+@pytest.mark.slow
 def test_closing_lets_go_of_memory_and_file(filled, make_results):
     with Archive.open(filled) as archive:
         archive.append_results(make_results(20_000, 80), [])
@@ -290,6 +302,7 @@ def test_a_run_without_its_ledger_is_none(tmp_path):
         storage.connect(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_corrupt_ledger_is_told_to_readers(filled):
     (journal,) = (filled / "ledger").glob("*.journal")
     data = bytearray(journal.read_bytes())
@@ -312,6 +325,7 @@ def compacted(tmp_path, make_results):
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [
@@ -341,6 +355,7 @@ def test_what_no_statement_named_is_an_error_rather_than_empty(compacted):
         assert one(live, "SELECT count(*) FROM matches") == (260,)
 
 
+@pytest.mark.slow
 def test_a_file_that_has_changed_is_found_out_when_its_table_is_first_asked_for(compacted):
     (file,) = (compacted / "ledger").glob("*.seats.parquet")
     data = bytearray(file.read_bytes())
@@ -360,6 +375,7 @@ def test_a_file_that_has_changed_is_found_out_when_its_table_is_first_asked_for(
         live.execute("FROM seats")
 
 
+@pytest.mark.slow
 def test_of_several_runs_no_view_counts_what_happened_in_another(compacted, filled):
     views = ("payoff", "leaderboard", "match_mix", "learned_from", "lineage")
     with storage.connect(compacted, filled) as both:
@@ -380,6 +396,7 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         storage.query(tmp_path, "SELECT 1")
 
 
+@pytest.mark.slow
 def test_connections_are_duckdbs_in_all_else(filled):
     with storage.connect(filled) as live:
         assert isinstance(live, LiveConnection)
@@ -391,6 +408,7 @@ def test_connections_are_duckdbs_in_all_else(filled):
             live.no_such_method()
 
 
+@pytest.mark.slow
 def test_what_an_earlier_question_left_unread_does_not_keep_the_next_from_being_fresh(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         for i in range(3):

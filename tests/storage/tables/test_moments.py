@@ -90,6 +90,7 @@ def story(request, make_results):
     return frames(make_results, old=request.param == "old")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True])
 def test_every_table_and_view_of_a_past_time_is_that_of_a_run_that_stopped_there(story, compacted, tmp_path):
     run = write(tmp_path / "run", story, compacted)
@@ -103,6 +104,7 @@ def test_every_table_and_view_of_a_past_time_is_that_of_a_run_that_stopped_there
         assert everything(run, there) == everything(stopped)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compacted", [False, True])
 def test_at_some_env_steps_a_run_has_what_one_had_that_was_stopped_there(story, compacted, tmp_path):
     """The batch that reaches them and what follows it, up to the next batch or the next session."""
@@ -122,6 +124,7 @@ def test_at_some_env_steps_a_run_has_what_one_had_that_was_stopped_there(story, 
         assert everything(run, wanted) == everything(stopped)
 
 
+@pytest.mark.slow
 def test_a_moment_of_the_past_stays_as_it_is_while_the_run_goes_on(story, tmp_path):
     run = write(tmp_path / "run", story[:9], compacted=False)
     now = everything(run)

@@ -28,6 +28,7 @@ def rows(run, sql, **limits):
     return storage.query(run, sql, **limits).to_pylist()
 
 
+@pytest.mark.slow
 def test_sql_errors_are_one_line_of_a_users_mistake(filled):
     with pytest.raises(BadQuery, match="Table with name matchs does not exist") as caught:
         storage.query(filled, "SELECT * FROM matchs")
@@ -36,6 +37,7 @@ def test_sql_errors_are_one_line_of_a_users_mistake(filled):
         storage.query(filled, "SELEC 1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [
@@ -102,17 +104,20 @@ def files_below(folder):
     return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
 
+@pytest.mark.slow
 def test_settings_tell_no_secret_of_the_machine(filled, monkeypatch):
     monkeypatch.setenv("SECRET", "hidden")
     assert "hidden" not in repr(rows(filled, "FROM duckdb_settings()"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", ["", ";", "-- nothing"])
 def test_no_statement_is_no_question(filled, sql):
     with pytest.raises(BadQuery, match="found 0 statements, expected one"):
         storage.query(filled, sql)
 
 
+@pytest.mark.slow
 def test_one_question_is_one_statement(filled):
     with pytest.raises(BadQuery, match="found 2 statements, expected one"):
         storage.query(filled, "SELECT 1; SELECT 2")
@@ -121,6 +126,7 @@ def test_one_question_is_one_statement(filled):
     assert rows(filled, "SELECT 1 AS x; -- and no more") == [{"x": 1}]
 
 
+@pytest.mark.slow
 def test_a_query_that_takes_too_long_is_interrupted(filled):
     with pytest.raises(BadQuery, match=r"longer than 0\.2 seconds"):
         storage.query(
@@ -135,6 +141,7 @@ def test_a_query_that_takes_too_long_is_interrupted(filled):
     assert not [thread for thread in threading.enumerate() if "time limit" in thread.name]
 
 
+@pytest.mark.slow
 def test_a_query_that_needs_too_much_memory_is_refused_and_nothing_spills(filled, monkeypatch):
     monkeypatch.setattr(storage.tables.questions, "QUERY_MEMORY", "100MB")
     before = files_below(filled)
@@ -149,6 +156,7 @@ def test_a_query_that_needs_too_much_memory_is_refused_and_nothing_spills(filled
     assert not os.path.exists(".tmp")
 
 
+@pytest.mark.slow
 def test_an_answer_that_holds_too_much_is_refused(filled, monkeypatch):
     monkeypatch.setattr(storage.tables.questions, "ANSWER_BYTES", 10 * 2**20)
     with pytest.raises(BadQuery, match="the answer holds over 10 MiB; ask for less, or add LIMIT"):
@@ -156,12 +164,14 @@ def test_an_answer_that_holds_too_much_is_refused(filled, monkeypatch):
     assert len(storage.query(filled, "FROM range(1000000000000)", max_rows=100_000)) == 100_000
 
 
+@pytest.mark.slow
 def test_an_error_behind_the_first_rows_is_a_mistake_too(filled):
     sql = "SELECT CASE WHEN range = 900000 THEN error('too far') ELSE range END AS x FROM range(1000000)"
     with pytest.raises(BadQuery, match="too far"):
         storage.query(filled, sql)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_rows", [0, 1, 7, 160, 1000, None])
 def test_answers_can_be_limited(filled, max_rows):
     found = storage.query(filled, "SELECT seq, seat FROM seats ORDER BY seq, seat", max_rows=max_rows)
@@ -171,6 +181,7 @@ def test_answers_can_be_limited(filled, max_rows):
     assert found["seq"].to_pylist() == np.repeat(seqs, 2)[: len(found)].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "num_rows"),
     [
@@ -189,6 +200,7 @@ def test_questions_of_every_kind_are_answered_and_limited(filled, sql, num_rows)
     assert len(storage.query(filled, sql, max_rows=1)) == 1
 
 
+@pytest.mark.slow
 def test_a_question_may_be_asked_of_the_past(filled):
     count = "SELECT count(*) AS n FROM matches"
     assert [rows(filled, count, as_of=moment)[0]["n"] for moment in (0, 1, "1999-12-31", 10**9)] == [

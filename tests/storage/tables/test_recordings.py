@@ -51,6 +51,7 @@ def test_a_batch_of_which_nothing_was_recorded_says_nothing_of_it(make_results, 
         assert columns.results_of(tables).recordings is None
 
 
+@pytest.mark.slow
 def test_a_run_shows_them_while_it_is_written_and_when_it_is_compacted(recorded, make_results, tmp_path):
     run = tmp_path / "run"
     batches = [recorded(30), make_results(10, 30), recorded(5, 40)]

@@ -88,6 +88,7 @@ def test_a_leased_blob_stays_until_its_lease_ends(run, orphan):
     assert [path for path, _, _ in collect(run, delete=True).files] == [orphan]
 
 
+@pytest.mark.slow
 def test_nothing_is_removed_beside_a_writer(run, orphan):
     with Archive.open(run):
         assert [path for path, _, _ in collect(run).files] == [orphan]

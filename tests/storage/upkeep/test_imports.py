@@ -140,6 +140,7 @@ def test_an_imported_snapshot_is_stored_whole_and_is_nobodys(run, folder):
     assert set(last.tables) == {"snapshots", "competitors"}
 
 
+@pytest.mark.slow
 def test_history_tells_of_an_import_where_it_happened(run, folder):
     with Archive.open(run) as archive:
         snapshot = import_snapshot(archive, folder)
@@ -153,6 +154,7 @@ def test_history_tells_of_an_import_where_it_happened(run, folder):
         assert list(archive.history())[3] == snapshot
 
 
+@pytest.mark.slow
 def test_importing_again_is_no_second_fact(run, folder):
     with Archive.open(run) as archive:
         first = import_snapshot(archive, folder)
@@ -163,6 +165,7 @@ def test_importing_again_is_no_second_fact(run, folder):
         assert import_snapshot(archive, folder) == first
 
 
+@pytest.mark.slow
 def test_the_same_policy_may_be_here_under_two_ids(run, folder):
     with Archive.open(run) as archive:
         first = import_snapshot(archive, folder)
@@ -194,6 +197,7 @@ def test_an_id_that_an_import_took_does_not_stop_the_player_that_comes_to_it(run
     assert len(open_reader(run).snapshots()) == 4
 
 
+@pytest.mark.slow
 def test_an_imported_snapshot_can_be_exported_and_keeps_its_licence(run, folder, tmp_path):
     with Archive.open(run) as archive:
         import_snapshot(archive, folder)
@@ -204,6 +208,7 @@ def test_an_imported_snapshot_can_be_exported_and_keeps_its_licence(run, folder,
         assert import_snapshot(archive, tmp_path / "again").role == IMPORTED
 
 
+@pytest.mark.slow
 def test_ids_like_paths_stay_inside_their_folder(run, folder, change, tmp_path):
     for name in ("../../x", "/etc/passwd", "..", "a/b", "~root", "x" * 200):
         change(snapshot_id=name)
@@ -215,11 +220,13 @@ def test_ids_like_paths_stay_inside_their_folder(run, folder, change, tmp_path):
     assert all(p.parent == run / "manifests" for p in run.rglob("*.json") if p.parent.name != "ledger")
 
 
+@pytest.mark.slow
 def test_a_network_of_somebodys_own_is_refused(change, refused):
     change(spec=SPEC | {"settings": {"architecture": "os:system"}}, architecture="os:system")
     refused("its network is 'os:system'")
 
 
+@pytest.mark.slow
 def test_the_runs_own_network_is_taken_with_the_runs_own_settings_only(run, change, folder, refused):
     own = SPEC | {"settings": {"architecture": "mine:Net", "options": {"width": 8}}}
     manifest_of_run = run / "manifests" / "main-0@0.json"
@@ -237,11 +244,13 @@ def test_the_runs_own_network_is_taken_with_the_runs_own_settings_only(run, chan
         assert import_snapshot(archive, folder).architecture == "mine:Net"
 
 
+@pytest.mark.slow
 def test_a_network_that_calls_itself_another_is_refused(change, refused):
     change(spec=SPEC | {"settings": {"architecture": "os:system"}})
     refused("architecture is 'mlp', expected 'os:system', as its spec says")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
@@ -281,6 +290,7 @@ def test_fields_that_are_not_what_they_should_be_are_refused(change, refused, fi
     refused(message)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "field",
     [
@@ -293,6 +303,7 @@ def test_fields_that_are_missing_are_named(forget, refused, field):
     refused(field)
 
 
+@pytest.mark.slow
 def test_fields_that_are_not_needed_may_be_missing(run, folder, forget):
     forget("parent_id", "evidence", "reason", "created_at")
     with Archive.open(run) as archive:
@@ -300,17 +311,20 @@ def test_fields_that_are_not_needed_may_be_missing(run, folder, forget):
         assert archive.manifest("friend-0@5")["origin"]["parent_id"] is None
 
 
+@pytest.mark.slow
 def test_numbers_that_json_lacks_are_refused(folder, refused):
     written = (folder / MANIFEST).read_bytes()
     (folder / MANIFEST).write_bytes(written.replace(b'"env_steps":5', b'"env_steps":Infinity'))
     refused("no manifest")
 
 
+@pytest.mark.slow
 def test_equal_numbers_of_another_kind_are_another_space(change, refused):
     change(spec=SPEC | {"observation": {"shape": [84.0], "dtype": "float32", "parts": []}})
     refused("its observation is")
 
 
+@pytest.mark.slow
 def test_weights_that_do_not_hash_to_their_name_are_refused(folder, replace_weights, refused):
     data = bytearray((folder / WEIGHTS).read_bytes())
     data[-1] ^= 1
@@ -318,12 +332,14 @@ def test_weights_that_do_not_hash_to_their_name_are_refused(folder, replace_weig
     refused("its bytes hash to", CorruptBlob)
 
 
+@pytest.mark.slow
 def test_weights_of_another_size_are_refused_before_they_are_read(folder, refused):
     (folder / WEIGHTS).chmod(0o644)
     os.truncate(folder / WEIGHTS, 2**40)
     refused("1099511627776 bytes, its manifest says", CorruptBlob)
 
 
+@pytest.mark.slow
 def test_weights_that_are_not_what_the_manifest_lists_are_refused(replace_weights, refused):
     replace_weights(encode({"w": torch.ones(3, 2), "other": torch.zeros(2)}))
     refused("its tensors are not those of its manifest", CorruptBlob)
@@ -339,6 +355,7 @@ class Canary:
         return (open, (str(self.path), "w"))
 
 
+@pytest.mark.slow
 def test_a_pickle_is_refused_and_not_run(replace_weights, refused, tmp_path):
     pickled = pickle.dumps(Canary(tmp_path / "canary"))
     replace_weights(pickled)
@@ -348,6 +365,7 @@ def test_a_pickle_is_refused_and_not_run(replace_weights, refused, tmp_path):
     assert (tmp_path / "canary").exists(), "the canary does not sing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [MANIFEST, WEIGHTS])
 def test_what_is_no_plain_file_is_refused(folder, refused, file, tmp_path):
     kind = NotAnExport if file == MANIFEST else CorruptBlob
@@ -369,12 +387,14 @@ def test_what_is_no_plain_file_is_refused(folder, refused, file, tmp_path):
     refused(file, kind)
 
 
+@pytest.mark.slow
 def test_the_folder_itself_may_be_a_link(run, folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
     with Archive.open(run) as archive:
         assert import_snapshot(archive, tmp_path / "link").snapshot_id == "friend-0@5"
 
 
+@pytest.mark.slow
 def test_a_manifest_that_is_too_large_too_deep_or_no_json_is_refused(folder, change, refused):
     nested = []
     for _ in range(40):

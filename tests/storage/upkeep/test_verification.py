@@ -35,12 +35,14 @@ def damage(reader, snapshot_id):
     return path
 
 
+@pytest.mark.slow
 def test_a_whole_run_has_no_problems_and_progress_is_told(reader):
     told = []
     assert verify_snapshots(reader, lambda *args: told.append(args)) == []
     assert told == [("verifying snapshots", n, 5) for n in range(1, 6)]
 
 
+@pytest.mark.slow
 def test_every_damaged_snapshot_is_named_not_only_the_first(reader):
     first = damage(reader, "main-0@1")
     shared = damage(reader, "main-0@3")
@@ -52,6 +54,7 @@ def test_every_damaged_snapshot_is_named_not_only_the_first(reader):
     assert "cannot be read: No such file" in problems[1].message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -69,6 +72,7 @@ def test_a_manifest_that_says_something_else_is_a_problem(reader, fields, messag
     assert message in problem.message
 
 
+@pytest.mark.slow
 def test_a_manifest_that_cannot_be_read_is_a_problem_beside_that_of_its_blob(reader):
     reader.manifest_path("main-0@2").write_bytes(b"{}")
     reader.manifest_path("main-0@1").unlink()

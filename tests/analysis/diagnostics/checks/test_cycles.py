@@ -14,6 +14,7 @@ LARGE = Plan(matches=1500)
 PLAN = Plan(matches=1500, advantage=cycle(LARGE))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_planted_cycle_is_named_in_its_order(seed):
     found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "cycle"]

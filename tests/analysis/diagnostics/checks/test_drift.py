@@ -16,6 +16,7 @@ def test_ratings_that_run_away_from_results_are_told(seed):
     assert drift.evidence["lead_by_results"] == pytest.approx(18.0, abs=3.0)  # its skill grew by so much
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_was_placed_wrongly_is_told_with_what_results_say():
     run = Remembered(np.random.default_rng(0))
     name = Plan().snapshot(5)

@@ -10,6 +10,7 @@ from tests.analysis.planted_runs import PLAYER, Plan, forgetting
 PLAN = Plan(advantage=forgetting(Plan()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_planted_forgetting_is_named_with_opponent_and_time(seed):
     found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "forgetting"]

@@ -18,10 +18,12 @@ def test_a_lag_that_grows_is_told_with_what_was_usual():
     assert lag[0].evidence["lag"] == pytest.approx(16.0, rel=0.1)
 
 
+@pytest.mark.slow
 def test_a_lag_that_is_large_all_along_is_how_this_run_is():
     assert found(Plan(lag=lambda progress: 40.0), "lag") == []
 
 
+@pytest.mark.slow
 def test_a_player_that_gets_no_matches_any_more_starves():
     starved = found(Plan(batches=8, matches=200, starved_since=0.6), "starvation")
     assert [f.subject for f in starved] == [EXPLOITER]
@@ -29,6 +31,7 @@ def test_a_player_that_gets_no_matches_any_more_starves():
     assert starved[0].evidence["share"] == 0.0
 
 
+@pytest.mark.slow
 def test_a_player_that_was_removed_does_not_starve():
     run = Remembered(np.random.default_rng(0), Plan(batches=8, matches=200, starved_since=0.6))
     run.sql(
@@ -38,6 +41,7 @@ def test_a_player_that_was_removed_does_not_starve():
     assert not [f for f in diagnose(run) if f.kind == "starvation"]
 
 
+@pytest.mark.slow
 def test_a_learner_that_is_taught_no_more_is_told_though_it_plays_on():
     run = Remembered(np.random.default_rng(0), Plan(batches=8, matches=200))
     run.sql(
@@ -49,6 +53,7 @@ def test_a_learner_that_is_taught_no_more_is_told_though_it_plays_on():
     assert "updates for each batch" in starved[0].sentence
 
 
+@pytest.mark.slow
 def test_experience_that_was_dropped_is_counted():
     lost = found(Plan(dropped=lambda progress: 0.2), "starvation")
     assert [f.subject for f in lost] == [PLAYER]

@@ -22,12 +22,14 @@ def test_who_loses_to_an_exploiter_now_is_told(seed):
     assert f"to {EXPLOITED.exploiter(2)}" in found[0].sentence
 
 
+@pytest.mark.slow
 def test_a_player_that_found_the_remedy_is_not_told_of():
     advantage = {one: by for one, by in EXPLOITED.advantage.items() if one[0] < 9}
     found = diagnose(Remembered(np.random.default_rng(0), Plan(advantage=advantage)))
     assert not [f for f in found if f.kind == "regression"]
 
 
+@pytest.mark.slow
 def test_an_exploiter_that_was_reset_is_no_news():
     """It loses to the snapshots it was made for as long as it starts over."""
     run = Remembered(np.random.default_rng(1))

@@ -10,6 +10,7 @@ from tests.analysis.planted_runs import PLAYER, Plan, levelling
 PLAN = Plan(batches=6, matches=1400, skill=levelling)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(10))
 def test_a_planted_stagnation_is_named_and_since_when(seed):
     found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "stagnation"]

@@ -1,6 +1,7 @@
 """The plot of ratings: every number drawn is one that was recorded."""
 
 import numpy as np
+import pytest
 
 from analysis import plots
 from analysis.plots.pictures.rating_lines import POINTS, last_of_spans
@@ -20,6 +21,7 @@ def test_a_players_line_passes_through_what_was_recorded_and_ends_at_the_last():
         assert (x[0], x[-1]) == (recorded.index[0], recorded.index[-1])
 
 
+@pytest.mark.slow
 def test_snapshots_stand_where_they_were_frozen_at_the_rating_they_have_now():
     of = league(30)
     figure = plots.ratings(of["ratings"], of["leaderboard"])

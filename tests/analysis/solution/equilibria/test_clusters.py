@@ -61,6 +61,7 @@ def test_layers_are_the_supports_that_nashpy_finds(seed):
     assert listed(nash_clusters(payoff)) == expected
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=25)
 @given(st.integers(1, 30), st.integers(0, 10**6), st.booleans())
 def test_each_layer_equals_or_beats_every_later_one_and_everybody_is_in_one(n, seed, coarse):

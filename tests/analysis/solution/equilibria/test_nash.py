@@ -82,6 +82,7 @@ def test_nothing_gains_against_the_mixture_of_any_pool(n, scale):
         assert best_response_gain(payoff, found) < 1e-7
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 60), st.integers(0, 10**6), st.sampled_from([0.0, 0.1, 1.0]))
 def test_nothing_gains_either_where_many_pairs_are_even_or_decided(n, seed, coarse):
@@ -104,6 +105,7 @@ def equilibria_by_support(payoff):
         return np.array([rows for rows, _ in nashpy.Game(payoff, -payoff).support_enumeration()])
 
 
+@pytest.mark.slow
 def test_it_is_the_equilibrium_that_nashpy_finds_by_support_enumeration():
     for seed in range(4):
         payoff = antisymmetric(6, seed)

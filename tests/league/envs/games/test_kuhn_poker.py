@@ -42,6 +42,7 @@ def seed_of(cards):
     return int(np.flatnonzero((game._card == cards).all(axis=1))[0])
 
 
+@pytest.mark.slow
 def test_random_play_agrees_with_plain_rules(beside):
     beside(KuhnPoker(32), Reference, 1000)
 

@@ -58,6 +58,7 @@ def seed_of(ranks):
     return int(np.flatnonzero((game._rank == ranks).all(axis=1))[0])
 
 
+@pytest.mark.slow
 def test_random_play_agrees_with_plain_rules(beside):
     beside(LeducPoker(32), Reference, 1000)
 

@@ -1,6 +1,7 @@
 """Tic-tac-toe against plain rules, and the frequencies of random play."""
 
 import numpy as np
+import pytest
 
 from league.envs.games.tic_tac_toe import TicTacToe
 
@@ -30,6 +31,7 @@ class Reference:
         return [0.0, 0.0], None not in self.cells
 
 
+@pytest.mark.slow
 def test_random_play_agrees_with_plain_rules(beside):
     beside(TicTacToe(32), Reference, 1000)
 

@@ -58,6 +58,7 @@ class Reference:
         return rewards, over
 
 
+@pytest.mark.slow
 def test_random_play_agrees_with_plain_rules():
     game, rng = Tron(64), np.random.default_rng(0)
     game.reset(np.arange(64), np.arange(64))

@@ -87,6 +87,7 @@ def openspiels_table(name, policy):
     return theirs.game, pyspiel.TabularPolicy(table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TURN_BASED)
 def test_nash_conv_is_openspiels_for_random_tables_and_networks(name):
     env_id = f"openspiel:{name}"
@@ -114,6 +115,7 @@ def test_nash_conv_is_that_of_openspiels_algorithm_in_python():
         assert gain == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["descending", "random"])
 def test_seats_that_act_at_once_are_as_if_they_did_not_see_each_others_turn(order):
     at_once = GOOFSPIEL.format(order)
@@ -182,6 +184,7 @@ def twin_key(name, row):
     return tuple(np.concatenate([seat, *ranks, actions]).tolist())
 
 
+@pytest.mark.slow
 def test_tic_tac_toe_has_as_many_games_as_are_known():
     tree = tree_of("tic_tac_toe")
     assert (tree.histories, len(tree.endings.worth)) == (549_946, 255_168)
@@ -277,6 +280,7 @@ def test_a_tree_that_is_far_too_large_is_not_walked_at_all():
         tree_of("openspiel:goofspiel")  # seats act at once
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_trees_size_is_right_on_average():
     for name in ("leduc_poker", "goofspiel(num_cards=3,imp_info=True)"):
         state = pyspiel.load_game(name).new_initial_state()

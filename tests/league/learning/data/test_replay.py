@@ -66,6 +66,7 @@ def test_a_sample_is_whole_episodes_none_of_them_twice(make_episodes):
             np.testing.assert_array_equal(sampled[e].bootstrap, origin.bootstrap)
 
 
+@pytest.mark.slow
 def test_every_episode_is_as_likely_as_any_other(make_episodes):
     replay = Replay(1000)
     replay.add("main-0", make_episodes([2, 2], seed=1))
@@ -124,6 +125,7 @@ def test_experience_of_somebody_else_is_refused(make_episodes):
         Replay(0)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from("ab"), st.lists(st.integers(1, 9), max_size=5)), max_size=12),
     st.integers(1, 40),

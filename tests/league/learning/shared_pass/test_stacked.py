@@ -81,6 +81,7 @@ def assert_the_same_updates(spec, make_episodes, rounds=3, **settings):
             assert_close(getattr(a.state(), part), getattr(b.state(), part))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -100,11 +101,13 @@ def test_every_loss_makes_the_updates_of_before(make_spec, make_episodes, way, s
     assert_the_same_updates(make_spec(), make_episodes, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["multi_discrete", "continuous"])
 def test_every_kind_of_action_is_learned_as_before(make_spec, make_episodes, way, kind):
     assert_the_same_updates(make_spec(kind), make_episodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "policy",
     [
@@ -119,6 +122,7 @@ def test_every_network_is_learned_as_before(make_episodes, way, policy):
     assert_the_same_updates(spec, make_episodes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", ["gru", "transformer"])
 def test_networks_that_remember_are_joined_though_not_stacked(make_spec, make_episodes, monkeypatch, memory):
     ways = []
@@ -140,6 +144,7 @@ def centred(log_probs, advantage, clip):
 CENTRED = Loss(centred, "vtrace")
 
 
+@pytest.mark.slow
 def test_a_loss_of_your_own_is_shown_one_player_at_a_time(make_spec, make_episodes, monkeypatch, way):
     monkeypatch.setattr("league.learning.maths.losses.CENTRED", CENTRED, raising=False)
     assert_the_same_updates(

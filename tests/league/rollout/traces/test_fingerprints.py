@@ -153,6 +153,7 @@ def test_the_order_in_which_seats_are_told_does_not_count():
     assert digests[0] == digests[1]
 
 
+@pytest.mark.slow
 def test_no_two_of_many_similar_rows_have_the_same_sum():
     """Rows that differ in one bit, in two, in the signs of numbers: what a sum alone would mix up."""
     rng = np.random.default_rng(0)

@@ -294,6 +294,7 @@ def test_default_is_the_builder_that_follows_the_settings():
 # ---------------------------------------------------------------- many steps
 
 
+@pytest.mark.slow
 def test_a_made_up_league_goes_through_its_cycles(make):
     """The loop without training: exploiters always win, so they are frozen and reset again and again."""
     settings = LeagueSettings(
@@ -459,6 +460,7 @@ def settle(it, builder, roles):
     raise AssertionError("there is always a snapshot left to retire")
 
 
+@pytest.mark.slow
 @hypothesis_settings(
     max_examples=100,
     deadline=None,
@@ -479,6 +481,7 @@ def test_whatever_the_rules_and_results_every_decision_is_in_order_and_explains_
             assert len(it.roster.snapshots(role)) <= max(keep.snapshots, protected)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("by", ["newest", "strongest", "diverse"])
 def test_ten_thousand_steps_keep_the_league_as_small_as_it_may_be(by, make):

@@ -97,6 +97,7 @@ def bits(standings):
     return b"".join(row.tobytes() for row in (*rows, book.mu, book.variance, book.games, book.fixed))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LEAGUES if LONG or name != "ladder with a cycle inside"])
 def test_ten_thousand_steps_of_a_league_of_known_strengths(make, name):
@@ -224,6 +225,7 @@ def test_every_preset_is_put_to_the_extremes():
         assert roles == set(LeagueSettings(preset=preset).resolve())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_seats", [2, 8])
 @pytest.mark.parametrize("won", [True, False], ids=["all beaten", "all lost"])
 @pytest.mark.parametrize(("preset", "player"), BEATEN)

@@ -298,6 +298,7 @@ def test_a_team_of_everyone_against_the_game_rates_nobody():
 
 
 # The library's own erfc is good to 1e-7 only; what that adds up to in 300 games is its error, not ours.
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "near"), [("scipy", 1e-9), (None, 1e-5)])
 @pytest.mark.parametrize("pool", range(5))
 def test_a_batch_equals_the_library_game_after_game_over_random_pools(pool, backend, near):
@@ -389,6 +390,7 @@ def test_estimates_do_not_depend_on_how_games_come_in_batches():
     assert together.draw_margin() > estimating().draw_margin()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("team", [[0, 0, 1, 1], [0, 1, 2, 3]])
 def test_ties_of_teams_and_free_for_alls_are_estimated_too(team):
     rng = np.random.default_rng(6)

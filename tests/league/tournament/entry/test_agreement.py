@@ -63,6 +63,7 @@ def test_competitors_of_another_game_are_refused_by_name(origin):
         agree(runs, None, None, None)
 
 
+@pytest.mark.slow
 def test_options_and_step_limits_are_part_of_the_game(origin):
     options = {"id": "connect_four", "options": {"rows": 5}}
     runs = [origin("a", env="connect_four"), origin("b", env="connect_four")]

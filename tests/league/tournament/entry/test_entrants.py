@@ -76,6 +76,7 @@ def test_a_run_alone_enters_all_of_its_snapshots_in_the_order_of_freezing(snapsh
     assert [source.snapshot_id for source in entries.sources] == ids(entries)
 
 
+@pytest.mark.slow
 def test_snapshots_are_selected_by_sql_over_several_runs(make_run, tmp_path):
     runs = [make_run(tmp_path / name, player=name, snapshots=3) for name in ("adam", "eve")]
     entries = gather([EntrantSource(run=str(run), select="env_steps > 0") for run in runs])
@@ -101,6 +102,7 @@ def test_modes_make_other_competitors_of_one_snapshot(run):
     assert [source.temperature for source in entries.sources[:3]] == [1.0, 0.0, 0.5]
 
 
+@pytest.mark.slow
 def test_whoever_is_named_twice_enters_once(run):
     entries = gather(
         [
@@ -220,6 +222,7 @@ def test_a_wrong_condition_is_told_with_its_run(run):
         gather([EntrantSource(run=str(run), select="step > 3")])
 
 
+@pytest.mark.slow
 def test_where_nobody_fits_it_is_told_how_many_there_are_and_what_may_be_asked(run):
     with pytest.raises(
         BadSelection, match=rf"^{run}: select: none of 4 snapshots fits mu > 99; columns .* win_rate"

@@ -60,6 +60,7 @@ def test_one_folder_has_one_address_however_it_is_written(snapshots_run, tmp_pat
 # ---------------------------------------------------------------- remotes
 
 
+@pytest.mark.slow
 def test_a_run_in_an_object_store_takes_part_and_is_found_again(url):
     entries = gather([EntrantSource(run=url, select="env_steps > 0", modes=("greedy",))])
     assert [entrant.competitor for entrant in entries.entrants] == ["main-0@1:greedy", "main-0@2:greedy"]

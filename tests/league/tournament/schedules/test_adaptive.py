@@ -97,12 +97,14 @@ def test_more_than_two_meet_by_their_ratings_too(make, num_teams):
     assert all(pairings.shape[1] == num_teams for pairings in history)
 
 
+@pytest.mark.slow
 def test_a_round_of_a_thousand_entrants_is_a_round(make):
     schedule = make.schedule(1000, kind="adaptive", pairs_per_round=400)
     history, _ = played(make, schedule, make.truth(np.arange(1000) * 3.0), 2)
     assert [len(pairings) for pairings in history] == [1000, 400]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_on_a_spread_field_it_needs_far_fewer_games_than_a_round_robin():
     """tests/bench/schedules.py has more; 20 fields, so a mean tau is within about 0.004."""
@@ -113,6 +115,7 @@ def test_on_a_spread_field_it_needs_far_fewer_games_than_a_round_robin():
         assert needed(pairs, chosen, target) <= 0.7 * needed(pairs, even, target)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_on_a_narrow_field_it_is_as_good_as_a_round_robin():
     """Tau of one field is 0.5 give or take 0.09, so the ratio of two means of 80 is within 0.03 or so."""

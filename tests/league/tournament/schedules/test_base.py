@@ -13,6 +13,7 @@ def as_rows(pairings):
     return sorted(map(tuple, np.sort(pairings, axis=1).tolist()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pairs", "field", "most"), [(2, 200, 90), (1, 1000, 110), (10, 200, 90)])
 def test_a_request_of_a_round_robin_seats_few_different_entrants(make, pairs, field, most):
     rows = make.all_pairs(make.schedule(field, pairs=pairs), field)[: 2**16]

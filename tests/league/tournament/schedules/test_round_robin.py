@@ -30,6 +30,7 @@ def test_seven_in_threes_are_the_fano_plane(make):
     assert len(make.all_pairs(make.schedule(7, 3, pairs=1), 7)) == 7
 
 
+@pytest.mark.slow
 def test_a_large_tournament_comes_in_rounds_that_fit_into_memory(make):
     schedule, history, rng = make.schedule(1000, pairs=1), [], np.random.default_rng(0)
     while (pairings := schedule.next_round(history, make.no_games(1000), rng)) is not None:

@@ -61,6 +61,7 @@ def test_those_meet_who_are_near_in_strength(make):
     assert np.mean(gaps[-4:]) < 8
 
 
+@pytest.mark.slow
 def test_ratings_order_the_field_with_a_third_of_the_games(make):
     taus = []
     for seed in range(10):

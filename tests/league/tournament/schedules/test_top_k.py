@@ -24,6 +24,7 @@ def test_doubt_is_no_less_than_the_chance_of_another_set():
     assert other <= doubt(ratings, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elo", [0.0, -20.0])
 def test_however_often_one_looks_one_is_not_sure_of_what_is_not_so(elo):
     """Of two, who are equal or nearly so, after each of 60 rounds with an information of 1/100^2 each. Who is
@@ -89,6 +90,7 @@ def test_the_budget_is_a_round_robins_unless_it_is_given(make):
     assert make.schedule(20, kind="top_k", pairs=4).total_pairs() == 4 * 190
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_best_are_found_as_surely_as_was_asked_for_with_fewer_games_than_a_round_robin():
     """24 fields; tests/bench/schedules.py has 200. Over 4 of 24 come once in 150 times, at 5 %."""

@@ -90,6 +90,7 @@ def test_bots_of_every_kind_are_played_learned_from_and_rated(tiny, bots, tmp_pa
     assert won["searcher"] > 0.6  # of a main that has hardly begun to learn
 
 
+@pytest.mark.slow
 def test_a_run_with_searching_and_remembering_bots_repeats_itself(tiny, bots, tmp_path):
     settings = settings_with(tiny, bots, ["searcher", "champion"])
     seats = []

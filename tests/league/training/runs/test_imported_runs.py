@@ -33,6 +33,7 @@ def joined(tmp_path_factory, tiny, stranger):
     return run, snapshot.snapshot_id
 
 
+@pytest.mark.slow
 def test_an_imported_snapshot_is_played_against_and_rated(joined):
     run, imported = joined
     with analysis.open_run(run) as history:

@@ -114,6 +114,7 @@ def trained(name, folder, env_steps, runners):
     return league.train(CONFIGS / f"{name}.yaml", folder / "run", overrides=overrides)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
     run = trained("kuhn_poker", tmp_path, 4_000_000, runners=0)
@@ -126,12 +127,14 @@ def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
     assert last < 0.15
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
     run = league.train(CONFIGS / "psro.yaml", tmp_path / "run")
     assert kuhn_nash_conv(kuhn_bet_probabilities(league.load_policy(run, "main-0"))) < 0.1
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
     run = trained("tic_tac_toe", tmp_path, 8_000_000, runners=0)
@@ -213,6 +216,7 @@ CARTPOLE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2] if LONG else [0])
 @pytest.mark.parametrize("loss", CARTPOLE if LONG else ["ppo"])  # the others learn other games here

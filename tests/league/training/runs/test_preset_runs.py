@@ -26,6 +26,7 @@ PLAYED = {  # match types that must occur, once there are snapshots; no others m
 RARE = {"forgotten", "verification", "past_main"}  # only when a player loses to another
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_run_of_each_preset_freezes_and_plays_its_own_branches(preset, tiny, tmp_path):
     roles = {}
@@ -45,12 +46,14 @@ def test_a_run_of_each_preset_freezes_and_plays_its_own_branches(preset, tiny, t
     assert ratings["mu"].notna().all()
 
 
+@pytest.mark.slow
 def test_every_preset_has_a_config_of_its_own_that_loads():
     leagues = [path for path in CONFIGS.glob("*.yaml") if path.stem != "tournament"]
     shown = {load(path).league.preset for path in leagues}
     assert shown == set(PRESETS)
 
 
+@pytest.mark.slow
 def test_bots_are_seated_and_rated_like_anybody(tiny, tmp_path):
     settings = tiny("tic_tac_toe", stop={"env_steps": 20_000})
     branches = {"self_play": {"share": 0.5}, "bots": {"share": 0.5}}
@@ -67,6 +70,7 @@ def test_bots_are_seated_and_rated_like_anybody(tiny, tmp_path):
     assert sorted(bot.name for bot in open_reader(run).bots()) == ["one_ply", "random"]
 
 
+@pytest.mark.slow
 def test_evaluation_matches_are_recorded_and_never_learned_from(tiny, tmp_path):
     settings = tiny(stop={"env_steps": 30_000})
     rules = {"main": {"opponents": {"evaluation": 0.3}}}
@@ -84,6 +88,7 @@ def test_evaluation_matches_are_recorded_and_never_learned_from(tiny, tmp_path):
     assert trained <= by_purpose.loc["training", "seats"]  # of rock-paper-scissors: a step for each seat
 
 
+@pytest.mark.slow
 def test_a_builder_of_ones_own_decides(tiny, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(CONFIGS))
     settings = tiny("tic_tac_toe", stop={"env_steps": 150_000})
@@ -110,6 +115,7 @@ def test_bots_that_are_missing_or_unknown_are_refused(tiny, changes, expected):
         load(settings)
 
 
+@pytest.mark.slow
 def test_players_of_a_role_of_ones_own_play_and_learn_by_rules_of_their_own(tiny, tmp_path):
     settings = tiny(stop={"env_steps": 30_000})
     specialist = {

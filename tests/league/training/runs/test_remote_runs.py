@@ -38,6 +38,7 @@ def trained_there(tmp_path_factory, tiny, remote):
     return league.train(settings, tmp_path_factory.mktemp("runs") / "run")
 
 
+@pytest.mark.slow
 def test_what_was_trained_can_be_asked_and_played_from_the_remote_alone(
     league_command, trained_there, remote, tmp_path, monkeypatch
 ):
@@ -60,6 +61,7 @@ def test_what_was_trained_can_be_asked_and_played_from_the_remote_alone(
     assert verified.returncode == 0, verified.stderr
 
 
+@pytest.mark.slow
 def test_a_fresh_machine_goes_on_with_a_run_from_the_remote_alone(
     league_command, trained_there, tiny, remote, tmp_path
 ):

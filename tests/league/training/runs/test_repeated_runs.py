@@ -23,6 +23,7 @@ def facts(run):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env", ["connect_four", "openspiel:leduc_poker", "tron"])
 def test_a_run_without_ray_repeats_every_match_rating_snapshot_and_decision(env, tmp_path):
     config = {

@@ -34,6 +34,7 @@ def retirements(run, player):
         return [d for d in archive.history() if isinstance(d, Retire) and d.player == player]
 
 
+@pytest.mark.slow
 def test_all_but_so_many_snapshots_retire_one_after_the_other(run):
     by_role = {"main-0": 3, "main_exploiter-0": 2}
     for player, most in by_role.items():
@@ -53,6 +54,7 @@ def test_every_retirement_is_explained_by_its_evidence(run):
     assert all(np.isfinite(list(retire.evidence.values())).all() for retire in found)
 
 
+@pytest.mark.slow
 def test_a_retired_snapshot_is_met_no_more_but_keeps_its_weights_and_its_rating(run):
     reader = open_reader(run)
     with analysis.open_run(run) as history:
@@ -70,6 +72,7 @@ def test_a_retired_snapshot_is_met_no_more_but_keeps_its_weights_and_its_rating(
         assert retire.target in rated
 
 
+@pytest.mark.slow
 def test_a_resumed_run_remembers_who_is_retired(run, settings):
     before = [retire.target for retire in retirements(run, "main-0")]
     league.train({**settings, "stop": {"env_steps": 80_000}}, run, resume=True)

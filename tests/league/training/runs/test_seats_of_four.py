@@ -25,6 +25,7 @@ def run_of(tiny, tmp_path_factory):
     return train
 
 
+@pytest.mark.slow
 def test_a_competitor_plays_all_seats_of_a_team_and_one_team_wins(run_of):
     run = run_of("whist", matchmaking={"teams": [2, 2]})
     with analysis.open_run(run) as history:
@@ -46,6 +47,7 @@ def test_a_competitor_plays_all_seats_of_a_team_and_one_team_wins(run_of):
     assert {"main-0", "random", "main-0@0"} <= rated
 
 
+@pytest.mark.slow
 def test_everybody_for_himself_is_ranked_by_who_lives_longest(run_of):
     run = run_of("tron")
     with analysis.open_run(run) as history:

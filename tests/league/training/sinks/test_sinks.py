@@ -97,6 +97,7 @@ def test_a_sink_whose_library_is_missing_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_a_sink_that_fails_is_let_go_of_and_training_goes_on(league_here, tiny_config, tmp_path, monkeypatch):
     import league.training.sinks.tensorboard
 
@@ -111,6 +112,7 @@ def test_a_sink_that_fails_is_let_go_of_and_training_goes_on(league_here, tiny_c
     assert env_steps_of(tmp_path / "run") >= 2_000
 
 
+@pytest.mark.slow
 def test_a_sink_that_cannot_be_opened_ends_the_run_with_what_to_do(league_here, tiny_config, tmp_path):
     (tmp_path / "file").write_text("")
     sink = f'log.sinks=[{{"kind": "tensorboard", "folder": "{tmp_path}/file/below"}}]'

@@ -43,6 +43,7 @@ def changed(scripted, tmp_path, tiny):
     return league.train(tiny(), tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_player_is_added_another_removed_and_a_third_takes_its_place(changed):
     with analysis.open_run(changed) as history:
         kinds = history.sql("SELECT kind, player FROM decisions WHERE reason = 'test' ORDER BY seq")
@@ -64,6 +65,7 @@ def test_a_player_is_added_another_removed_and_a_third_takes_its_place(changed):
     assert steps.set_index("player").loc[["main-0", "main-7", "main_exploiter-1"], "steps"].gt(1000).all()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_trains_the_players_it_had_not_those_of_the_config(changed, tiny):
     before = {s.player: s.env_steps for s in open_reader(changed).snapshots()}
     league.train(tiny(stop={"env_steps": 120_000}), changed, resume=True)
@@ -94,6 +96,7 @@ def poisoned(monkeypatch):
     return names
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_only_its_player(poisoned, tmp_path, tiny):
     poisoned.add("main_exploiter-0")
     run = league.train(tiny(), tmp_path / "run")
@@ -114,6 +117,7 @@ def test_a_loss_that_is_no_number_stops_only_its_player(poisoned, tmp_path, tiny
         assert tensor.isfinite().all()
 
 
+@pytest.mark.long
 def test_a_stopped_player_trains_again_when_the_run_is_resumed(poisoned, tmp_path, tiny):
     poisoned.add("main_exploiter-0")
     run = league.train(tiny(stop={"env_steps": 40_000}), tmp_path / "run")
@@ -124,6 +128,7 @@ def test_a_stopped_player_trains_again_when_the_run_is_resumed(poisoned, tmp_pat
     assert steps["n"][0] > 3
 
 
+@pytest.mark.long
 def test_a_stopped_player_that_gets_other_weights_learns_again(
     poisoned, scripted, tmp_path, tiny, monkeypatch
 ):
@@ -142,6 +147,7 @@ def test_a_stopped_player_that_gets_other_weights_learns_again(
     assert max(s.env_steps for s in open_reader(run).snapshots() if s.player == name) > 2_000
 
 
+@pytest.mark.slow
 def test_a_run_whose_last_player_is_removed_ends_with_everything_saved(scripted, tmp_path, tiny):
     everybody = ("main-0", "main_exploiter-0", "league_exploiter-0")
     scripted += [(3_000, Remove(player=name, reason="test")) for name in everybody]
@@ -151,6 +157,7 @@ def test_a_run_whose_last_player_is_removed_ends_with_everything_saved(scripted,
         assert len(history.sql("SELECT * FROM decisions WHERE kind = 'remove'")) == 3
 
 
+@pytest.mark.long
 def test_a_run_without_a_learning_player_ends_with_everything_saved(poisoned, tmp_path, tiny):
     poisoned.update({"main-0", "main_exploiter-0", "league_exploiter-0"})
     with pytest.raises(Failure, match="no player is left that learns"):

@@ -71,6 +71,7 @@ def start(game):
 # ---------------------------------------------------------------- promises
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("env_id", "options", "num_matches"),
     [
@@ -85,6 +86,7 @@ def test_gymnasiums_own_envs_keep_every_promise(env_id, options, num_matches):
     assert [c for c in report.checks if not c.passed] == []
 
 
+@pytest.mark.slow
 def test_dict_observations_and_many_choices_keep_every_promise(tape):
     shows = Dict({"seen": Box(0, 255, (2, 3, 3), np.uint8), "mood": Discrete(4)})
     options = {"seats": 2, "kwargs": {"shows": shows, "takes": MultiDiscrete([2, 3]), "length": 4}}
@@ -299,6 +301,7 @@ def test_envs_are_made_when_they_are_first_needed(tape):
 MIXED = "gymnasium:CartPole-v1+MountainCarContinuous-v0"
 
 
+@pytest.mark.slow
 def test_seats_with_envs_of_their_own_keep_every_promise():
     options = {"kwargs": [{}, {"max_episode_steps": 15}], "scale": [0.002, 0.01]}
     report = check(MIXED, options, num_matches=20)

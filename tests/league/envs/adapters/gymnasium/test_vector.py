@@ -131,6 +131,7 @@ def play(game, num_matches, action=1):
 # ---------------------------------------------------------------- single envs, stepped by gymnasium
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seats", [1, 2])
 def test_single_envs_that_gymnasium_steps_keep_every_promise(seats):
     report = check(CARTPOLE, {"vectorization": "sync", "seats": seats}, num_matches=20)
@@ -142,6 +143,7 @@ def test_a_match_is_the_same_stepped_alone_and_together():
     assert sorted(play(alone, 10)) == sorted(play(together, 10))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:(?s).*ERROR:UserWarning")  # gymnasium says who raised
 def test_a_match_is_the_same_in_processes_of_its_own(tmp_path, monkeypatch):
     (tmp_path / "fragile_envs.py").write_text(
@@ -264,6 +266,7 @@ def test_matches_from_one_seed_come_out_the_same_twice(counters):
     assert play(game, 9) == play(game, 9)  # seeded again whenever no match is under way
 
 
+@pytest.mark.slow
 def test_only_what_needs_a_seed_for_each_match_is_beyond_a_vectorised_implementation():
     report = check(CARTPOLE, {"vectorization": "vector_entry_point"}, num_matches=40)
     failed = {c.name for c in report.checks if not c.passed}

@@ -115,6 +115,7 @@ def played(env_id, num_matches, seed=0, **options):
 # ---------------------------------------------------------------- promises
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "num_matches"),
     [
@@ -144,6 +145,7 @@ def test_games_of_openspiel_keep_the_promises_of_a_game(name, num_matches):
 # ---------------------------------------------------------------- what a state says
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["leduc_poker", "goofspiel(num_cards=4,imp_info=True)", "backgammon", "python_quarrel"]
 )
@@ -201,6 +203,7 @@ def test_a_match_that_is_cut_short_shows_every_seat_what_it_would_see_now():
 # ---------------------------------------------------------------- chance
 
 
+@pytest.mark.slow
 def test_deals_come_from_the_seed_alone_and_are_as_likely_as_the_game_says():
     num_seeds = 6000
     game = registry.make("openspiel:kuhn_poker", num_seeds)

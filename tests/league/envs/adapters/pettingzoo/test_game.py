@@ -65,6 +65,7 @@ def test_pettingzoos_envs_keep_every_promise(name, options, num_matches):
     assert [c for c in checks if not c.passed] == []
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*precision lowered by casting")  # PettingZoo's, of its own bounds
 @pytest.mark.parametrize("name", CLASSIC)
 def test_a_match_is_what_pettingzoo_plays_from_the_same_seed(name):

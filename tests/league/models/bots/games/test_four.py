@@ -92,6 +92,7 @@ def test_roomy_shuns_a_cell_that_another_may_enter():
     assert roomy_goes([(4, 2)], [(4, 5)]) == ["up"]
 
 
+@pytest.mark.slow
 def test_both_are_far_better_than_random():
     random = RandomBot()
     whist = play("whist", [Thrifty(), Thrifty(), random, random], 2000)[:, 0]

@@ -44,6 +44,7 @@ def test_what_is_no_symmetric_zero_sum_game_is_refused(solve, payoff):
         META_STRATEGIES[solve](payoff)
 
 
+@pytest.mark.slow
 def test_rules_take_their_equilibria_from_analysis_but_neither_its_history_nor_scipy():
     code = (
         "import sys, league.rules.matchmaking.branches.nash\n"
