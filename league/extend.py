@@ -26,10 +26,10 @@ _HOMES = {
     "Add": "storage.records",
     "Remove": "storage.records",
     "Story": "analysis.report.story",
-    "Section": "analysis.report.section",
-    "section": "analysis.report.section",
-    "paragraph": "analysis.report.section",
-    "bullets": "analysis.report.section",
+    "Section": "analysis.report.writing.section",
+    "section": "analysis.report.writing.section",
+    "paragraph": "analysis.report.writing.section",
+    "bullets": "analysis.report.writing.section",
 }
 
 __all__ = sorted(_HOMES)

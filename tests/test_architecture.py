@@ -70,6 +70,7 @@ def graph() -> dict[str, set[str]]:
     return edges
 
 
+@pytest.mark.slow
 def test_no_import_goes_in_a_circle_not_even_for_type_checkers_or_inside_functions():
     try:
         TopologicalSorter(graph()).prepare()
@@ -216,6 +217,7 @@ def test_a_tournament_knows_nothing_of_training_settings_or_the_command_line():
                 assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
 
 
+@pytest.mark.slow
 def test_only_commands_import_commands():
     for path in set(files_of("league")) - set(files_of("league.commands")):
         if path.name != "__main__.py":

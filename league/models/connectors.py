@@ -20,17 +20,16 @@ from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.section import Section
 
 Rows = npt.NDArray[np.float32]
 
 
-class ConnectorSettings(BaseModel, ABC):
+class ConnectorSettings(Section, ABC):
     """One connector. `seen` describes its input: the output of the connector before it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     @abstractmethod
     def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:

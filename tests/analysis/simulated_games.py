@@ -94,3 +94,19 @@ def free_for_all(elo, pairs, rng):
     return games_from(
         n, columns["home"], columns["away"], columns["points"], columns["pair"], home_place, away_place
     )
+
+
+def join(parts):
+    """Games of different pairs of the same competitors, one part after the other."""
+    assert len({part.competitors for part in parts}) == 1
+    before = np.cumsum([0, *(part.num_pairs for part in parts[:-1])])
+    return Games(
+        competitors=parts[0].competitors,
+        home=np.concatenate([part.home for part in parts]),
+        away=np.concatenate([part.away for part in parts]),
+        home_place=np.concatenate([part.home_place for part in parts]),
+        away_place=np.concatenate([part.away_place for part in parts]),
+        points=np.concatenate([part.points for part in parts]),
+        pair=np.concatenate([part.pair + start for part, start in zip(parts, before, strict=True)]),
+        match=np.concatenate([part.match for part in parts]),
+    )

@@ -28,6 +28,7 @@ def test_every_picture_that_it_names_is_drawn(executed):
     assert all("</svg>" in picture for picture in pictures.values())
 
 
+@pytest.mark.slow
 def test_what_its_words_say_is_so(executed):
     found, _ = executed
     assert found["curve"]["value"].is_monotonic_decreasing or found["last"] < found["first"] / 2

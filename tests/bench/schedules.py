@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import kendalltau
 
-from analysis.statistics.games import Games, games_of, join
+from analysis.statistics.games import Games, games_of
 from analysis.statistics.ratings import Ratings, bradley_terry
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Pairings, Schedule
 from league.tournament.schedules.pairing.designs import cyclic_design, developed
 from league.tournament.schedules.settings import ScheduleSettings
 from league.tournament.schedules.top_k import best, doubt
+from tests.analysis.simulated_games import join
 
 FIRST_MOVER = 50.0  # Elo
 CYCLE = 150.0  # Elo

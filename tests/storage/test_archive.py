@@ -63,6 +63,7 @@ def assert_same(found, expected):
                 assert a == b, field.name
 
 
+@pytest.mark.slow
 def test_results_come_back_exactly_as_appended_also_after_reopening(run, make_results):
     batches = [make_results(m, first, seed=m) for m, first in ((7, 0), (1, 7), (300, 8))]
     with Archive.open(run) as archive:
@@ -75,6 +76,7 @@ def test_results_come_back_exactly_as_appended_also_after_reopening(run, make_re
             assert_same(found, expected)
 
 
+@pytest.mark.slow
 def test_results_can_be_read_from_a_batch_on(run, make_results):
     with Archive.open(run) as archive:
         archive.append_results(make_results(5), [])
@@ -132,6 +134,7 @@ def test_numbers_go_on_where_they_stopped(run, make_results):
     assert storage.query(run, "SELECT seq FROM ratings").to_pylist() == [{"seq": 10}]
 
 
+@pytest.mark.slow
 def test_decisions_come_back_as_they_were_taken(run, weights):
     freeze = Freeze(player="main-0", reason="due", evidence={"win_rate": 0.71, "steps": float("inf")})
     others = [
@@ -168,6 +171,7 @@ def test_a_snapshot_and_all_that_was_decided_with_it_are_one_frame(run, weights)
     assert last.tables["decisions"]["snapshot_id"].to_pylist() == ["main-0@50", "main-0@0"]
 
 
+@pytest.mark.slow
 def test_a_newcomers_rating_stands_on_the_leaderboard_before_its_first_game(run, make_results):
     with Archive.open(run) as archive:
         archive.append_results(make_results(5), [RatingChange("main-0", 30.0, 1.0, 5)])
@@ -201,6 +205,7 @@ def test_ratings_and_caches_stand_behind_the_last_numbered_row(run, make_results
     assert json.loads(rows[0]["evictions"]) == {"count": 1, "bytes": 0}
 
 
+@pytest.mark.slow
 def test_every_session_leaves_its_settings(run, make_results):
     with Archive.open(run) as archive:
         archive.append_results(make_results(5), [])
@@ -311,6 +316,7 @@ def test_a_snapshot_that_found_no_room_is_not_there_and_can_be_stored_later(run,
     assert not list(run.rglob(".*.tmp"))
 
 
+@pytest.mark.slow
 def test_after_a_failed_write_of_the_ledger_everything_is_refused_until_the_run_is_opened_again(
     run, weights, full, make_results
 ):
@@ -392,6 +398,7 @@ def test_creating_refuses_foreign_folders_and_leaves_no_remains(tmp_path):
         Archive.create(tmp_path / "file" / "run", "", ROW)
 
 
+@pytest.mark.slow
 def test_an_index_that_is_built_anew_tells_how_far_it_is(run, make_results):
     with Archive.open(run) as archive:
         archive.append_results(make_results(5), [])

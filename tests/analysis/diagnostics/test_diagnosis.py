@@ -115,6 +115,7 @@ def tournament(folder, snapshots, score_of):
     return folder
 
 
+@pytest.mark.slow
 def test_a_tournament_tells_which_snapshots_forgot(tmp_path):
     run = tournament(tmp_path / "t", 24, lambda i: np.where(i < 15, 0.75, 0.35))
     with analysis.open_run(run) as history:
@@ -126,6 +127,7 @@ def test_a_tournament_tells_which_snapshots_forgot(tmp_path):
     assert later - earlier <= 20
 
 
+@pytest.mark.slow
 def test_a_clean_tournament_has_nothing_wrong(tmp_path):
     run = tournament(tmp_path / "t", 24, lambda i: 0.4 + i / 60)
     with analysis.open_run(run) as history:

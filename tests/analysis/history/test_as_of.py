@@ -136,6 +136,7 @@ def test_before_the_first_frame_there_is_nothing_and_after_the_last_there_is_all
                 pd.testing.assert_frame_equal(table, now[name])
 
 
+@pytest.mark.slow
 def test_the_env_steps_of_a_fact_are_a_moment_at_which_it_was_there(uninterrupted):
     with analysis.open_run(uninterrupted) as history:
         snapshots = history.snapshots()
@@ -153,6 +154,7 @@ def test_several_runs_are_each_shown_as_they_were(stopped, uninterrupted):
         assert past["steps"][0] == one.as_of(STOP // 2).matches()["env_steps"].sum() >= STOP // 2
 
 
+@pytest.mark.slow
 def test_what_is_no_moment_is_a_mistake(stopped):
     with analysis.open_run(stopped) as history, pytest.raises(Mistake, match="neither a number nor a time"):
         history.as_of("last week")

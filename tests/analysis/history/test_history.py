@@ -327,6 +327,7 @@ def test_a_run_is_read_while_another_process_writes_it(archive):
         child.communicate()
 
 
+@pytest.mark.slow
 def test_a_run_that_has_played_nothing_gives_empty_frames(tmp_path):
     row = {"name": "new", "env": "tic_tac_toe", "seed": 1}
     Archive.create(tmp_path / "run", "", row).close()

@@ -53,6 +53,7 @@ def test_a_query_says_what_it_answers_and_gives_the_columns_that_it_documents(na
     assert len(frame) > 0 or name in MAY_BE_EMPTY
 
 
+@pytest.mark.slow
 def test_answers_agree_with_the_frames(history):
     mix, reasons, seats = (history.sql(f"@{name}") for name in ("throughput", "reasons", "seat_advantage"))
     matches = history.matches()

@@ -55,6 +55,7 @@ def test_another_process_gives_the_same_bytes(elements):
     assert done.stdout.strip() == hashlib.sha256("".join(elements.values()).encode()).hexdigest()
 
 
+@pytest.mark.slow
 def test_a_users_settings_change_nothing_and_stay_as_they_are(frames, elements):
     with matplotlib.rc_context({"font.size": 31, "axes.facecolor": "red", "svg.fonttype": "path"}):
         before = dict(matplotlib.rcParams)
@@ -99,6 +100,7 @@ def test_text_stays_text(elements):
     assert any(text.startswith("main-0 ") for text in said)
 
 
+@pytest.mark.slow
 def test_hostile_names_are_shown_and_not_obeyed(tmp_path):
     names = [
         "<script>alert(1)</script>",

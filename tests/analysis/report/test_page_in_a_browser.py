@@ -27,6 +27,7 @@ def column(browser, table, number):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_page_fits_its_window_asks_for_nothing_and_complains_of_nothing(browser, page, width):
     browser.open(page.as_uri(), width=width)
@@ -40,6 +41,7 @@ def test_a_page_fits_its_window_asks_for_nothing_and_complains_of_nothing(browse
         )
 
 
+@pytest.mark.slow
 def test_headings_sort_a_table_and_say_so(browser, page):
     browser.open(page.as_uri())
     button = browser.one("#leaderboard-table-sort-6")
@@ -52,6 +54,7 @@ def test_headings_sort_a_table_and_say_so(browser, page):
     assert len(browser.all("#leaderboard-table [aria-sort]")) == 1
 
 
+@pytest.mark.slow
 def test_a_table_is_searched(browser, page):
     browser.open(page.as_uri())
     browser.one("#leaderboard-table-search").send_keys("EXPLOITER snap")
@@ -61,6 +64,7 @@ def test_a_table_is_searched(browser, page):
     assert browser.one("#leaderboard .search output").text.startswith(f"{len(shown)} of ")
 
 
+@pytest.mark.slow
 def test_the_first_key_leads_past_the_contents(browser, page):
     browser.open(page.as_uri())
     browser.one("body").send_keys(Keys.TAB)
@@ -70,6 +74,7 @@ def test_the_first_key_leads_past_the_contents(browser, page):
     assert browser.run("return document.activeElement.id") == "main"
 
 
+@pytest.mark.slow
 def test_every_part_has_a_name_for_those_who_cannot_see_it(browser, page):
     browser.open(page.as_uri())
     drawn(browser)
@@ -86,6 +91,7 @@ def test_every_part_has_a_name_for_those_who_cannot_see_it(browser, page):
     assert browser.run("return document.querySelectorAll('header, main, nav, footer').length") == 4
 
 
+@pytest.mark.slow
 def test_dark_is_dark(browser, page):
     def colours():
         return browser.run(
@@ -105,6 +111,7 @@ def test_dark_is_dark(browser, page):
         browser.scheme("light")
 
 
+@pytest.mark.slow
 def test_a_section_is_replaced_as_the_reader_left_it(browser, page, planted):
     with analysis.open_run(planted) as history:
         board, decided = sections(history, only=["leaderboard", "decisions"])
@@ -124,6 +131,7 @@ def test_a_section_is_replaced_as_the_reader_left_it(browser, page, planted):
     assert len(column(browser, "leaderboard-table", 1)) < len(before)
 
 
+@pytest.mark.slow
 def test_a_hostile_run_runs_nothing(browser, hostile, tmp_path):
     with analysis.open_run(hostile) as history:
         (tmp_path / "hostile.html").write_text(report_page(history, interactive=True), encoding="utf-8")
@@ -135,6 +143,7 @@ def test_a_hostile_run_runs_nothing(browser, hostile, tmp_path):
     assert browser.overflow() == 0
 
 
+@pytest.mark.slow
 def test_injected_script_would_not_run(browser, page):
     """The second line of defence: the page's own policy."""
     browser.open(page.as_uri())

@@ -191,6 +191,7 @@ def test_a_run_that_has_just_begun_says_so(begun):
     assert set(OF_A_LEAGUE) <= set(page.ids)
 
 
+@pytest.mark.slow
 def test_of_a_game_for_one_the_scores_are_told_and_lasting_to_the_end_is_no_fault(solitary):
     with analysis.open_run(solitary) as history:
         (part,) = sections(history, only=["overview"])
@@ -214,6 +215,7 @@ def test_a_tournament_is_reported_with_its_verdict(tournament):
     assert re.search(r"\{\w+", page.said.partition("All settings")[0]) is None
 
 
+@pytest.mark.slow
 def test_a_tournament_cannot_be_looked_back_on(tournament):
     with analysis.open_run(tournament) as history, pytest.raises(Mistake, match="leave the moment out"):
         report_page(history.as_of(600), interactive=False)
@@ -249,6 +251,7 @@ def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
     assert "league report 'hostile<script>hacked=1<'" in page.said  # as a shell may have it
 
 
+@pytest.mark.slow
 def test_a_player_has_the_same_colour_in_the_chart_as_in_the_plot(planted):
     with analysis.open_run(planted) as history:
         charts = charts_of(Story(history), True)

@@ -34,6 +34,7 @@ def test_warnings_come_first_a_line_each(planted):
     assert kinds == sorted(kinds, reverse=True)
 
 
+@pytest.mark.slow
 def test_the_same_is_given_as_json(planted):
     found = json.loads(said(planted, "--json").output)
     assert found[0]["kind"] == "forgetting"

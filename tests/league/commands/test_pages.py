@@ -56,11 +56,13 @@ def test_every_picture_is_written_and_named(run, tmp_path):
     assert titles["exploitability"] == "Exploitability was not measured"
 
 
+@pytest.mark.slow
 def test_a_suffix_says_which_kind_of_file(run, tmp_path):
     command(run, "lineage", "-o", tmp_path / "lineage.png")
     assert (tmp_path / "lineage.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_a_picture_of_the_past_is_the_past(run, tmp_path):
     with analysis.open_run(run) as history:
         snapshots = history.snapshots()
@@ -90,6 +92,7 @@ def run_report(*arguments: str):
     return CliRunner().invoke(report_app, list(arguments), standalone_mode=False)
 
 
+@pytest.mark.slow
 def test_a_page_is_written_where_it_is_asked_for(begun, tmp_path):
     done = run_report(str(begun), "-o", str(tmp_path / "page.html"), "--static")
     assert done.exception is None

@@ -39,6 +39,7 @@ def test_it_says_which_is_best_and_shows_everybody(tournament):
     assert "24 of 24 pairs  48 games" in done.stderr
 
 
+@pytest.mark.slow
 def test_json_holds_all_of_the_verdict(tournament, tmp_path):
     done = tournament(*FAST, "--bot", "perfect", "--anchor", "perfect", "--json")
     told = json.loads(done.stdout)
@@ -64,6 +65,7 @@ def test_a_gate_that_holds_lets_pass_and_another_does_not(tournament, tmp_path):
     assert json.loads(told.stdout)["gates"][0]["passed"] is False
 
 
+@pytest.mark.slow
 def test_tables_and_matches_are_written_for_others(tournament, tmp_path):
     table, matches = tmp_path / "table.csv", tmp_path / "matches.parquet"
     done = tournament(*FAST, "--set", "rollout.record=1", "--export", table, "--export-matches", matches)
@@ -245,6 +247,7 @@ def test_compare_of_one_with_itself_is_within_its_interval_of_nothing(league_her
     assert told["elo_low"] <= 0.0 <= told["elo_high"]
 
 
+@pytest.mark.slow
 def test_compare_counts_what_greedy_players_repeat_once(league_here, run):
     done = league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", "--pairs", 20)
     assert "19 pairs repeat an earlier one" in done.stdout

@@ -250,6 +250,7 @@ def test_a_broken_promise_is_found_and_said(game, check_name, message):
     assert message in found[check_name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", [InParts, HasItsOwnLimit])
 def test_parts_choices_and_limits_of_a_games_own_break_no_promise(game):
     assert failures(game) == {}

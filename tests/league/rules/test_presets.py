@@ -224,6 +224,7 @@ def assert_drawn(counts, expected, n):
     assert pvalue > 0.001 / NUM_TESTS, (pvalue, counts, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "player", "rates", "snapshots", "branches"),
     CASES,
@@ -243,6 +244,7 @@ def test_every_branch_of_every_preset_draws_by_its_exact_distribution(
     assert_drawn(counted(it, opponents, DRAWS, 99), whole, DRAWS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("branch", "expected"),
     [

@@ -71,6 +71,7 @@ def settings(run, **changes):
     return load(made | changes)
 
 
+@pytest.mark.slow
 def test_python_plays_one_and_asks_for_its_verdict(snapshots_run, tmp_path):
     config = {"competitors": [{"run": str(snapshots_run)}, {"bots": ["perfect"]}], "runners": 0}
     out = league.play_tournament(config, tmp_path / "out", overrides=["schedule.pairs=2"])
@@ -204,6 +205,7 @@ def test_the_field_of_a_resumed_tournament_is_the_one_it_began_with(make_run, tm
     assert sum(map(len, results(tmp_path / "out"))) == 3 * 3 * 2
 
 
+@pytest.mark.slow
 def test_other_games_are_no_way_to_go_on(snapshots_run, tmp_path):
     out = play(settings(snapshots_run), tmp_path / "out")
     with pytest.raises(RunExists):
@@ -249,6 +251,7 @@ def test_the_anchor_may_be_another_one_when_it_goes_on_and_trueskill_keeps_the_o
     assert verdict(out, anchor="main-0@2").value("main-0@2", "elo") == 0.0
 
 
+@pytest.mark.slow
 def test_seeds_go_by_all_names_that_an_anchor_goes_by(snapshots_run, tmp_path):
     named = {"schedule": {"kind": "gauntlet", "pairs": 1, "seeds": ["main-0"]}}
     out = play(settings(snapshots_run, **named), tmp_path / "out")
@@ -291,6 +294,7 @@ def test_a_league_run_is_no_tournament_to_resume(snapshots_run):
         play(None, snapshots_run, resume=True)
 
 
+@pytest.mark.slow
 def test_a_refused_tournament_leaves_nothing_behind(snapshots_run, tmp_path):
     for changes in (
         {"anchor": "nobody"},
@@ -309,6 +313,7 @@ def test_a_refused_tournament_leaves_nothing_behind(snapshots_run, tmp_path):
         assert not (tmp_path / "out").exists(), changes
 
 
+@pytest.mark.slow
 def test_one_entered_twice_is_within_its_interval_of_itself(snapshots_run, tmp_path):
     """Under two names, and beside the mode that it was entered in before."""
     given = settings(
@@ -326,6 +331,7 @@ def test_one_entered_twice_is_within_its_interval_of_itself(snapshots_run, tmp_p
     assert max(a / w for a, w in zip(apart, width, strict=True)) < 1.0
 
 
+@pytest.mark.slow
 def test_greedy_players_repeat_themselves_and_are_counted_once(snapshots_run, tmp_path):
     given = settings(
         snapshots_run,
@@ -381,6 +387,7 @@ def test_random_openings_make_greedy_players_play_different_games(snapshots_run,
     assert replay(out).identical == 100
 
 
+@pytest.mark.slow
 def test_a_book_gives_each_pair_its_opening(snapshots_run, tmp_path):
     book = tmp_path / "book.txt"
     book.write_text("# corner, then middle\n0 4\n8 4  # the other corner\n\n4 0 1\n")

@@ -55,6 +55,7 @@ def test_recorded_draws_are_those_of_the_match_mix(same, history):
     assert recorded == {key: (n, pytest.approx(share)) for key, (n, share) in expected.items()}
 
 
+@pytest.mark.slow
 def test_recorded_opponents_are_those_that_sat_elsewhere(same, history):
     met = history.sql(
         """
@@ -195,6 +196,7 @@ def test_what_a_preset_retires_it_draws_no_more(run, monkeypatch):
     assert seated["main-0@0"] > 3 * max(seated.get(name, 0.0) for name in mains[1:])
 
 
+@pytest.mark.slow
 def test_every_nth_batch_gives_the_same_picture_from_fewer_draws(run, same):
     thin = replay(run, "alphastar_paper", every=4)
     usual = {row[:3]: row for row in same.draws}
@@ -257,6 +259,7 @@ def test_the_code_of_a_users_builder_is_not_needed(run, same, tmp_path):
     assert replay(old, "alphastar_paper").draws == same.draws
 
 
+@pytest.mark.slow
 def test_a_preset_that_needs_opponents_is_refused_in_a_game_for_one(tmp_path, tiny):
     settings = tiny("recall", league={"preset": "none", "players": {"main": 1}}, stop={"env_steps": 2_000})
     run = league.train(settings, tmp_path / "run")

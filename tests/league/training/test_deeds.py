@@ -35,6 +35,7 @@ def train_with(tiny, tmp_path, monkeypatch):
     return train
 
 
+@pytest.mark.slow
 def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_with):
     reset = "Reset(player='main-0', reason='again', target='main-0@0')"
     run = train_with(f"Freeze(player='main-0', reason='due', reset={reset})", stop={"env_steps": 6_000})
@@ -48,6 +49,7 @@ def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_w
         assert set(parents["parent_id"]) == {"main-0@0"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("decision", "named"),
     [
@@ -75,6 +77,7 @@ def test_what_no_builder_may_decide_is_refused_by_name_and_the_run_is_kept(
         assert history.sql("SELECT min(env_steps) AS n FROM snapshots WHERE env_steps > 0")["n"][0] >= 500
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_2_for_a_lone_reset(league_here, tiny, tmp_path, monkeypatch):
     (tmp_path / "lonely.py").write_text(
         OWN.format(decision="Reset(player='main-0', reason='mine', target='main-0@0')")

@@ -58,6 +58,7 @@ def test_five_full_cycles_of_freeze_seat_rate_and_reset_happen(history):
     assert cycles["snapshot_id"].is_unique
 
 
+@pytest.mark.slow
 def test_freeze_always_comes_before_reset_and_a_reset_goes_back_to_stored_weights(history):
     decisions = history.sql("SELECT kind, player, snapshot_id, seq FROM decisions ORDER BY seq")
     assert (decisions["kind"] == "reset").sum() >= 5

@@ -99,6 +99,7 @@ def test_the_page_shows_what_was_counted(wide, page):
     assert "matches/s" in page
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_leaderboard_in_order_and_no_name_is_cut(wide, page):
     session, _ = wide
     assert "Leaderboard" in page

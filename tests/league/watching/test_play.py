@@ -167,6 +167,7 @@ def test_every_position_and_every_move_is_shown_and_the_result_at_the_end(traine
     assert sum(int(score) for _, _, score in ends) == 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_shows_the_same_games_and_totals_count_them(trained):
     first, again, other = (watch(trained, "main-0", "main-1", seed=s, games=4) for s in (3, 3, 4))
     assert first.shown == again.shown != other.shown
@@ -328,6 +329,7 @@ def test_a_match_that_was_not_recorded_cannot_be_shown(make_run):
 # ---------------------------------------------------------------- the command
 
 
+@pytest.mark.slow
 def test_the_command_shows_games_and_lets_a_person_leave(league_command, trained):
     done = league_command("play", trained, "perfect", "human", "--seed", 3)  # nobody is at standard input
     assert (done.returncode, done.stderr) == (0, "")
@@ -338,6 +340,7 @@ def test_the_command_shows_games_and_lets_a_person_leave(league_command, trained
     assert done.stderr == "league: play: found 'perfect' beside --match, expected one of the two\n"
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_table_ends_with_130_and_no_traceback(league_command, trained):
     playing = subprocess.Popen(
         [*league_command.command, "play", trained, "human", "random"],

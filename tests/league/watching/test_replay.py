@@ -140,6 +140,7 @@ GAMES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env", "options", "step_limit", "bot"), GAMES)
 def test_a_thousand_matches_come_out_the_same_while_the_run_is_written_and_when_it_is_compacted(
     env, options, step_limit, bot, tmp_path
@@ -288,6 +289,7 @@ def test_a_run_that_recorded_nothing_says_how_to(tmp_path):
         replay(record(tmp_path / "run", config, play(config, 10, share=0.0)))
 
 
+@pytest.mark.slow
 def test_the_command_says_how_many_were_identical_and_fails_if_not_all(league_command, tmp_path):
     config = config_of("leduc_poker")
     results = play(config, 20)

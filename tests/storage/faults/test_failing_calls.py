@@ -230,6 +230,7 @@ def test_what_a_full_disk_refuses_is_not_lost_and_room_lets_all_go_on(scratch, m
         check(script.run, script.promises)
 
 
+@pytest.mark.slow
 def test_an_import_that_fails_at_any_call_is_refused_or_done(scratch, monkeypatch):
     monkeypatch.setattr(storage.archive, "Database", NoIndex)
     promises = Promises()

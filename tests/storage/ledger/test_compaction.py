@@ -46,6 +46,7 @@ def test_closed_segments_are_compacted_while_the_run_is_written(run, small_segme
     assert open_reader(run).snapshots()[0].snapshot_id == "main-0@0"
 
 
+@pytest.mark.slow
 def test_what_an_earlier_writer_left_is_compacted_when_the_run_is_opened(run, small_segments, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Ledger, "compact", lambda self, most=None: 0)

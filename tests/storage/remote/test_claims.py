@@ -142,6 +142,7 @@ def test_a_silent_claim_is_taken_over_and_who_comes_back_is_told(remote, folders
     second.release()
 
 
+@pytest.mark.slow
 def test_who_could_not_renew_for_long_writes_nothing(remote, folders, monkeypatch):
     claim = Claim(remote, folders[0])
     claim.stop()

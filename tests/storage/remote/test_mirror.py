@@ -101,6 +101,7 @@ def test_only_what_is_new_is_fetched(run, url, tmp_path, train, fetched):
     assert frames(tmp_path / "mirror") == frames(run)
 
 
+@pytest.mark.slow
 def test_neither_weights_nor_manifests_are_fetched_before_they_are_asked_for(url, tmp_path, train, fetched):
     train(1)
     reader = open_reader(mirror(url, tmp_path / "mirror"))
@@ -127,6 +128,7 @@ def test_segments_that_were_compacted_since_take_the_place_of_their_journals(
     assert not [p for p in (tmp_path / "mirror" / LEDGER).glob("*.journal") if p.stem in compacted]
 
 
+@pytest.mark.slow
 def test_a_mirror_torn_in_the_middle_is_mended(run, url, tmp_path, train):
     train(3)
     folder = mirror(url, tmp_path / "mirror")

@@ -52,6 +52,7 @@ def test_objects_are_written_listed_and_read_by_name(url):
     assert remote.list("manifests") == {"manifests/a%2Fb@1.json": 5}
 
 
+@pytest.mark.slow
 def test_a_name_is_created_once_and_the_same_bytes_again_are_no_conflict(url):
     remote = make(url)
     assert remote.create("ledger/x", b"mine")

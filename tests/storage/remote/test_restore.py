@@ -57,6 +57,7 @@ def test_progress_is_told_and_snapshots_are_whole(url, tmp_path):
         assert archive.load_learner("main-0")[1] == {"env_steps": 40}
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_there_is_left_alone(url, tmp_path, run):
     with pytest.raises(RunExists):
         restore(url, run)
@@ -65,6 +66,7 @@ def test_a_folder_that_is_there_is_left_alone(url, tmp_path, run):
     assert len(open_reader(tmp_path / "empty").snapshots()) == 5
 
 
+@pytest.mark.slow
 def test_a_missing_blob_a_damaged_one_and_a_damaged_state_leave_nothing_here(url, tmp_path):
     blob = next((tmp_path / "remote" / "objects").rglob("*.safetensors"))
     (state,) = (tmp_path / "remote" / "learners").glob("*.safetensors")
@@ -84,6 +86,7 @@ def test_a_missing_blob_a_damaged_one_and_a_damaged_state_leave_nothing_here(url
     assert left(tmp_path) == ["back"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file", ["../../outside.safetensors", "/tmp/outside.safetensors", "x/y.safetensors", 7]
 )
@@ -95,6 +98,7 @@ def test_a_state_that_names_a_file_elsewhere_is_refused(url, tmp_path, file):
     assert left(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_state_that_is_replaced_while_it_is_read_is_read_anew(url, tmp_path, monkeypatch, run):
     remote, fetch = Remote(url), Remote.fetch
     replaced = []

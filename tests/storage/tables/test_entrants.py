@@ -142,6 +142,7 @@ def test_tables_show_who_took_part_and_how_they_stand(cup, make_games, index):
     assert digests == [None if digest == 0 else digest for digest in results.digest.tolist()]
 
 
+@pytest.mark.slow
 def test_results_that_nobody_compared_have_no_digest(run, make_results):
     with Archive.open(run) as archive:
         archive.append_results(make_results(6), [])

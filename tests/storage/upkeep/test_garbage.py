@@ -132,6 +132,7 @@ def test_only_old_unfinished_files_of_the_runs_own_folders_go(run):
     assert all(path.exists() for path in kept)
 
 
+@pytest.mark.slow
 def test_states_that_newer_ones_replaced_go(run, weights):
     with Archive.open(run) as archive:
         archive.save_learner("main-0", weights, {"updates": 1})

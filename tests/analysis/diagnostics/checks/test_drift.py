@@ -6,6 +6,7 @@ from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import PLAYER, Plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_ratings_that_run_away_from_results_are_told(seed):
     found = diagnose(Remembered(np.random.default_rng(seed), Plan(inflation=10.0)))

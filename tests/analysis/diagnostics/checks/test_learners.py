@@ -11,6 +11,7 @@ def found(plan, kind, seed=0):
     return [f for f in diagnose(Remembered(np.random.default_rng(seed), plan)) if f.kind == kind]
 
 
+@pytest.mark.slow
 def test_a_lag_that_grows_is_told_with_what_was_usual():
     lag = found(Plan(lag=lambda progress: 4.0 if progress < 0.6 else 16.0), "lag")
     assert {f.subject for f in lag} == {PLAYER, EXPLOITER}
@@ -60,6 +61,7 @@ def test_experience_that_was_dropped_is_counted():
     assert lost[0].evidence["dropped_steps"] > 10_000
 
 
+@pytest.mark.slow
 def test_a_learner_that_stopped_is_told_with_its_reason():
     run = Remembered(np.random.default_rng(0))
     run.sql(

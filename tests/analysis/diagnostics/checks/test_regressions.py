@@ -8,6 +8,7 @@ from tests.analysis.planted_runs import EXPLOITER, PLAYER, Plan
 EXPLOITED = Plan(advantage={(stage, Plan().exploiter(2)): -18.0 for stage in range(13)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_who_loses_to_an_exploiter_now_is_told(seed):
     found = [

@@ -16,6 +16,7 @@ def cells(figure):
     return np.asarray(image.get_array()) / 255
 
 
+@pytest.mark.slow
 def test_each_cell_has_the_colour_of_its_win_rate_and_unmet_pairings_have_none():
     of = league(40)
     colors = cells(plots.payoff_heatmap(of["payoff"], of["leaderboard"]))

@@ -115,6 +115,7 @@ def test_against_the_time_average_nobody_gains_more_than_the_logarithm_over_the_
         assert 0.0 <= (payoff @ average).max() <= np.log(30) / time + 1e-6
 
 
+@pytest.mark.slow
 def test_the_time_average_of_a_path_is_that_of_the_average():
     payoff, times = antisymmetric(4, 3), np.linspace(0.0, 20.0, 4_001)
     averages = time_average(path(payoff, np.full(4, 0.25), times), times)

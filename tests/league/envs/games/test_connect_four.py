@@ -88,6 +88,7 @@ def test_a_full_board_without_a_line_is_a_draw(play_line):
     assert game.env_steps[0] == 42
 
 
+@pytest.mark.slow
 def test_a_line_completed_by_the_last_stone_wins():
     game = ConnectFour(1)
     rng = np.random.default_rng(0)

@@ -143,6 +143,7 @@ def test_at_the_start_all_seats_see_the_same_and_starts_are_many():
     assert (seen[:, 0].reshape(-1, 2, 15, 15)[:, 1, 7, 7] == 1).all()  # the own head, in the middle
 
 
+@pytest.mark.slow
 def test_no_seat_is_better_than_another_and_matches_end_before_the_board_is_full():
     num_matches = 6000
     game, rng = Tron(num_matches), np.random.default_rng(1)

@@ -190,6 +190,7 @@ def test_tic_tac_toe_has_as_many_games_as_are_known():
     assert (tree.histories, len(tree.endings.worth)) == (549_946, 255_168)
 
 
+@pytest.mark.slow
 def test_no_seat_can_win_from_perfect_tic_tac_toe_and_random_play_loses_to_it():
     from league.models.bots.games.lines import PerfectTicTacToe
 
@@ -204,6 +205,7 @@ def test_no_seat_can_win_from_perfect_tic_tac_toe_and_random_play_loses_to_it():
     assert random.best[0] == pytest.approx(0.9947916666666667, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["kuhn_poker", "leduc_poker", "rock_paper_scissors", "tic_tac_toe"])
 def test_all_starts_are_those_that_seeds_bring_as_often_as_they_are_likely(env_id):
     n = 20_000
@@ -273,6 +275,7 @@ def test_a_tree_with_too_many_histories_is_refused(env_id):
         tree_of(env_id, most_histories=1000)
 
 
+@pytest.mark.slow
 def test_a_tree_that_is_far_too_large_is_not_walked_at_all():
     with pytest.raises(TooLarge, match=r"about \de\+\d\d histories"):
         tree_of("openspiel:connect_four")

@@ -205,6 +205,7 @@ def distance_after(make_spec, make_episodes, loss, updates=40):
     return float((p * np.log(p / q)).sum(1).mean()), reports
 
 
+@pytest.mark.slow
 def test_the_example_stays_close_to_the_weights_it_began_with(make_spec, make_episodes, monkeypatch):
     free, _ = distance_after(make_spec, make_episodes, "appo")
     close, reports = distance_after(make_spec, make_episodes, PATH)

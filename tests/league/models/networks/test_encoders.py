@@ -31,6 +31,7 @@ def test_features_are_as_wide_as_the_last_hidden_layer(architecture, seen, hidde
     assert features.dtype == torch.float32
 
 
+@pytest.mark.slow
 def test_dense_layers_are_what_they_were_in_the_first_version():
     made = encoder("mlp", ObservationSpec((2, 3), "int8"), (4, 5), activation="tanh")
     assert list(made.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]

@@ -416,6 +416,7 @@ def test_a_network_of_ones_own_may_initialise_itself(own, monkeypatch):
     assert (initial_weights(own("Plain"), 0)["module.scale"] == 2.5).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -124,6 +124,7 @@ def test_about_a_share_of_the_matches_is_chosen_by_their_seeds(share):
     np.testing.assert_array_equal(chosen(seeds[::-1], share), taken[::-1])
 
 
+@pytest.mark.slow
 def test_who_is_chosen_tells_nothing_of_the_deal():
     """As many jacks, queens and kings are dealt to those recorded as to the others."""
     seeds = np.arange(30_000)

@@ -140,6 +140,7 @@ def test_a_league_exploiter_must_beat_every_snapshot(make):
     assert decisions[0].evidence["opponents"] == 2
 
 
+@pytest.mark.slow
 def test_a_league_exploiter_is_reset_in_a_quarter_of_the_cases(make):
     it = league(make, "l-0")
     resets = sum(len(decide(it, N, seed=seed)) - 1 for seed in range(2_000))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from analysis.solution import exploitability
+from analysis.solution import best_response_gain
 from league.rules.matchmaking.branches.live import before_monotone_suffix
 from league.rules.matchmaking.pools import newcomers, rarest_pairs, snapshots_and_bots
 from storage.records import Outcome
@@ -140,7 +140,7 @@ def test_the_mixture_cannot_be_exploited_within_the_pool_whatever_was_played(mak
     view = it.view("nash")
     pool = view.branches["nash"].pool(view)
     rates = np.array([it.standings.win_rate(i, pool.candidates, 10.0) for i in pool.candidates.tolist()])
-    assert exploitability(rates - rates.T, pool.p) < 1e-4
+    assert best_response_gain(rates - rates.T, pool.p) < 1e-4
 
 
 def test_for_the_record_rare_pairs_come_first(make):

@@ -9,6 +9,7 @@ from league.rules.matchmaking.weighting import WEIGHTINGS, find_weighting, proba
 rates = arrays(np.float64, st.integers(1, 30), elements=st.floats(0.0, 1.0))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rates, st.sampled_from(sorted(WEIGHTINGS)), st.floats(0.1, 5.0))
 def test_every_weighting_gives_a_distribution(p, name, exponent):
@@ -18,6 +19,7 @@ def test_every_weighting_gives_a_distribution(p, name, exponent):
     assert found.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(rates, st.sampled_from(["hard", "linear", "capped_linear"]))
 def test_the_harder_an_opponent_the_more_it_weighs(p, name):

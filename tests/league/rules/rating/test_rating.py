@@ -44,6 +44,7 @@ def normal_cdf(z):
 ratings = st.tuples(st.floats(0.0, 50.0), st.floats(0.3, 10.0))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(ratings, ratings, st.sampled_from([WIN, DRAW, LOSS]))
 def test_closed_form_equals_the_library(home, away, outcome):
@@ -231,6 +232,7 @@ def test_seats_may_be_dealt_to_teams_in_any_order():
     np.testing.assert_allclose(apart.variance, mixed.variance, rtol=1e-14)
 
 
+@pytest.mark.slow
 def test_who_fills_two_seats_of_a_team_is_one_skill():
     """Against the posterior itself, integrated over both skills on a grid."""
     book = book_of((27.0, 5.0), (60.0, 7.0), tau=0.0)

@@ -47,6 +47,7 @@ def variants(monkeypatch):
     return {name: {"id": f"games_to_agree_on:{name}", "options": {}} for name in ("Solo", "Uneven")}
 
 
+@pytest.mark.slow
 def test_the_game_is_that_of_the_runs(origin):
     runs = [origin(name, rollout={"step_limit": 7}) for name in ("a", "b")]
     agreed = agree(runs, None, None, None)

@@ -70,6 +70,7 @@ def test_a_run_in_an_object_store_takes_part_and_is_found_again(url):
     assert sources_of(entries.entrants) == entries.sources
 
 
+@pytest.mark.slow
 def test_the_mirror_of_a_store_is_the_store(url):
     mirrored = EntrantSource(run=str(local_mirror(url)), names=("main-0@0",))
     entries = gather([mirrored, EntrantSource(run=url)])

@@ -24,6 +24,7 @@ def ids(*numbers):
     return {f"main-0@{number}" for number in numbers}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("condition", "numbers"),
     [

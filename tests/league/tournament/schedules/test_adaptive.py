@@ -3,7 +3,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from analysis.statistics.games import join
+from tests.analysis.simulated_games import join
 from tests.bench.schedules import Evenly, adaptive, curve, needed, spread
 
 

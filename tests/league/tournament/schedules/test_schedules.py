@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from analysis.statistics.games import join
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
+from tests.analysis.simulated_games import join
 
 KINDS = {
     "round_robin": {},

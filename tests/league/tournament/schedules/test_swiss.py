@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from analysis.statistics.games import join
 from analysis.statistics.ratings import bradley_terry
+from tests.analysis.simulated_games import join
 
 
 def strengths(make, field, width=1000.0, seed=0):

@@ -45,6 +45,7 @@ def test_an_imported_snapshot_is_played_against_and_rated(joined):
     assert 0.0 < row.win_rate < 1.0
 
 
+@pytest.mark.slow
 def test_an_imported_snapshot_is_nobodys_newest_and_nobodys_parent(joined):
     run, imported = joined
     reader = open_reader(run)
@@ -52,6 +53,7 @@ def test_an_imported_snapshot_is_nobodys_newest_and_nobodys_parent(joined):
     assert all(snapshot.player != "main-0" for snapshot in reader.snapshots() if snapshot.role == IMPORTED)
 
 
+@pytest.mark.slow
 def test_an_imported_snapshot_plays_by_name_with_its_own_network(joined, league_command, stranger):
     run, imported = joined
     done = league_command("compare", run, imported, "main-0", "--pairs", 20, "--json")
@@ -60,6 +62,7 @@ def test_an_imported_snapshot_plays_by_name_with_its_own_network(joined, league_
     assert policy.spec.settings.hidden == (24, 24)
 
 
+@pytest.mark.slow
 def test_the_command_imports_and_says_what_it_took_in(league_command, stranger, trained, tmp_path):
     import shutil
 

@@ -82,6 +82,7 @@ def test_a_fresh_machine_goes_on_with_a_run_from_the_remote_alone(
     assert again == league_command("sql", elsewhere, COUNTS, "--format", "json").stdout
 
 
+@pytest.mark.slow
 def test_a_new_run_is_refused_where_another_lies_and_nothing_is_made(trained_there, tiny, remote, tmp_path):
     with pytest.raises(Mistake, match="a run is there already"):
         league.train(tiny(storage={"remote": remote}), tmp_path / "new")
@@ -101,6 +102,7 @@ def test_an_address_that_can_be_no_remote_is_refused_by_name(tiny, remote):
         load(tiny(storage={"remote": remote}))
 
 
+@pytest.mark.slow
 def test_a_run_stops_when_somebody_else_writes_its_remote(trained_there, tiny, tmp_path, monkeypatch):
     """The claim is lost while training; nothing that was acknowledged is."""
     from storage.remote.remote import RemoteTaken

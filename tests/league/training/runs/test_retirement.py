@@ -47,6 +47,7 @@ def test_all_but_so_many_snapshots_retire_one_after_the_other(run):
     assert retirements(run, "league_exploiter-0") == []
 
 
+@pytest.mark.slow
 def test_every_retirement_is_explained_by_its_evidence(run):
     rules = type("Rules", (), {"keep": KeepSettings(**KEEP)})
     found = retirements(run, "main-0")

@@ -80,6 +80,7 @@ def test_champions_and_challengers_of_different_games_learn_in_one_league(champi
     assert (learned["steps"] > 300).all()
 
 
+@pytest.mark.slow
 def test_nobody_sits_where_it_cannot_play(champion):
     seated = analysis.open_run(champion).sql("SELECT DISTINCT seat, competitor FROM seats")
     owner = seated["competitor"].str.partition("@")[0]
@@ -151,6 +152,7 @@ def test_four_agents_train_each_its_own_policy_without_any_league(four):
     assert trained["steps"].sum() > 0.8 * played  # every seat's steps are learned from, by its own player
 
 
+@pytest.mark.slow
 def test_policies_of_one_league_may_differ_in_width(four):
     widths = [league.load_policy(four, f"main-{i}").spec.settings.hidden for i in range(4)]
     assert widths == [(8,), (8,), (16,), (8,)]

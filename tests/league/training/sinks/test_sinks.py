@@ -137,6 +137,7 @@ def test_a_sink_that_is_none_is_one_message(tiny_config, sinks, said):
         load(tiny_config, [f"log.sinks={sinks}"])
 
 
+@pytest.mark.slow
 def test_a_run_without_sinks_needs_none_of_their_libraries(train, monkeypatch):
     for name in ("mlflow", "wandb", "tensorboard", "torch.utils.tensorboard"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -78,6 +78,7 @@ def test_its_nash_conv_is_that_of_the_same_probabilities_in_a_table():
     assert abs(nash_conv(game, policy) - nash_conv(game, UniformRandomPolicy(game))) > 0.1
 
 
+@pytest.mark.slow
 def test_all_states_are_asked_about_in_one_call_and_boards_that_look_alike_once():
     poker, board = Uniform(), Uniform()
     nash_conv(pyspiel.load_game("leduc_poker"), as_openspiel_policy("leduc_poker", poker))

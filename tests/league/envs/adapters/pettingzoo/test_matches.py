@@ -370,6 +370,7 @@ def test_real_numbers_are_taken_beside_choices():
     assert (told["a_0"].tolist(), told["a_1"], told["a_2"].tolist()) == ([[0.5], [-2.0]], 3, [1, 4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_class", [Turns, Crowd])
 def test_mixed_seats_keep_every_promise(env_class):
     script = {

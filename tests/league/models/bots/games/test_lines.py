@@ -60,6 +60,7 @@ def completes(board, mask, heights):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [0, 1])
 def test_one_ply_takes_wins_and_blocks_on_every_line_of_connect_four(side):
     assert len(FOURS) == 69

@@ -63,6 +63,7 @@ def bot_of(path, action, observation=None, mode="sample"):
     return make_bot("net", "tic_tac_toe", action, settings, observation or ObservationSpec((3,), "int8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ["connect_four", "kuhn_poker"])
 def test_a_network_in_a_file_chooses_as_the_network_does(env_id, tmp_path):
     game = registry.make(env_id, 64)
