@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from analysis.history.history import History
 from analysis.report.interactive import charts_of
-from analysis.report.makers import sections_of
+from analysis.report.makers import Maker, sections_of
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element, join
 from analysis.report.writing.phrases import moment
@@ -20,16 +20,20 @@ from analysis.report.writing.resources import resource
 from analysis.report.writing.section import Section
 
 
-def report_page(history: History, *, interactive: bool | None = None) -> str:
+def report_page(
+    history: History, *, interactive: bool | None = None, own_sections: Sequence[Maker] = ()
+) -> str:
     """Return an HTML page on the one run of `history`; the same run gives the same bytes.
 
     `interactive`: include interactive charts, which need the extra `report` (`None`: if it is installed).
-    Raise Mistake for several runs, or if charts are requested and the extra is missing.
+    `own_sections`: functions of a Story that make further sections, shown at the end. Raise Mistake for
+    several runs, or if charts are requested and the extra is missing.
     """
     story = Story(history)
     charts = charts_of(story, interactive)
     note = None if charts.scripts or charts.reason is None else element("p", charts.reason)
-    return page(story, sections_of(story), data=charts.data, scripts=charts.scripts, foot=note)
+    shown = [*sections_of(story), *(make(story) for make in own_sections)]
+    return page(story, shown, data=charts.data, scripts=charts.scripts, foot=note)
 
 
 def page(

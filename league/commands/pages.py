@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -86,6 +87,10 @@ def report(
             help="Interactive charts (the extra `report`), or plots alone; default: whatever is installed",
         ),
     ] = None,
+    own_sections: Annotated[
+        list[str] | None,
+        typer.Option("--section", metavar="MODULE:NAME", help="A section of your own; repeatable"),
+    ] = None,
 ) -> None:
     """Write one self-contained page on a run: what happened, who is best, what went wrong."""
     import analysis
@@ -95,9 +100,10 @@ def report(
     if out.is_dir() or not out.parent.is_dir():
         found = "a folder" if out.is_dir() else "no such folder"
         raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
+    makers = [_own_section(path) for path in own_sections or ()]
     with analysis.open_run(run) as history:
         then = history if as_of is None else history.as_of(as_of)
-        page = report_page(then, interactive=interactive)
+        page = report_page(then, interactive=interactive, own_sections=makers)
     new = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         new.write_text(page, encoding="utf-8")
@@ -106,6 +112,20 @@ def report(
         new.unlink(missing_ok=True)
         raise Mistake(f"-o {out}: cannot be written ({error.strerror}); choose another file") from None
     print(f"{out}: {len(page.encode()) / 1e6:.2f} MB, one file that needs no network")
+
+
+def _own_section(path: str) -> Callable[..., Any]:
+    """Import a function that makes a section. Raise Mistake if it cannot be imported or called."""
+    from league.import_paths import import_path
+    from storage.errors import Mistake
+
+    try:
+        make = import_path(path)
+    except ValueError as error:
+        raise Mistake(f"--section {error}") from None
+    if not callable(make):
+        raise Mistake(f"--section '{path}': found {make!r}, expected a function of a Story")
+    return make
 
 
 def serve(

@@ -1,6 +1,5 @@
 """Every snippet of league/EXTEND.md runs as it is written there."""
 
-import importlib
 import re
 import sys
 from pathlib import Path
@@ -10,11 +9,10 @@ import pytest
 import analysis
 import league
 import league.extend
-from analysis.report import report_page
 from league.config.loading import load
 from league.envs.conformance import check
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "league" / "EXTEND.md").read_text()
 SNIPPETS = dict(re.findall(r"^```\w+\n# (my_\w+\.\w+)\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE))
 
@@ -49,16 +47,17 @@ def test_the_game_keeps_every_promise(written):
 
 
 @pytest.mark.slow
-def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written):
+def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, league_here):
     run = league.train("my_league.yaml", "runs/mine")
     with analysis.open_run(run) as history:
         played = set(history.match_mix()["match_type"])
-        losses = history.updates()
-        make = importlib.import_module("my_section").hardest
-        page = report_page(history, interactive=False, extra={"hardest": make})
+        terms = history.sql("SELECT json_extract(metrics, '$.reference_kl') AS kl FROM updates")
     assert {"Youngest", "bots", "pfsp", "self_play"} <= played
-    assert losses["reference_kl"].notna().all()
-    assert "The hardest opponent" in page
+    assert terms["kl"].notna().any()
+    league_here("report", "runs/mine", "--static", "--section", "my_section:hardest")
+    assert "The hardest opponent" in (written / "report.html").read_text()
+    refused = league_here("report", "runs/mine", "--section", "my_section:hardset")
+    assert "did you mean 'hardest'?" in refused.stderr
 
 
 def test_the_config_of_all_parts_is_a_config(written):
