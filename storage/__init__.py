@@ -13,18 +13,20 @@ Addresses are resolved here. The modules that read a folder never import `storag
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from storage import reader
 from storage.disk import Progress
 from storage.layout import origin
-from storage.reader import ArchiveReader
 from storage.tables import live, questions
 from storage.tables.live import LiveConnection
 from storage.tables.moments import Moment
 
-__all__ = ["ArchiveReader", "LiveConnection", "connect", "open_reader", "query", "run_folder"]
+if TYPE_CHECKING:  # it loads torch
+    from storage.reader import ArchiveReader
+
+__all__ = ["LiveConnection", "connect", "open_reader", "query", "run_folder"]
 
 
 def run_folder(run: str | Path, progress: Progress | None = None) -> Path:
@@ -69,9 +71,11 @@ def open_reader(run: str | Path) -> ArchiveReader:
 
     Raise NotARun, CorruptLedger, RemoteFailed.
     """
+    from storage.reader import open_reader as open_folder
+
     folder = run_folder(run)
     if origin(folder) is None:
-        return reader.open_reader(folder)
+        return open_folder(folder)
     from storage.remote.mirror import open_mirror  # readers of folders need no object store
 
     return open_mirror(folder)

@@ -12,7 +12,7 @@ from storage.errors import NotARun, UnknownSnapshot
 from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, origin, require_run
 from storage.ledger.ledger import read_tables
 from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
-from storage.snapshots import blobs, manifests
+from storage.snapshots import manifests
 from storage.suggestions import nearest
 from storage.tables.competitors import competitors_of
 
@@ -112,11 +112,13 @@ class ArchiveReader:
         """
         return manifests.read(self.manifest_path(snapshot_id))
 
-    def verify_blob(self, snapshot: Snapshot) -> blobs.Table | None:
+    def verify_blob(self, snapshot: Snapshot) -> dict[str, dict[str, Any]] | None:
         """Hash the weights and return the table of their tensors; `None` if they are not in this folder.
 
         Raise CorruptBlob.
         """
         path = self.blob_path(snapshot)
+        from storage.snapshots import blobs  # loads torch
+
         blobs.verify(path)
         return blobs.table(path)

@@ -19,8 +19,9 @@ from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.rollout.requests import BotSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
-from storage import ArchiveReader, open_reader
+from storage import open_reader
 from storage.errors import Mistake, UnknownSnapshot
+from storage.reader import ArchiveReader
 from storage.records import Bot, Snapshot
 from storage.suggestions import nearest
 

@@ -42,15 +42,11 @@ def one(connection, sql):
     return row
 
 
-def write(ledger, make_results, first, count, seq=1, old=False):
-    """Frames of 20 results each; `old`: as a version wrote them that knew no meetings."""
+def write(ledger, make_results, first, count, seq=1):
+    """Frames of 20 results each."""
     for i in range(first, first + count):
         changes = [RatingChange("main-0", float(i), 8.0, 20 * i)]
-        tables = columns.result_tables(make_results(20, 20 * i, seed=i), changes, seq + 20 * i, i + 1)
-        if old:
-            del tables["meetings"]
-            tables["matches"] = tables["matches"].drop_columns(["num_seats", "player"])
-        ledger.append(tables)
+        ledger.append(columns.result_tables(make_results(20, 20 * i, seed=i), changes, seq + 20 * i, i + 1))
 
 
 def hold(run, ready, done):
@@ -132,7 +128,7 @@ def test_a_long_lived_reader_holds_only_what_is_not_compacted(tmp_path, make_res
         return {name: sum(map(len, table._recent)) for name, table in live._runs[0]._tables.items()}
 
     with Ledger(tmp_path / "ledger", "test", segment_frames=10) as ledger, storage.connect(tmp_path) as live:
-        write(ledger, make_results, 0, 13, old=True)
+        write(ledger, make_results, 0, 13)
         before = live.execute("FROM payoff ORDER BY ALL").fetchall()
         assert (held()["matches"], held()["ratings"]) == (260, 13)
         assert held()["meetings"] > 0
