@@ -61,6 +61,6 @@ def load_policy(run: str | Path, competitor: str) -> Actor:
     greedy=False)` takes observations [n, *shape] and masks [n, num_actions]; `temperature=` is optional.
     """
     from league.competitors.names import load_actor
-    from storage.remote.mirror import run_folder
+    from storage import run_folder
 
     return load_actor(run_folder(run), competitor)

@@ -17,10 +17,10 @@ import pyarrow.parquet
 
 from analysis.statistics.games import games_per_pair
 from analysis.tournaments.tournament import tournament_results
+from storage import run_folder
 from storage.disk import write_whole
 from storage.errors import Mistake
 from storage.records import Recordings, ResultBatch
-from storage.remote.mirror import run_folder
 from storage.tables.columns import OUTCOMES, REASONS
 
 _POINTS = ("1", "1/2", "0", "0")  # by Outcome

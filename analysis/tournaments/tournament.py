@@ -40,12 +40,11 @@ from analysis.tournaments.tables import (
     standings_table,
     trueskill_table,
 )
-from storage import open_reader
+from storage import open_reader, run_folder
 from storage.errors import Mistake
 from storage.layout import LEDGER
 from storage.ledger.ledger import read_frames
 from storage.records import EndReason, Entrant, Purpose, ResultBatch
-from storage.remote.mirror import run_folder
 from storage.tables.columns import results_of
 
 SAMPLES = 20_000  # of possible strengths: p_best is accurate to 0.004

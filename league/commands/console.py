@@ -26,7 +26,7 @@ def _run_folder(text: str) -> Path:
     """Return the folder of a run; for an address of an object store, an up-to-date local copy."""
     if "://" not in text:  # and nothing has to be imported
         return Path(text)
-    from storage.remote.mirror import run_folder
+    from storage import run_folder
 
     with progress_bars() as progress:
         return run_folder(text, progress)

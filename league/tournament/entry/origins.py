@@ -23,12 +23,11 @@ from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
 from league.rollout.snapshots import SnapshotSource
 from league.tournament.entry.selection import MAY_BE_ASKED, BadSelection, selected
-from storage import open_reader
+from storage import open_reader, run_folder
 from storage.disk import Progress
 from storage.errors import CorruptBlob, NotARun
 from storage.layout import FORMAT, origin
 from storage.records import Bot, Entrant, Role, Snapshot
-from storage.remote.mirror import run_folder
 from storage.remote.remote import is_url
 from storage.snapshots import blobs
 from storage.snapshots.manifests import CorruptManifest
