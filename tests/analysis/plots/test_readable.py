@@ -22,6 +22,7 @@ def leagues():
     return lambda size: made.setdefault(size, made.get(size) or league(size))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_every_text_is_legible_and_covers_no_other_and_the_svg_is_small(leagues, name, size):

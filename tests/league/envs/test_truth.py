@@ -43,6 +43,7 @@ def ranks_and_bets(tensor, seat):
     return np.concatenate([tensor[:, :2], cards, tensor[:, 14:]], axis=1)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "dealt", "translated", "recalls"),

@@ -70,6 +70,7 @@ def go_on(league, matches):
 VIGILANT = {"prior_strength": 2.0, "branches": {"pfsp": {"weighting": "uniform"}}}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", [1, 8])
 def test_what_was_forgotten_is_verified_within_two_hundred_matches_and_from_then_on(make, planted):

@@ -162,6 +162,7 @@ def play(folder, fault, full):
     return script, disk.happened is not None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_every_call_failing_in_turn_is_an_error_or_done_and_nothing_acknowledged_is_lost(

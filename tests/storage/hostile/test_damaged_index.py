@@ -8,6 +8,7 @@ from tests.storage.hostile.limited import limited
 DAMAGES = tried(60, 500)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_whatever_happens_to_the_index_the_next_session_opens_with_every_row_of_the_ledger(tmp_path):
     # DuckDB crashes where the address space is short, damage or not: this child has plenty

@@ -23,6 +23,7 @@ def test_a_mutant_never_equals_its_original_and_comes_from_its_seed():
     assert max(sizes) > len(original)
 
 
+@pytest.mark.long
 def test_a_child_has_no_more_memory_than_it_was_given():
     assert limited("damaged_files:take", 2**20) == 2**20
     with pytest.raises(AssertionError, match="MemoryError"):
@@ -43,6 +44,7 @@ def test_no_mutated_manifest_is_accepted(tmp_path):
     assert found == {"refused": MUTANTS}
 
 
+@pytest.mark.long
 def test_no_mutated_frame_is_served_and_only_a_torn_end_is_cut(tmp_path):
     found = limited("damaged_files:journal_mutants", str(tmp_path), 0, MUTANTS)
     show("frames", found)
@@ -51,6 +53,7 @@ def test_no_mutated_frame_is_served_and_only_a_torn_end_is_cut(tmp_path):
     assert found["refused"] > MUTANTS // 2, "damage before the last journal is always refused"
 
 
+@pytest.mark.long
 def test_no_mutated_file_of_a_compacted_segment_is_accepted_by_any_reader(tmp_path):
     found = limited("damaged_files:segment_mutants", str(tmp_path), 0, MUTANTS)
     show("compacted segments", found)

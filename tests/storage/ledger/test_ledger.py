@@ -181,6 +181,7 @@ def test_a_reader_sees_what_a_living_writer_has_acknowledged(tmp_path):
         child.communicate()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_acknowledged_batch_is_lost_to_kill_9(tmp_path):
     acknowledged = 0

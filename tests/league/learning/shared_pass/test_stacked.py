@@ -81,6 +81,7 @@ def assert_the_same_updates(spec, make_episodes, rounds=3, **settings):
             assert_close(getattr(a.state(), part), getattr(b.state(), part))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",

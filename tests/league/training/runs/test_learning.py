@@ -229,6 +229,7 @@ def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
         assert mean_of_20[-1] >= 4.5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("memory", "solved"), [("gru", True), *([("lstm", True)] if LONG else []), ("none", False)]

@@ -26,6 +26,7 @@ PLAYED = {  # match types that must occur, once there are snapshots; no others m
 RARE = {"forgotten", "verification", "past_main"}  # only when a player loses to another
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_a_run_of_each_preset_freezes_and_plays_its_own_branches(preset, tiny, tmp_path):

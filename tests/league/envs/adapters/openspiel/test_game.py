@@ -115,6 +115,7 @@ def played(env_id, num_matches, seed=0, **options):
 # ---------------------------------------------------------------- promises
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "num_matches"),

@@ -41,6 +41,7 @@ def _no_screen(monkeypatch):
 # ---------------------------------------------------------------- promises
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "num_matches"),
