@@ -1,5 +1,5 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup browser check quick test test-long test-variants lint types bench bench-storage faults
+.PHONY: setup browser check quick test test-long test-variants lint types picture bench bench-storage faults
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -74,3 +74,7 @@ bench-storage:
 faults:
 	LEAGUE_FAULTS=long python -m pytest -s tests/storage/faults tests/storage/hostile
 	LEAGUE_FAULTS=long python -m pytest -s tests/league/training/test_session.py -k killed
+
+# The picture of a report in README.md, from the run of its first command.
+picture:
+	python -m tests.bench.report_picture runs/connect_four
