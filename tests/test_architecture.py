@@ -78,6 +78,7 @@ def test_no_import_goes_in_a_circle_not_even_for_type_checkers_or_inside_functio
         pytest.fail(f"import circle: {' > '.join(error.args[1])}")
 
 
+@pytest.mark.slow
 def test_a_circle_would_be_found():
     with pytest.raises(CycleError):
         TopologicalSorter({**graph(), "storage.errors": {"league.commands.app"}}).prepare()

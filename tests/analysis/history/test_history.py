@@ -28,6 +28,8 @@ from storage.records import (
 from storage.snapshots import measurements
 from storage.snapshots.measurements import Measurement
 
+pytestmark = pytest.mark.slow
+
 HOLD = """
 import sys
 from pathlib import Path
@@ -93,7 +95,6 @@ def archive(tmp_path: Path) -> Iterator[Archive]:
         yield archive
 
 
-@pytest.mark.slow
 def test_frames_tell_the_story_of_the_run(archive):
     archive.close()
     with analysis.open_run(archive.run) as history:
@@ -152,7 +153,6 @@ def eventful(archive):
 TYPES = {"text": pd.Series([], dtype=str).dtype, "object": np.dtype(object)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [
@@ -173,7 +173,6 @@ def test_columns_and_types_are_those_of_the_docstring_with_rows_and_without(meth
             assert frame[name].dtype == TYPES.get(kind, kind), (name, kind)
 
 
-@pytest.mark.slow
 def test_the_match_mix_is_counted_in_all_and_minute_by_minute(eventful):
     with analysis.open_run(eventful) as history:
         mix, by_minute = history.match_mix(), history.match_mix(over_time=True)
@@ -187,7 +186,6 @@ def test_the_match_mix_is_counted_in_all_and_minute_by_minute(eventful):
     assert by_minute[["matches", "minute"]].to_numpy().tolist() == [[4, 0], [3, 1], [1, 10]]
 
 
-@pytest.mark.slow
 def test_every_fact_knows_how_far_the_league_was(eventful):
     """Nine env steps a match; batches of 4, 3 and 1 matches that begin after 0, 60 and 600 seconds."""
     with analysis.open_run(eventful) as history:
@@ -207,7 +205,6 @@ def test_every_fact_knows_how_far_the_league_was(eventful):
         assert snapshots.loc["main-0@63", "league_env_steps"] == 63
 
 
-@pytest.mark.slow
 def test_a_thinned_rating_history_has_the_first_and_the_last_of_each(tmp_path):
     row = {"name": "small", "env": "tic_tac_toe", "seed": 7}
     with Archive.create(tmp_path / "run", "", row) as archive:
@@ -236,7 +233,6 @@ def two(archive, tmp_path):
     return archive.run, tmp_path / "elsewhere" / "run"
 
 
-@pytest.mark.slow
 def test_several_runs_are_told_apart_by_the_end_of_their_path(two):
     with analysis.open_run(list(two)) as history:
         names = [f"{two[0].parent.name}/run", "elsewhere/run"]
@@ -250,7 +246,6 @@ def test_several_runs_are_told_apart_by_the_end_of_their_path(two):
         analysis.open_run()
 
 
-@pytest.mark.slow
 def test_of_several_runs_every_frame_and_table_is_that_of_each_run_behind_the_other(two):
     with (
         analysis.open_run(*two) as both,
@@ -280,7 +275,6 @@ def test_any_sql_is_answered_with_parameters(archive):
         assert frame["competitor"].tolist() == ["main-0@0", "main-0@40"]
 
 
-@pytest.mark.slow
 def test_a_history_goes_on_with_its_run(archive):
     with analysis.open_run(archive.run) as history:
         assert len(history.matches()) == 4
@@ -289,7 +283,6 @@ def test_a_history_goes_on_with_its_run(archive):
         assert history.payoff()["games"].tolist() == [5, 5]
 
 
-@pytest.mark.slow
 def test_what_is_asked_at_one_moment_agrees_and_what_is_asked_later_is_newer(archive):
     with analysis.open_run(archive.run) as history:
         with history.at_one_moment():
@@ -301,7 +294,6 @@ def test_what_is_asked_at_one_moment_agrees_and_what_is_asked_later_is_newer(arc
         assert history.ratings()["league_env_steps"].max() == 45
 
 
-@pytest.mark.slow
 def test_a_run_is_read_while_another_process_writes_it(archive):
     archive.close()
     child = subprocess.Popen(
@@ -327,7 +319,6 @@ def test_a_run_is_read_while_another_process_writes_it(archive):
         child.communicate()
 
 
-@pytest.mark.slow
 def test_a_run_that_has_played_nothing_gives_empty_frames(tmp_path):
     row = {"name": "new", "env": "tic_tac_toe", "seed": 1}
     Archive.create(tmp_path / "run", "", row).close()

@@ -12,6 +12,8 @@ import league
 from analysis.history.named_queries import expand, named_queries, what_it_answers
 from storage.errors import Mistake
 
+pytestmark = pytest.mark.slow
+
 torch.set_num_threads(1)
 MAY_BE_EMPTY = {"caches", "forfeits"}  # a run without Ray in a game that nobody can forfeit
 
@@ -40,7 +42,6 @@ def test_there_is_a_query_for_each_of_these_questions():
     assert set(wanted.split()) <= set(named_queries())
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(named_queries()))
 def test_a_query_says_what_it_answers_and_gives_the_columns_that_it_documents(name, history):
     first, *rest = named_queries()[name].splitlines()
@@ -53,7 +54,6 @@ def test_a_query_says_what_it_answers_and_gives_the_columns_that_it_documents(na
     assert len(frame) > 0 or name in MAY_BE_EMPTY
 
 
-@pytest.mark.slow
 def test_answers_agree_with_the_frames(history):
     mix, reasons, seats = (history.sql(f"@{name}") for name in ("throughput", "reasons", "seat_advantage"))
     matches = history.matches()

@@ -19,6 +19,8 @@ from storage.errors import Mistake
 from storage.snapshots.measurements import Measurement, add
 from tests.analysis.report.conftest import ATTACK, PLAN
 
+pytestmark = pytest.mark.slow
+
 
 class Page(HTMLParser):
     """What of a page matters here."""
@@ -73,7 +75,6 @@ def page(planted_page) -> Page:
     return Page(planted_page)
 
 
-@pytest.mark.slow
 def test_a_page_asks_for_nothing_outside_itself(page, planted_page):
     assert [a for a in page.addresses if not a.startswith(("#", "data:image/png;base64,"))] == []
     policy = html.unescape(planted_page.partition("Content-Security-Policy")[2].partition(">")[0])
@@ -134,13 +135,11 @@ def test_each_decision_stands_there_with_its_evidence(planted_page, planted):
         assert all(f"{value:,.0f}" in said for value in row["evidence"].values())
 
 
-@pytest.mark.slow
 def test_the_same_run_gives_the_same_bytes(planted_page, planted):
     with analysis.open_run(planted) as history:
         assert report_page(history) == planted_page
 
 
-@pytest.mark.slow
 def test_a_section_made_alone_is_the_one_of_the_page(planted_page, planted):
     with analysis.open_run(planted) as history:
         for part in sections(history, only=["overview", "throughput"]):
@@ -149,7 +148,6 @@ def test_a_section_made_alone_is_the_one_of_the_page(planted_page, planted):
             sections(history, only=["nothing"])
 
 
-@pytest.mark.slow
 def test_a_page_can_look_back(planted):
     with analysis.open_run(planted) as history:
         then = history.as_of(600)
@@ -166,7 +164,6 @@ def test_a_page_says_how_to_make_the_run_again(page, planted):
     assert "league train again.yaml" in page.said
 
 
-@pytest.mark.slow
 def test_without_the_extra_a_page_is_complete_and_says_how_to_get_the_rest(planted, page, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(
@@ -191,7 +188,6 @@ def test_a_run_that_has_just_begun_says_so(begun):
     assert set(OF_A_LEAGUE) <= set(page.ids)
 
 
-@pytest.mark.slow
 def test_of_a_game_for_one_the_scores_are_told_and_lasting_to_the_end_is_no_fault(solitary):
     with analysis.open_run(solitary) as history:
         (part,) = sections(history, only=["overview"])
@@ -200,7 +196,6 @@ def test_of_a_game_for_one_the_scores_are_told_and_lasting_to_the_end_is_no_faul
     assert "ordinary end" not in said
 
 
-@pytest.mark.slow
 def test_a_tournament_is_reported_with_its_verdict(tournament):
     with analysis.open_run(tournament) as history:
         page = Page(report_page(history, interactive=False))
@@ -215,7 +210,6 @@ def test_a_tournament_is_reported_with_its_verdict(tournament):
     assert re.search(r"\{\w+", page.said.partition("All settings")[0]) is None
 
 
-@pytest.mark.slow
 def test_a_tournament_cannot_be_looked_back_on(tournament):
     with analysis.open_run(tournament) as history, pytest.raises(Mistake, match="leave the moment out"):
         report_page(history.as_of(600), interactive=False)
@@ -239,7 +233,6 @@ def test_a_report_is_of_one_run(planted, begun):
         report_page(history)
 
 
-@pytest.mark.slow
 def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
     with analysis.open_run(hostile) as history:
         whole = report_page(history, interactive=True)
@@ -251,7 +244,6 @@ def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
     assert "league report 'hostile<script>hacked=1<'" in page.said  # as a shell may have it
 
 
-@pytest.mark.slow
 def test_a_player_has_the_same_colour_in_the_chart_as_in_the_plot(planted):
     with analysis.open_run(planted) as history:
         charts = charts_of(Story(history), True)

@@ -17,6 +17,8 @@ from league.commands import app as cli
 from storage.archive import open_reader
 from storage.upkeep.exports import read_export
 
+pytestmark = pytest.mark.slow
+
 # make test-long: what is said wherever players learn is said by runners, too
 RUNNERS = [0, *([pytest.param(1, marks=pytest.mark.alone)] if os.environ.get("LEAGUE_LONG") else [])]
 GAME = """
@@ -76,7 +78,6 @@ def copied(trained, tmp_path):
 # ---------------------------------------------------------------- train
 
 
-@pytest.mark.slow
 def test_training_says_what_it_did_and_what_to_do_next(league_command, tiny_config, tmp_path):
     done = league_command("train", tiny_config, "--set", "stop.env_steps=1500", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -109,7 +110,6 @@ def test_a_mistake_in_the_config_is_one_line_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
 def test_more_seats_than_players_can_fill_is_one_line_and_nothing_is_written(
     league_command, tiny_config, tmp_path
 ):
@@ -125,12 +125,10 @@ def test_more_seats_than_players_can_fill_is_one_line_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.slow
 def test_a_config_that_is_not_there_is_one_line(league_command, tmp_path):
     refused(league_command("train", tmp_path / "no.yaml"), "no.yaml: cannot be read")
 
 
-@pytest.mark.slow
 def test_an_unknown_option_is_the_users_mistake(league_command, tiny_config):
     done = league_command("train", tiny_config, "--resumee")
     assert done.returncode == 2
@@ -138,7 +136,6 @@ def test_an_unknown_option_is_the_users_mistake(league_command, tiny_config):
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.slow
 def test_a_run_that_exists_is_not_touched_without_resume(league_here, tiny_config, trained):
     before = listing(trained)
     refused(league_here("train", tiny_config, "--run", trained), "--resume to go on with it", str(trained))
@@ -175,7 +172,6 @@ def test_resuming_with_other_settings_is_refused_and_changes_nothing(
     assert listing(copied) == before
 
 
-@pytest.mark.slow
 def test_a_resumed_run_goes_on_from_where_it_stopped(league_command, tiny_config, copied):
     count = "SELECT count(*) AS n, max(env_steps) AS steps FROM {}"
     (before,) = rows(league_command("sql", copied, count.format("snapshots"), "--format", "json"))
@@ -190,7 +186,6 @@ def test_a_resumed_run_goes_on_from_where_it_stopped(league_command, tiny_config
     assert now["n"] < 2 * played["n"]  # 12,000 steps in all, not 12,000 more
 
 
-@pytest.mark.slow
 def test_a_finished_run_that_is_resumed_is_finished_again(league_command, tiny_config, copied):
     before = league_command("snapshots", copied, "list", "--json").stdout
     done = league_command("train", tiny_config, "--run", copied, "--resume")
@@ -255,12 +250,10 @@ def _counters(run):
     return {path.stem: json.loads(path.read_text())["meta"] for path in (run / "learners").glob("*.json")}
 
 
-@pytest.mark.slow
 def test_ctrl_c_stops_cleanly_and_resume_goes_on(league_command, tiny_config, training, tmp_path):
     _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run")
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
     league_command, tiny_config, training, tmp_path
@@ -268,7 +261,6 @@ def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
     _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run", "--set", "runners=1")
 
 
-@pytest.mark.slow
 def test_a_run_that_trains_can_be_read_but_not_trained_by_another(
     league_command, tiny_config, training, tmp_path
 ):
@@ -288,7 +280,6 @@ def test_a_run_that_trains_can_be_read_but_not_trained_by_another(
 # ---------------------------------------------------------------- ratings, compare
 
 
-@pytest.mark.slow
 def test_ratings_are_ordered_by_skill_and_name_everyone(league_command, trained):
     board = rows(league_command("ratings", trained, "--json"))
     assert set(board[0]) >= {"competitor", "role", "mu", "sigma", "games", "win_rate"}
@@ -305,7 +296,6 @@ def test_ratings_of_no_run_are_refused(league_here, tmp_path):
     refused(league_here("ratings", tmp_path), "expected a run folder")
 
 
-@pytest.mark.slow
 def test_comparison_has_the_keys_of_the_contract_and_adds_up(league_command, trained):
     answer = rows(league_command("compare", trained, "random", "random", "--pairs", 400, "--json"))
     assert list(answer)[: len(CONTRACT_KEYS)] == CONTRACT_KEYS
@@ -316,7 +306,6 @@ def test_comparison_has_the_keys_of_the_contract_and_adds_up(league_command, tra
     assert answer["elo_low"] < answer["elo"] < answer["elo_high"]
 
 
-@pytest.mark.slow
 def test_perfect_play_never_loses_to_chance(league_command, trained):
     answer = rows(league_command("compare", trained, "perfect", "random", "--pairs", 200, "--json"))
     assert answer["losses"] == 0
@@ -324,7 +313,6 @@ def test_perfect_play_never_loses_to_chance(league_command, trained):
     assert answer["los"] > 0.999
 
 
-@pytest.mark.slow
 def test_a_comparison_without_a_draw_or_loss_is_valid_json(league_command, trained):
     done = league_command("compare", trained, "perfect", "random", "--pairs", 1, "--seed", 5, "--json")
     for word in ("Infinity", "NaN"):
@@ -332,7 +320,6 @@ def test_a_comparison_without_a_draw_or_loss_is_valid_json(league_command, train
     assert rows(done)["pairs"] == 1
 
 
-@pytest.mark.slow
 def test_a_comparison_for_people_says_the_same_as_the_one_for_machines(league_command, trained):
     names = ["main-0", "main-0@0", "--pairs", 50]
     answer = rows(league_command("compare", trained, *names, "--json"))
@@ -341,7 +328,6 @@ def test_a_comparison_for_people_says_the_same_as_the_one_for_machines(league_co
     assert "W-D-L {wins}-{draws}-{losses}, score {score:.4f}".format(**answer) in text
 
 
-@pytest.mark.slow
 def test_a_mode_is_played_and_shown(league_command, trained):
     sampled = rows(league_command("compare", trained, "main-0", "random", "--pairs", 100, "--json"))
     greedy = rows(league_command("compare", trained, "main-0:greedy", "random", "--pairs", 100, "--json"))
@@ -362,7 +348,6 @@ def test_comparing_somebody_unknown_names_the_nearest(league_here, trained, name
     refused(league_here("compare", trained, *names), *words)
 
 
-@pytest.mark.slow
 def test_comparing_a_damaged_snapshot_fails(league_command, copied):
     newest = [s for s in open_reader(copied).snapshots() if s.player == "main-0"][-1]
     _damage(open_reader(copied).blob_path(newest))
@@ -375,7 +360,6 @@ def test_comparing_a_damaged_snapshot_fails(league_command, copied):
 # ---------------------------------------------------------------- sql
 
 
-@pytest.mark.slow
 def test_sql_answers_in_all_formats_alike(league_command, trained, tmp_path):
     question = "SELECT player, count(*) AS n, max(env_steps) AS steps FROM snapshots GROUP BY 1 ORDER BY 1"
     asked = rows(league_command("sql", trained, question, "--format", "json"))
@@ -392,7 +376,6 @@ def test_sql_answers_in_all_formats_alike(league_command, trained, tmp_path):
     assert pyarrow.parquet.read_table(io.BytesIO(parquet.stdout)).to_pylist() == asked
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "table",
     [
@@ -416,7 +399,6 @@ def test_every_table_of_the_contract_can_be_asked_and_is_not_empty(league_comman
     assert answer["n"] > 0
 
 
-@pytest.mark.slow
 def test_times_and_nothing_are_printed_in_json(league_command, trained):
     query = "SELECT created_at, NULL AS nothing FROM snapshots LIMIT 1"
     (row,) = rows(league_command("sql", trained, query, "--format", "json"))
@@ -424,7 +406,6 @@ def test_times_and_nothing_are_printed_in_json(league_command, trained):
     assert str(row["created_at"]).startswith("2")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "words"),
     [
@@ -442,7 +423,6 @@ def test_sql_that_cannot_be_answered_is_one_line(league_command, trained, statem
 # ---------------------------------------------------------------- snapshots
 
 
-@pytest.mark.slow
 def test_snapshots_are_listed_for_people_and_machines(league_command, trained):
     listed = rows(league_command("snapshots", trained, "list", "--json"))
     stored = open_reader(trained).snapshots()
@@ -453,7 +433,6 @@ def test_snapshots_are_listed_for_people_and_machines(league_command, trained):
     assert max(map(len, table.splitlines())) <= 160
 
 
-@pytest.mark.slow
 def test_a_snapshot_is_shown_by_any_unique_prefix(league_command, trained):
     snapshot = open_reader(trained).snapshots()[-1]
     whole = league_command("snapshots", trained, "show", snapshot.snapshot_id)
@@ -469,7 +448,6 @@ def test_showing_no_or_an_unknown_snapshot_is_refused(league_here, trained):
     refused(league_here("snapshots", trained, "show", "main"), "'main' fits")
 
 
-@pytest.mark.slow
 def test_verifying_names_every_snapshot_that_is_damaged_or_missing(league_command, copied):
     done = league_command("snapshots", copied, "verify")
     stored = open_reader(copied).snapshots()
@@ -495,13 +473,11 @@ def _damage(path):
 # ---------------------------------------------------------------- config, envs
 
 
-@pytest.mark.slow
 def test_the_schema_is_json_and_names_the_parts(league_command):
     schema = json.loads(league_command("config", "schema").stdout)
     assert {"env", "league", "learner", "stop"} <= set(schema["properties"])
 
 
-@pytest.mark.slow
 def test_a_config_is_shown_with_every_default_and_can_be_loaded_again(league_command, tiny_config, tmp_path):
     shown = league_command("config", "show", tiny_config, "--set", "seed=9")
     assert shown.returncode == 0
@@ -512,7 +488,6 @@ def test_a_config_is_shown_with_every_default_and_can_be_loaded_again(league_com
     refused(league_command("config", "show", tiny_config, "--set", "sed=9"), "did you mean 'seed'?")
 
 
-@pytest.mark.slow
 def test_envs_are_listed_with_their_bots(league_command):
     envs = {row["env"]: row for row in rows(league_command("envs", "list", "--json"))}
     assert {"connect_four", "kuhn_poker", "rock_paper_scissors", "tic_tac_toe"} <= set(envs)
@@ -521,7 +496,6 @@ def test_envs_are_listed_with_their_bots(league_command):
     assert "connect_four" in league_command("envs", "list").stdout
 
 
-@pytest.mark.slow
 def test_a_native_game_passes_its_checks(league_command):
     checks = rows(league_command("envs", "check", "connect_four", "--json"))
     assert len(checks) > 5
@@ -532,7 +506,6 @@ def test_checking_an_unknown_game_is_refused(league_here):
     refused(league_here("envs", "check", "conect_four"), "did you mean connect_four?")
 
 
-@pytest.mark.slow
 def test_games_of_the_current_folder_can_be_checked_and_trained(league_command, tiny_config, tmp_path):
     (tmp_path / "mygame.py").write_text(GAME)
     assert league_command("envs", "check", "mygame:Mine", cwd=tmp_path).returncode == 0
@@ -544,7 +517,6 @@ def test_games_of_the_current_folder_can_be_checked_and_trained(league_command, 
     assert rows(league_command(*compared, cwd=tmp_path))["games"] == 10
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 def test_games_of_the_current_folder_reach_the_runners(league_command, tiny_config, tmp_path):
     (tmp_path / "mygame.py").write_text(GAME)
@@ -554,7 +526,6 @@ def test_games_of_the_current_folder_reach_the_runners(league_command, tiny_conf
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
 def test_a_game_that_breaks_its_promises_fails_its_check(league_command, tmp_path):
     (tmp_path / "broken.py").write_text(
         GAME + "    def legal(self, slot, seat):\n        return super().legal(slot, seat) & False\n"
@@ -564,7 +535,6 @@ def test_a_game_that_breaks_its_promises_fails_its_check(league_command, tmp_pat
     assert "FAILED" in {check["result"] for check in json.loads(done.stdout)}
 
 
-@pytest.mark.slow
 def test_help_names_every_command_and_loads_no_torch():
     code = "import sys; sys.modules['torch'] = None; from league.commands.app import main; main()"
     done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=False)
@@ -576,7 +546,6 @@ def test_help_names_every_command_and_loads_no_torch():
 # ---------------------------------------------------------------- failures
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("runners", RUNNERS)
 def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_path, runners):
     """The same sentence, wherever the learner lives; with runners 8,000 steps may be too few."""
@@ -593,7 +562,6 @@ def test_a_loss_that_is_no_number_is_one_line(league_command, tiny_config, tmp_p
 # ---------------------------------------------------------------- networks of one's own
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("runners", RUNNERS)
 def test_a_network_of_ones_own_trains_and_is_built_from_a_snapshot_only_on_trust(
     league_command, tmp_path, runners
@@ -634,7 +602,6 @@ def test_a_network_of_ones_own_trains_and_is_built_from_a_snapshot_only_on_trust
     assert played.returncode == 0, played.stderr
 
 
-@pytest.mark.slow
 def test_a_snapshot_is_exported_to_a_folder_of_its_own(league_command, trained, tmp_path):
     newest = open_reader(trained).snapshots()[-1].snapshot_id
     done = league_command("snapshots", trained, "export", newest, tmp_path / "out")
@@ -649,7 +616,6 @@ def test_a_snapshot_is_exported_to_a_folder_of_its_own(league_command, trained, 
         assert "given, expected" in missing.stderr
 
 
-@pytest.mark.slow
 def test_what_a_crash_left_is_found_and_removed_only_when_asked(league_command, copied):
     stray = copied / "objects" / "ab" / f"{'ab' * 32}.safetensors"
     stray.parent.mkdir(exist_ok=True)
@@ -663,14 +629,12 @@ def test_what_a_crash_left_is_found_and_removed_only_when_asked(league_command, 
     assert league_command("snapshots", copied, "verify").returncode == 0
 
 
-@pytest.mark.slow
 def test_snapshots_are_listed_by_any_condition(league_command, trained):
     listed = rows(league_command("snapshots", trained, "list", "--where", "env_steps = 0", "--json"))
     assert {row["env_steps"] for row in listed} == {0}
     refused(league_command("snapshots", trained, "list", "--where", "colour = 1"), "colour")
 
 
-@pytest.mark.slow
 def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
     done = league_command("sql", trained, "FROM range(20)", "--limit", 5, "--format", "json")
     assert len(json.loads(done.stdout)) == 5
@@ -678,7 +642,6 @@ def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
     refused(league_command("sql", trained, SLOW, "--timeout", 0.5), "longer than 0.5 seconds")
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parametrize(
     "giant", ["SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))", "SELECT range(400_000_000)"]
@@ -706,7 +669,6 @@ def test_what_ctrl_c_ends_ends_without_a_traceback(monkeypatch, raised):
 # ---------------------------------------------------------------- rules
 
 
-@pytest.mark.slow
 def test_other_rules_are_replayed_over_a_run_and_printed_side_by_side(league_command, trained):
     told = league_command("rules", trained, "--preset", "fictitious", "--json")
     assert (told.returncode, told.stderr) == (0, "")

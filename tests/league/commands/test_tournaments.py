@@ -11,6 +11,8 @@ import yaml
 from league.commands.console import print_rows
 from league.tournament.settings import load
 
+pytestmark = pytest.mark.slow
+
 FAST = ("--pairs", 4, "--runners", 0, "--set", "rollout.slots=64")
 
 
@@ -29,7 +31,6 @@ def tournament(league_here, run, tmp_path):
     return play
 
 
-@pytest.mark.slow
 def test_it_says_which_is_best_and_shows_everybody(tournament):
     done = tournament(*FAST, "--bot", "perfect")
     assert done.returncode == 0, done.stderr
@@ -39,7 +40,6 @@ def test_it_says_which_is_best_and_shows_everybody(tournament):
     assert "24 of 24 pairs  48 games" in done.stderr
 
 
-@pytest.mark.slow
 def test_json_holds_all_of_the_verdict(tournament, tmp_path):
     done = tournament(*FAST, "--bot", "perfect", "--anchor", "perfect", "--json")
     told = json.loads(done.stdout)
@@ -50,7 +50,6 @@ def test_json_holds_all_of_the_verdict(tournament, tmp_path):
     assert len(told["pairings"]) == 6
 
 
-@pytest.mark.slow
 def test_a_gate_that_holds_lets_pass_and_another_does_not(tournament, tmp_path):
     passed = tournament(
         *FAST, "--pairs", 30, "--bot", "perfect", "--gate", "perfect score > 50% against main-0@0"
@@ -65,7 +64,6 @@ def test_a_gate_that_holds_lets_pass_and_another_does_not(tournament, tmp_path):
     assert json.loads(told.stdout)["gates"][0]["passed"] is False
 
 
-@pytest.mark.slow
 def test_tables_and_matches_are_written_for_others(tournament, tmp_path):
     table, matches = tmp_path / "table.csv", tmp_path / "matches.parquet"
     done = tournament(*FAST, "--set", "rollout.record=1", "--export", table, "--export-matches", matches)
@@ -83,7 +81,6 @@ def test_modes_make_competitors_of_their_own(tournament):
     assert names == {"main-0@2", "main-0@2:greedy"}
 
 
-@pytest.mark.slow
 def test_a_search_for_the_best_says_whether_it_found_it(tournament, tmp_path):
     search = ("--schedule", "top_k", "--runners", 0, "--bot", "perfect")
     found = tournament(*search, "--pairs", 200, "--set", "rollout.matches_per_request=64")
@@ -193,7 +190,6 @@ def test_competitors_of_another_game_are_refused(tournament, run, make_run, tmp_
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.slow
 def test_damaged_snapshots_are_named_and_left_out_only_when_that_was_asked(tournament, make_run, tmp_path):
     from storage.archive import open_reader
 
@@ -247,7 +243,6 @@ def test_compare_of_one_with_itself_is_within_its_interval_of_nothing(league_her
     assert told["elo_low"] <= 0.0 <= told["elo_high"]
 
 
-@pytest.mark.slow
 def test_compare_counts_what_greedy_players_repeat_once(league_here, run):
     done = league_here("compare", run, "main-0@0:greedy", "main-0@1:greedy", "--pairs", 20)
     assert "19 pairs repeat an earlier one" in done.stdout

@@ -17,6 +17,8 @@ from league.tournament.comparison import FIRST_BATCH, LAST_BATCH, batches, compa
 from storage.errors import CorruptBlob, Failure, Mistake, NotARun
 from storage.records import EndReason, Outcome, Purpose
 
+pytestmark = pytest.mark.slow
+
 
 def games_of(played):
     """Of each game: seed, outcome of a, length."""
@@ -40,7 +42,6 @@ def with_game(trained, run, game, monkeypatch):
 # ---------------------------------------------------------------- pairs
 
 
-@pytest.mark.slow
 def test_the_games_of_a_pair_share_a_seed_and_swap_seats(trained):
     played = compare(trained, "main-0", "random", pairs=FIRST_BATCH, seed=1)
     (batch,) = played.results
@@ -85,7 +86,6 @@ def test_figures_of_a_comparison_agree_with_its_games(trained):
     assert played.sprt is played.llr is played.answer is None
 
 
-@pytest.mark.slow
 def test_the_same_seed_plays_the_same_games_and_another_seed_others(trained):
     first, again, other = (compare(trained, "main-0", "main-1", pairs=50, seed=s) for s in (4, 4, 5))
     np.testing.assert_array_equal(games_of(first), games_of(again))
@@ -199,7 +199,6 @@ def test_one_snapshot_in_two_modes_is_two_competitors(trained):
     assert greedy.repeated_pairs == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["main-0", "main-1:t=2", "random"])
 def test_who_is_compared_with_itself_is_as_strong_as_itself(trained, name):
     """Of 20 intervals 19 are expected to hold 0, and 16 or more with a probability of 0.997."""

@@ -20,6 +20,8 @@ from storage.errors import Mistake, NotARun
 from storage.records import Entrant, Freeze, Reset
 from tests.league.rules.building.explains import explains
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, tiny):
@@ -45,7 +47,6 @@ def by_kind(decisions, source):
     return Counter((d.player, d.kind) for d in decisions if d.source == source)
 
 
-@pytest.mark.slow
 def test_recorded_draws_are_those_of_the_match_mix(same, history):
     mix = history.sql("SELECT player, match_type, matches, share FROM match_mix WHERE purpose = 'training'")
     expected = {(row.player, row.match_type): (row.matches, row.share) for row in mix.itertuples()}
@@ -55,7 +56,6 @@ def test_recorded_draws_are_those_of_the_match_mix(same, history):
     assert recorded == {key: (n, pytest.approx(share)) for key, (n, share) in expected.items()}
 
 
-@pytest.mark.slow
 def test_recorded_opponents_are_those_that_sat_elsewhere(same, history):
     met = history.sql(
         """
@@ -124,7 +124,6 @@ def test_every_decision_of_the_rules_explains_itself_recorded_or_not(run, same):
     assert min(checked[key] for key in itertools.product(("recorded", "preset"), ("freeze", "reset"))) >= 3
 
 
-@pytest.mark.slow
 def test_twice_the_steps_between_freezes_are_half_the_freezes(run, same):
     slow = by_kind(replay(run, "alphastar_paper", freeze_every=2000).decisions, "preset")
     fast = by_kind(replay(run, "alphastar_paper", freeze_every=500).decisions, "preset")
@@ -133,7 +132,6 @@ def test_twice_the_steps_between_freezes_are_half_the_freezes(run, same):
     assert fast["main-0", "freeze"] > 1.4 * usual
 
 
-@pytest.mark.slow
 def test_between_two_recorded_snapshots_a_players_steps_are_those_of_its_seats(run):
     found = replay(run, "alphastar_paper", freeze_every=500).decisions
     freezes = [d for d in found if (d.player, d.kind) == ("main-0", "freeze")]
@@ -145,7 +143,6 @@ def test_between_two_recorded_snapshots_a_players_steps_are_those_of_its_seats(r
     assert np.abs(error).max() < 250
 
 
-@pytest.mark.slow
 def test_another_preset_draws_its_own_way_and_leaves_out_whom_it_does_not_know(run):
     alone = replay(run, "none")
     assert (alone.recorded, alone.preset) == ("alphastar_paper", "none")
@@ -158,7 +155,6 @@ def test_another_preset_draws_its_own_way_and_leaves_out_whom_it_does_not_know(r
     assert [row.preset for row in alone.opponents if row.player == row.opponent == "main-0"] == [1.0]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("preset", presets.PRESETS)
 def test_every_preset_can_be_asked_of_any_run(preset, run, same):
     found = replay(run, preset)
@@ -173,7 +169,6 @@ def test_every_preset_can_be_asked_of_any_run(preset, run, same):
         assert all(np.isfinite(value) for value in row.evidence.values())
 
 
-@pytest.mark.slow
 def test_what_a_preset_retires_it_draws_no_more(run, monkeypatch):
     keep = KeepSettings(snapshots=2, by="newest")
 
@@ -196,7 +191,6 @@ def test_what_a_preset_retires_it_draws_no_more(run, monkeypatch):
     assert seated["main-0@0"] > 3 * max(seated.get(name, 0.0) for name in mains[1:])
 
 
-@pytest.mark.slow
 def test_every_nth_batch_gives_the_same_picture_from_fewer_draws(run, same):
     thin = replay(run, "alphastar_paper", every=4)
     usual = {row[:3]: row for row in same.draws}
@@ -205,7 +199,6 @@ def test_every_nth_batch_gives_the_same_picture_from_fewer_draws(run, same):
         assert row.preset == pytest.approx(usual[row[:3]].preset, abs=0.12)
 
 
-@pytest.mark.slow
 def test_a_replay_is_repeatable_and_changes_nothing(run, same):
     def bytes_of():
         return {path: path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
@@ -215,7 +208,6 @@ def test_a_replay_is_repeatable_and_changes_nothing(run, same):
     assert bytes_of() == before
 
 
-@pytest.mark.slow
 def test_a_run_that_is_being_written_can_be_replayed(run, same):
     with Archive.open(run):
         assert replay(run, "alphastar_paper").draws == same.draws
@@ -249,7 +241,6 @@ def test_a_run_of_settings_that_are_no_more_is_refused_in_one_sentence(run, tmp_
         replay(old, "none")
 
 
-@pytest.mark.slow
 def test_the_code_of_a_users_builder_is_not_needed(run, same, tmp_path):
     old = tmp_path / "run"
     shutil.copytree(run, old)
@@ -259,7 +250,6 @@ def test_the_code_of_a_users_builder_is_not_needed(run, same, tmp_path):
     assert replay(old, "alphastar_paper").draws == same.draws
 
 
-@pytest.mark.slow
 def test_a_preset_that_needs_opponents_is_refused_in_a_game_for_one(tmp_path, tiny):
     settings = tiny("recall", league={"preset": "none", "players": {"main": 1}}, stop={"env_steps": 2_000})
     run = league.train(settings, tmp_path / "run")

@@ -26,6 +26,8 @@ from storage.records import Freeze, LivePlayer, Reset, ResultBatch, Snapshot
 from storage.snapshots.blobs import map_tensors
 from tests.storage.faults.counts import tried
 
+pytestmark = pytest.mark.slow
+
 torch.set_num_threads(1)
 UNREPEATABLE = {"seq", "batch", "started_at", "seconds", "created_at", "decided_at", "added_at", "config"}
 
@@ -41,7 +43,6 @@ def history(run):
         yield opened
 
 
-@pytest.mark.slow
 def test_five_full_cycles_of_freeze_seat_rate_and_reset_happen(history):
     cycles = history.sql(
         """
@@ -58,7 +59,6 @@ def test_five_full_cycles_of_freeze_seat_rate_and_reset_happen(history):
     assert cycles["snapshot_id"].is_unique
 
 
-@pytest.mark.slow
 def test_freeze_always_comes_before_reset_and_a_reset_goes_back_to_stored_weights(history):
     decisions = history.sql("SELECT kind, player, snapshot_id, seq FROM decisions ORDER BY seq")
     assert (decisions["kind"] == "reset").sum() >= 5
@@ -77,7 +77,6 @@ def test_mains_are_frozen_every_n_steps_and_never_reset(history):
     assert history.sql("SELECT * FROM decisions WHERE player = 'main-0' AND kind = 'reset'").empty
 
 
-@pytest.mark.slow
 def test_every_match_has_all_its_seats_drawn_at_once(history):
     seats = history.sql(
         """
@@ -131,7 +130,6 @@ def test_the_mix_over_time_adds_up_to_the_mix(history):
     assert np.allclose(by_minute.groupby(["player", "minute"])["share"].sum(), 1.0)
 
 
-@pytest.mark.slow
 def test_ratings_equal_a_replay_of_the_ledger(run, history):
     settings = load(yaml.safe_load((run / "config.yaml").read_text()))
     roster = Roster()
@@ -173,7 +171,6 @@ def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path, tiny):
     assert facts(run) != facts(other)
 
 
-@pytest.mark.slow
 def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path, tiny):
     run = league.train(tiny("tic_tac_toe", stop={"env_steps": 30_000}), tmp_path / "run")
     observation = np.random.default_rng(0).integers(0, 2, (200, 18)).astype(np.int8)
@@ -193,7 +190,6 @@ def test_a_frozen_snapshot_stays_the_same_while_its_player_trains_on(tmp_path, t
     assert len([s for s in open_reader(run).snapshots() if s.player == "main-0"]) > len(early)
 
 
-@pytest.mark.slow
 def test_resume_goes_on_with_players_optimizers_standings_and_counters(tmp_path, tiny):
     run = league.train(tiny(stop={"env_steps": 30_000}), tmp_path / "run")
     with Archive.open(run) as archive:
@@ -228,7 +224,6 @@ def test_resume_goes_on_with_players_optimizers_standings_and_counters(tmp_path,
         assert len(after.sql("SELECT * FROM players")) == 3
 
 
-@pytest.mark.slow
 def test_a_reset_that_a_kill_cut_short_is_made_up_for(tmp_path, tiny):
     run = league.train(tiny(stop={"env_steps": 20_000}), tmp_path / "run")
     with Archive.open(run) as archive:
@@ -296,7 +291,6 @@ def ledger_bytes(run: Path) -> int:
     return sum(path.stat().st_size for path in run.glob("ledger/*.journal"))
 
 
-@pytest.mark.slow
 @pytest.mark.alone
 def test_a_run_killed_again_and_again_at_random_loses_nothing_and_repeats_nothing(tmp_path, tiny):
     rng = random.Random(7)

@@ -9,6 +9,8 @@ from league.models.networks.encoders import BadNetwork
 from league.models.networks.memory import Recurrent, Transformer, build_memory
 from league.models.spec import PolicySettings
 
+pytestmark = pytest.mark.slow
+
 FEATURES = 6
 KINDS = ["gru", "lstm", "transformer", "transformer of one step"]
 

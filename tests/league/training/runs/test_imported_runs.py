@@ -9,6 +9,8 @@ from storage.upkeep.exports import export_snapshot
 from storage.upkeep.imports import import_snapshot
 from storage.records import IMPORTED
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory, tiny):
@@ -33,7 +35,6 @@ def joined(tmp_path_factory, tiny, stranger):
     return run, snapshot.snapshot_id
 
 
-@pytest.mark.slow
 def test_an_imported_snapshot_is_played_against_and_rated(joined):
     run, imported = joined
     with analysis.open_run(run) as history:
@@ -45,7 +46,6 @@ def test_an_imported_snapshot_is_played_against_and_rated(joined):
     assert 0.0 < row.win_rate < 1.0
 
 
-@pytest.mark.slow
 def test_an_imported_snapshot_is_nobodys_newest_and_nobodys_parent(joined):
     run, imported = joined
     reader = open_reader(run)
@@ -53,7 +53,6 @@ def test_an_imported_snapshot_is_nobodys_newest_and_nobodys_parent(joined):
     assert all(snapshot.player != "main-0" for snapshot in reader.snapshots() if snapshot.role == IMPORTED)
 
 
-@pytest.mark.slow
 def test_an_imported_snapshot_plays_by_name_with_its_own_network(joined, league_command, stranger):
     run, imported = joined
     done = league_command("compare", run, imported, "main-0", "--pairs", 20, "--json")
@@ -62,7 +61,6 @@ def test_an_imported_snapshot_plays_by_name_with_its_own_network(joined, league_
     assert policy.spec.settings.hidden == (24, 24)
 
 
-@pytest.mark.slow
 def test_the_command_imports_and_says_what_it_took_in(league_command, stranger, trained, tmp_path):
     import shutil
 

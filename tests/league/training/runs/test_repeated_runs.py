@@ -5,6 +5,8 @@ import pytest
 import league
 from storage.ledger.ledger import read_tables
 
+pytestmark = pytest.mark.slow
+
 # what no two runs share: clocks, and what is measured by them
 CLOCKS = {
     "matches": {"started_at", "seconds"},
@@ -23,7 +25,6 @@ def facts(run):
     }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("env", ["connect_four", "openspiel:leduc_poker", "tron"])
 def test_a_run_without_ray_repeats_every_match_rating_snapshot_and_decision(env, tmp_path):
     config = {

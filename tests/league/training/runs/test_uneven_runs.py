@@ -16,6 +16,8 @@ from storage.errors import Mistake
 from storage.upkeep.exports import export_snapshot
 from storage.upkeep.imports import import_snapshot
 
+pytestmark = pytest.mark.slow
+
 ENVS = "gymnasium:CartPole-v1+CartPole-v1+MountainCarContinuous-v0"
 
 
@@ -70,7 +72,6 @@ def four(tmp_path_factory):
     return league.train(four_cartpoles(), tmp_path_factory.mktemp("runs") / "four")
 
 
-@pytest.mark.slow
 def test_champions_and_challengers_of_different_games_learn_in_one_league(champion):
     history = analysis.open_run(champion)
     learned = history.sql(
@@ -80,7 +81,6 @@ def test_champions_and_challengers_of_different_games_learn_in_one_league(champi
     assert (learned["steps"] > 300).all()
 
 
-@pytest.mark.slow
 def test_nobody_sits_where_it_cannot_play(champion):
     seated = analysis.open_run(champion).sql("SELECT DISTINCT seat, competitor FROM seats")
     owner = seated["competitor"].str.partition("@")[0]
@@ -110,7 +110,6 @@ def test_frozen_opponents_are_played_and_rated_across_the_games(champion):
     assert {away.partition("@")[0] for away in frozen["away"]} == {"challenger-0", "climber-0"}
 
 
-@pytest.mark.slow
 def test_the_league_goes_on_where_it_stopped(tmp_path):
     run = league.train(config(stop={"env_steps": 2_000}), tmp_path / "run")
     before = analysis.open_run(run).matches().astype(str)
@@ -132,7 +131,6 @@ def test_a_player_keeps_its_policy_and_its_seats(champion, part, value):
         league.train(other, champion, resume=True)
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_league(tmp_path):
     short = config(stop={"env_steps": 1_500}, log={"seconds": 1_000})  # rows cut by the clock shift `seq`
     one, other = (analysis.open_run(league.train(short, tmp_path / name)) for name in ("a", "b"))
@@ -140,7 +138,6 @@ def test_the_same_seed_gives_the_same_league(tmp_path):
     assert one.sql(seats).equals(other.sql(seats))
 
 
-@pytest.mark.slow
 def test_four_agents_train_each_its_own_policy_without_any_league(four):
     history = analysis.open_run(four)
     seats = history.sql("SELECT DISTINCT seat, competitor, learning FROM seats ORDER BY seat")
@@ -152,7 +149,6 @@ def test_four_agents_train_each_its_own_policy_without_any_league(four):
     assert trained["steps"].sum() > 0.8 * played  # every seat's steps are learned from, by its own player
 
 
-@pytest.mark.slow
 def test_policies_of_one_league_may_differ_in_width(four):
     widths = [league.load_policy(four, f"main-{i}").spec.settings.hidden for i in range(4)]
     assert widths == [(8,), (8,), (16,), (8,)]
@@ -209,14 +205,12 @@ def test_other_rules_that_leave_seats_empty_are_told_so(champion):
         replay(champion, "fictitious")  # which knows mains only
 
 
-@pytest.mark.slow
 def test_what_other_rules_would_have_drawn_keeps_everybody_in_their_seats(four):
     found = replay(four, "pfsp")
     met = {row.opponent.partition("@")[0] for row in found.opponents if row.player == "main-0" and row.preset}
     assert met == {"main-1", "main-2", "main-3"}
 
 
-@pytest.mark.slow
 def test_a_snapshot_of_any_of_its_players_may_be_taken_in_and_sits_where_it_can_play(champion, tmp_path):
     run = league.train(config(stop={"env_steps": 500}), tmp_path / "run")
     reader = open_reader(champion)
