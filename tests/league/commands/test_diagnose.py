@@ -10,6 +10,8 @@ from league.commands.diagnose import diagnose, player_of_games
 from storage.errors import Mistake
 from tests.analysis.planted_runs import PLAYER, Plan, forgetting, plant
 
+pytestmark = pytest.mark.slow
+
 PLAN = Plan(advantage=forgetting(Plan()))
 
 
@@ -24,7 +26,6 @@ def said(*arguments):
     return CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
 
 
-@pytest.mark.slow
 def test_warnings_come_first_a_line_each(planted):
     answer = said(planted)
     assert answer.exit_code == 0
@@ -34,19 +35,16 @@ def test_warnings_come_first_a_line_each(planted):
     assert kinds == sorted(kinds, reverse=True)
 
 
-@pytest.mark.slow
 def test_the_same_is_given_as_json(planted):
     found = json.loads(said(planted, "--json").output)
     assert found[0]["kind"] == "forgetting"
     assert found[0]["evidence"]["opponent"] == PLAN.snapshot(4)
 
 
-@pytest.mark.slow
 def test_a_run_in_order_has_nothing_to_tell(tmp_path):
     assert said(plant(tmp_path / "clean", np.random.default_rng(0))).output == "nothing found\n"
 
 
-@pytest.mark.slow
 def test_games_played_now_tell_between_which_snapshots_it_was(planted, monkeypatch):
     rng, forgot = np.random.default_rng(0), 9
 
@@ -63,7 +61,6 @@ def test_games_played_now_tell_between_which_snapshots_it_was(planted, monkeypat
     assert found[0]["evidence"]["located"]["after"] == PLAN.snapshot(forgot)
 
 
-@pytest.mark.slow
 def test_games_that_show_no_loss_are_said_to(planted, monkeypatch):
     monkeypatch.setattr(
         diagnose_command, "player_of_games", lambda run: lambda a, b, pairs: (pairs, 0, pairs)

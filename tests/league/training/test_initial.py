@@ -16,6 +16,8 @@ from storage.records import MAIN
 from storage.snapshots.blobs import map_tensors
 from storage.upkeep.exports import export_snapshot
 
+pytestmark = pytest.mark.slow
+
 BASE = {
     "name": "second",
     "env": {"id": "tic_tac_toe"},
@@ -43,7 +45,6 @@ def exported(trained, tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
 def test_first_weights_are_those_of_the_snapshot_and_of_the_exported_folder(trained, exported, tmp_path):
     run = league.train(
         config(
@@ -63,7 +64,6 @@ def test_first_weights_are_those_of_the_snapshot_and_of_the_exported_folder(trai
     assert last.blob_hash != source.blob_hash  # and it goes on learning
 
 
-@pytest.mark.slow
 def test_without_init_from_weights_are_drawn(trained, tmp_path):
     run = league.train(config(), tmp_path / "run")
     assert open_reader(run).resolve("main-0@0").reason == "initial weights"
@@ -89,7 +89,6 @@ def test_a_source_that_is_unclear_is_refused_by_name(entries, said):
     assert all(part in str(caught.value) for part in said), caught.value
 
 
-@pytest.mark.slow
 def test_what_does_not_fit_is_refused_before_anything_is_written(trained, exported, tmp_path):
     entry = {"player": "main-0", "run": str(trained), "snapshot": "main-0"}
     run = tmp_path / "run"
