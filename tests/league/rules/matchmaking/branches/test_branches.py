@@ -233,7 +233,8 @@ def test_candidates_that_cannot_be_played_are_refused(make, name, message):
 
 def test_settings_that_are_only_read_import_no_code():
     roles = {"main": {"opponents": {"branches": {"self_play": {"share": 0.0}, "gone:Own": {"share": 1.0}}}}}
-    LeagueSettings.model_validate({"preset": "none", "roles": roles})
+    read = LeagueSettings.model_validate({"preset": "none", "roles": roles})
+    assert read.resolve()["main"].opponents.share("gone:Own") == 1.0
 
 
 @pytest.mark.slow
