@@ -23,7 +23,7 @@ NOT_FIRST = re.compile(
 
 BANNED = re.compile(
     r"\b(nobody|somebody|everybody|whoever|whom|whomever|anew|befits?|told|tells|lies|stands|as it were"
-    r"|(?-i:(?:is|are) none))\b",
+    r"|(?<!there )(?-i:(?:is|are) none))\b",
     re.IGNORECASE,
 )
 """Dated or poetic words, and persons in place of things."""

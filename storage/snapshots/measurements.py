@@ -137,7 +137,7 @@ def _parsed(fields: Mapping[str, Any]) -> Measurement:
         if type(fields[name]) not in (int, float) or not abs(fields[name]) <= LARGEST:  # nor NaN
             raise ValueError(f"no measurement: {name} is no number up to {LARGEST:g}")
     if fields["kind"] not in get_args(Kind):
-        raise ValueError(f"no measurement: kind is none of {', '.join(get_args(Kind))}")
+        raise ValueError(f"no measurement: kind is not one of {', '.join(get_args(Kind))}")
     if not fields["low"] <= fields["value"] <= fields["high"]:
         raise ValueError("no measurement: the value is outside its interval")
     if not isinstance(fields["details"], dict):
