@@ -1,3 +1,4 @@
+import gc
 import os
 
 import pytest
@@ -5,9 +6,29 @@ import pytest
 # Several tests at a time: numpy's threads would wait for one another by spinning.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
 
+# Collecting tests makes millions of objects that stay: a third of its time would go into looking for garbage.
+gc.set_threshold(200_000, 20, 50)
+
 BUDGET_SECONDS = 1.0
 MARKED = {"slow", "alone", "long"}
 _SECONDS: dict[str, float] = {}  # of the unmarked tests that took longer than the budget
+
+
+SLOW_FIXTURES = {"trained"}  # a whole run of the command line: seconds, even for a test that only reads it
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
+def pytest_collection_modifyitems(items):
+    """Mark slow whatever asks for a run that was trained."""
+    for item in items:
+        marks = {mark.name for mark in item.iter_markers()}
+        if SLOW_FIXTURES & set(item.fixturenames) and not MARKED & marks:
+            item.add_marker("slow")
+
+
+def pytest_collection_finish():
+    """Look for garbage as often as Python does."""
+    gc.set_threshold(700, 10, 10)
 
 
 def pytest_runtest_logreport(report):

@@ -152,6 +152,7 @@ def test_a_device_that_is_not_there_is_refused_in_one_sentence(monkeypatch):
     check_device("cuda")
 
 
+@pytest.mark.slow  # the first use of the device `meta` imports for a second
 @pytest.mark.parametrize("its_spec", [spec(), spec(MULTI), spec(CONTINUOUS, connectors=NORMALISE)])
 def test_a_policy_computes_where_its_weights_lie_and_draws_on_the_cpu(its_spec, monkeypatch):
     """On the meta device, a stand-in for a GPU here, an operation that mixes devices raises as well."""
