@@ -7,11 +7,43 @@ Answers each with its exit code on a line of standard output; null: it took too 
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import json
 import os
 import signal
 import sys
+import threading
 import time
+
+IMPORTED = [
+    "analysis.diagnostics",
+    "analysis.history.history",
+    "analysis.history.named_queries",
+    "analysis.plots",
+    "analysis.report",
+    "analysis.tournaments.tournament",
+    "league.commands.app",
+    "league.config.settings",
+    "league.envs.conformance",
+    "league.exploit.measuring",
+    "league.models.bots.scripted",
+    "league.rules.matchmaking.branches",
+    "league.tournament.comparison",
+    "league.tournament.play",
+    "league.tournament.view",
+    "league.training.counterfactual",
+    "league.training.loop",
+    "league.training.view",
+    "league.watching.play",
+    "league.watching.replay",
+    "storage.archive",
+    "storage.remote.mirror",
+    "storage.upkeep.exports",
+    "storage.upkeep.garbage",
+    "storage.upkeep.imports",
+    "storage.upkeep.verification",
+]
 
 
 def serve() -> None:
@@ -21,12 +53,11 @@ def serve() -> None:
         child = os.fork()
         if child == 0:
             become(request)
-            return  # from here on as `league` itself does: its exit handlers run, its exit code is sent
         print(json.dumps(ended(child, request["timeout"])), file=answers)
 
 
 def become(request: dict) -> None:
-    """Run the command in this process; ends with SystemExit."""
+    """Run the command in this process, and end it with the exit code and exit handlers that `league` has."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     out, err = (os.open(request[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC) for name in ("out", "err"))
     for given, number in ((nothing, 0), (out, 1), (err, 2)):
@@ -36,7 +67,17 @@ def become(request: dict) -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the server's has read ahead
     from league.commands.app import main
 
-    main()
+    try:
+        main()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        threading._shutdown()
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(ended.code)  # to take a thousand modules apart first would take a second
+    raise AssertionError("`main` always exits")
 
 
 def ended(child: int, timeout_seconds: float) -> int | None:
@@ -53,5 +94,6 @@ def ended(child: int, timeout_seconds: float) -> int | None:
 
 if __name__ == "__main__":
     del sys.path[0]  # this folder, which no user has there
-
+    for name in IMPORTED:
+        importlib.import_module(name)
     serve()
