@@ -78,7 +78,7 @@ def test_what_is_refused_leaves_nothing_behind():
         assert placement_group_table() == {}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
     import ray

@@ -465,7 +465,7 @@ while True:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_any_moment_a_run_has_every_acknowledged_snapshot_with_its_blob(run):
     for life in range(5):
         child = subprocess.Popen([sys.executable, "-c", CHILD, str(run)], stdout=subprocess.PIPE, text=True)

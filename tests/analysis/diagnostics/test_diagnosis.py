@@ -11,10 +11,11 @@ from storage.records import Entrant, MatchBatch, Purpose, ResultBatch, Role
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import BETA, CONFIG, Plan, cycle, forgetting, plant
 from tests.bench.storage_results import Unsynced
+from tests.parameters import mostly_long
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_nothing_is_found_in_a_clean_run(seed):
     """It improves, wobbles, draws who is hard, has snapshots that hardly played and an exploiter that starts
     over: all of that is natural."""

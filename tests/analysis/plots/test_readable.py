@@ -45,7 +45,7 @@ def test_every_text_is_legible_and_covers_no_other_and_the_svg_is_small(leagues,
         assert across < 1 or along < 1.5, f"'{one}' and '{other}' cover one another"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_plots_leave_a_page_of_two_megabytes_most_of_its_room(leagues):
     of = leagues(250)
     assert sum(len(plots.svg(draw(of)).encode()) for draw in PLOTS.values()) < 600 * 1024
@@ -60,7 +60,7 @@ def test_a_run_that_has_just_begun_is_told_in_words(name):
     assert not figure.axes
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLOTS)
 def test_frames_of_categories_are_drawn_as_those_of_strings(leagues, name):
     plain = leagues(12)
@@ -75,7 +75,7 @@ def _text(column: pd.Series) -> bool:
     return column.map(lambda value: isinstance(value, str)).any()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_names_of_any_length_find_room():
     frames = league(6)
     longer = {

@@ -28,7 +28,7 @@ def elements(frames):
     return {name: plots.svg(draw(frames)) for name, draw in PLOTS.items()}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_frames_give_the_same_bytes(frames, elements, tmp_path):
     for name, draw in PLOTS.items():
         assert plots.svg(draw(frames)) == elements[name]
@@ -38,7 +38,7 @@ def test_the_same_frames_give_the_same_bytes(frames, elements, tmp_path):
         assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"other.{suffix}").read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_process_gives_the_same_bytes(elements):
     code = (
         "import hashlib\n"

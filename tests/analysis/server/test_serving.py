@@ -81,7 +81,7 @@ def test_the_page_follows_the_run_without_reload_and_whoever_reads_keeps_their_p
     assert [url for url in browser.requests() if not url.startswith(served)] == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_paused_page_stays_as_it_is_until_it_goes_on(run, served, browser):
     browser.open(served, width=400)

@@ -75,7 +75,7 @@ def test_it_draws_again_when_the_run_has_said_more_and_only_then(run, watch):
     assert watch.drawn is second
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_page_that_is_behind_gets_everything_and_one_that_is_not_what_has_changed(run, watch):
     number, everything = first_event(watch, 0)
     assert [part["id"] for part in everything["sections"]] == everything["order"] == list(watch.drawn.parts)
@@ -86,7 +86,7 @@ def test_a_page_that_is_behind_gets_everything_and_one_that_is_not_what_has_chan
     assert sent < set(everything["order"])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_that_is_taken_away_leaves_the_page_and_is_said_until_it_is_back(run, watch, tmp_path):
     run.rename(tmp_path / "elsewhere")
     until(lambda: watch.drawn.trouble)

@@ -60,7 +60,7 @@ def test_intervals_of_pairings_that_never_met_hold_the_true_score():
     assert 0.9 < np.concatenate(held).mean() < 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_interval_of_a_nash_average_holds_who_is_dominant_and_who_is_not():
     """The first beats all others two times in three: the true equilibrium is it alone."""
     held = []
@@ -88,7 +88,7 @@ def test_luck_that_looks_circular_is_not_taken_for_a_cycle():
     assert np.mean(low) < 0.06
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", [1, 3, 20])
 def test_a_field_without_cycles_may_have_none_and_the_mean_is_not_fooled_by_luck(pairs):
     held, value, mean = [], [], []

@@ -22,7 +22,7 @@ def claims(competitors, spreads, tournaments, pairs, seed=1):
     return np.array(given), np.array(true)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("competitors", "pairs"), [(4, 10), (10, 4), (20, 2)])
 def test_probabilities_to_be_best_come_true_as_often_as_they_say(competitors, pairs):
     given, true = claims(competitors, SPREADS, 600, pairs)

@@ -38,7 +38,7 @@ def test_a_cycle_of_drawn_and_won_games_is_cyclic_too(rng):
     assert found.low > 0.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [

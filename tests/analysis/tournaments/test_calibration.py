@@ -48,7 +48,7 @@ def coverage(simulate, tournaments=TOURNAMENTS, competitors=8, spread=150.0):
     return np.mean(shares, axis=0)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind",
     [
@@ -105,7 +105,7 @@ def test_intervals_hold_where_three_sit_at_a_table():
     assert 0.92 < differences < 0.98
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_where_draws_follow_another_model_intervals_hold_what_the_model_can_say():
     """Draws by Rao and Kupper, ratings by Davidson: their unit of strength is another. Elo is then not the
     strength that was drawn, but what endless games would be rated, and that is what intervals hold."""
@@ -131,7 +131,7 @@ def test_where_draws_follow_another_model_intervals_hold_what_the_model_can_say(
     assert 1.1 < np.mean(scales) < 1.5
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_equals_are_told_apart_as_often_as_the_likelihood_of_superiority_admits():
     """5 of 100 likelihoods of either side are above 95 %; of 1,000 these are 50, give or take 7."""
     rng = np.random.default_rng(3)

@@ -16,6 +16,7 @@ import pytest
 from league.commands import app as cli
 from storage.archive import open_reader
 from storage.upkeep.exports import read_export
+from tests.parameters import mostly_long
 
 pytestmark = pytest.mark.slow
 
@@ -254,6 +255,7 @@ def test_ctrl_c_stops_cleanly_and_resume_goes_on(league_command, tiny_config, tr
     _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run")
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
     league_command, tiny_config, training, tmp_path
@@ -517,6 +519,7 @@ def test_games_of_the_current_folder_can_be_checked_and_trained(league_command, 
     assert rows(league_command(*compared, cwd=tmp_path))["games"] == 10
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_games_of_the_current_folder_reach_the_runners(league_command, tiny_config, tmp_path):
     (tmp_path / "mygame.py").write_text(GAME)
@@ -644,7 +647,10 @@ def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
 
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    "giant", ["SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))", "SELECT range(400_000_000)"]
+    "giant",
+    mostly_long(
+        ["SELECT range(400_000_000)", "SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))"]
+    ),
 )
 def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command, trained, giant):
     began = time.monotonic()

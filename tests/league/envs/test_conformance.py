@@ -20,7 +20,7 @@ def failures(game, **options):
     return {r.name: r.message for r in results if not r.passed}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("env_id", registry.ids())
 def test_native_games_keep_every_promise(env_id):
     report = check(env_id, {})
@@ -264,7 +264,7 @@ def test_one_fault_does_not_fail_the_checks_that_it_does_not_concern():
     assert set(failures(FreshDice)).isdisjoint({"observations", "masks", "endings", "rewards"})
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_an_endless_game_is_played_only_once():
     found = failures(NeverEnds)
     assert found.pop("endings").startswith("a match goes on")

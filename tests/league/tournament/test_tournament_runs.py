@@ -453,7 +453,7 @@ def test_competitors_of_two_runs_and_architectures_meet(make_run, tmp_path):
     assert table.competitor[0] == "perfect"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_one_that_was_killed_at_random_on_ray_ends_like_one_that_never_was(snapshots_run, tmp_path):
     """The unbroken one is played by a single process: who plays makes no difference either."""

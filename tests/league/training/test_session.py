@@ -291,6 +291,7 @@ def ledger_bytes(run: Path) -> int:
     return sum(path.stat().st_size for path in run.glob("ledger/*.journal"))
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_run_killed_again_and_again_at_random_loses_nothing_and_repeats_nothing(tmp_path, tiny):
     rng = random.Random(7)

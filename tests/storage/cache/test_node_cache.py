@@ -407,7 +407,7 @@ def bytes_in(folder):
         return sum(path.stat().st_size for path in (folder / "objects").rglob("*") if path.is_file())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_eight_processes_that_get_put_evict_and_lease_see_right_bytes_within_the_budget(tmp_path):
     SPAWN.set_forkserver_preload(["storage.cache.node_cache"])
     folder, run, reports = tmp_path / "cache", tmp_path / "run", SPAWN.Queue()

@@ -45,7 +45,7 @@ def look(folder):
     assert sum(path.stat().st_size for path in whole) <= ROOM
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("effect", [*FAILURES, *DEATHS])
 def test_a_node_cache_gives_the_right_bytes_or_refuses_whichever_call_fails(scratch, effect):
     served = 0
@@ -93,7 +93,7 @@ def remote(scratch, monkeypatch):
     return f"file://{scratch}/remote", promises
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_run_is_restored_whole_or_not_at_all_whichever_call_fails(scratch, remote):
     url, promises = remote
     effects, refused, back = itertools.cycle([*FAILURES, *DEATHS]), 0, scratch / "back"

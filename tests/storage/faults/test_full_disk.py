@@ -94,7 +94,7 @@ def test_training_stops_at_a_full_disk_with_one_message_and_resumes_with_all_tha
     assert totals["last"] > seq
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_weights_that_find_no_room_are_no_snapshot_and_the_run_can_be_gone_on_with(tmp_path):
     message = the_message(train(tmp_path, hidden="200, 200", limit=100_000))
     run = tmp_path / "run"

@@ -18,6 +18,7 @@ from storage.errors import StorageError
 from storage.layout import INDEX, LEDGER, OBJECTS, blob_path
 from storage.ledger.ledger import Ledger, read_frames
 from storage.snapshots import blobs
+from tests.parameters import mostly_long
 from tests.storage.faults.checks import Promises, check, check_opening, listing
 from tests.storage.faults.counts import figure, tried
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
@@ -97,7 +98,7 @@ def after_all(disk, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(tried(3, 100)))
+@pytest.mark.parametrize("seed", mostly_long(range(tried(3, 100))))
 def test_nothing_acknowledged_is_lost_and_nothing_is_there_in_part(scratch, tally, seed):
     for folder in ("disk", "indexes"):
         (scratch / folder).mkdir()

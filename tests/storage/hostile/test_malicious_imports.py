@@ -147,6 +147,7 @@ def test_who_plays_what_was_taken_runs_nothing_either(outcomes, place):
     assert not (place / "canary").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("attack", "exit_code"),
     [

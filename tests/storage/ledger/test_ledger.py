@@ -450,7 +450,7 @@ def test_frames_can_be_iterated_while_segments_are_closed_and_compacted(tmp_path
         ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_thread_compacts_while_the_owner_appends_and_reads(tmp_path):
     done = threading.Event()
     with Ledger(tmp_path, "test", segment_frames=3) as ledger:

@@ -113,7 +113,7 @@ def test_of_sixteen_who_race_one_gets_it(remote, folders):
     won[0].release()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_claim_that_is_renewed_is_not_taken_over(remote, folders, hurried):
     first = Claim(remote, folders[0])
     until = time.monotonic() + 4.5

@@ -129,7 +129,7 @@ def test_it_keeps_up_without_being_told(run, url, make_results):
         uploader.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_a_remote_that_loses_and_refuses_ends_up_complete(run, url, proxy, tmp_path, make_results, seed):
     proxy.late_seconds = 0.6

@@ -300,7 +300,7 @@ DAMAGES = (
 )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_lost_or_damaged_index_is_rebuilt_equal(filled, damage):
     before = contents(filled)
@@ -468,7 +468,7 @@ def test_compacted_segments_and_frames_make_the_same_index(tmp_path, batches, nu
         assert len(connection.execute("FROM match_mix").fetchall()) == 8  # 2 types, 3 names and nobody
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("known", [2, 4, 5, 12, 29])
 def test_an_older_copy_is_completed_from_segments_and_frames(tmp_path, batches, known):
     (tmp_path / "ledger").mkdir()

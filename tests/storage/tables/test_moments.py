@@ -90,7 +90,7 @@ def story(request, make_results):
     return frames(make_results, old=request.param == "old")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("compacted", [False, True])
 def test_every_table_and_view_of_a_past_time_is_that_of_a_run_that_stopped_there(story, compacted, tmp_path):
     run = write(tmp_path / "run", story, compacted)
@@ -104,7 +104,7 @@ def test_every_table_and_view_of_a_past_time_is_that_of_a_run_that_stopped_there
         assert everything(run, there) == everything(stopped)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("compacted", [False, True])
 def test_at_some_env_steps_a_run_has_what_one_had_that_was_stopped_there(story, compacted, tmp_path):
     """The batch that reaches them and what follows it, up to the next batch or the next session."""

@@ -253,7 +253,7 @@ def test_a_network_that_calls_itself_another_is_refused(change, refused):
     refused("architecture is 'mlp', expected 'os:system', as its spec says")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
@@ -293,7 +293,7 @@ def test_fields_that_are_not_what_they_should_be_are_refused(change, refused, fi
     refused(message)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "field",
     [

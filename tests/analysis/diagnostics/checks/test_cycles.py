@@ -9,13 +9,14 @@ from analysis.diagnostics.record import Forms
 from analysis.diagnostics.significance import Counts
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import Plan, cycle
+from tests.parameters import mostly_long
 
 LARGE = Plan(matches=1500)
 PLAN = Plan(matches=1500, advantage=cycle(LARGE))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_a_planted_cycle_is_named_in_its_order(seed):
     found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "cycle"]
     first, second, last = (PLAN.snapshot(stage) for stage in (4, 6, 8))

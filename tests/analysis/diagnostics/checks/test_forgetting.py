@@ -6,12 +6,13 @@ from analysis.diagnostics.checks.forgetting import surest_drop
 from analysis.diagnostics.significance import Counts
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import PLAYER, Plan, forgetting
+from tests.parameters import mostly_long
 
 PLAN = Plan(advantage=forgetting(Plan()))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_a_planted_forgetting_is_named_with_opponent_and_time(seed):
     found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "forgetting"]
     assert [(f.subject, f.evidence["opponent"]) for f in found] == [(PLAYER, PLAN.snapshot(4))]

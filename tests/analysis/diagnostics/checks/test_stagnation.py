@@ -6,12 +6,13 @@ from analysis.diagnostics.checks.stagnation import MARGIN, gain_since
 from analysis.diagnostics.significance import Counts
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import PLAYER, Plan, levelling
+from tests.parameters import mostly_long
 
 PLAN = Plan(batches=6, matches=1400, skill=levelling)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", mostly_long(range(10), 2))
 def test_a_planted_stagnation_is_named_and_since_when(seed):
     found = [f for f in diagnose(Remembered(np.random.default_rng(seed), PLAN)) if f.kind == "stagnation"]
     assert [f.subject for f in found] == [PLAYER]

@@ -36,7 +36,7 @@ class Reference:
         return [0.0, 0.0], self.moves == 42
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_random_play_agrees_with_plain_rules(beside):
     beside(ConnectFour(32), Reference, 500)
 

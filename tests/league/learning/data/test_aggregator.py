@@ -74,7 +74,7 @@ def ray():
         yield ray
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_aggregated_experience_teaches_the_same_to_the_bit(ray, make_episodes):
     players = ["main-0", "main-1"]

@@ -55,7 +55,7 @@ def ray():
     assert not ray.is_initialized()
 
 
-@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.slow)])
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.long)])
 def make_group(request):
     """Each behaviour holds for both groups; settings of the learner may be given."""
     made = []
@@ -376,7 +376,7 @@ def test_a_learner_that_is_removed_or_replaced_is_freed(make_episodes):
         assert freed[-1:] == [deed]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes):
     """40 learners of 12 MB and more each, one after another: what they leave behind is bounded."""
     spec = PolicySpec(PolicySettings(hidden=(1000, 1000)), SPEC.observation, SPEC.action)
@@ -511,7 +511,7 @@ def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
     group.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_players_may_learn_by_settings_of_their_own(request, make_episodes):
     """The one with half the batch makes twice the updates, whether it is there at first or comes later."""
     settings = SETTINGS.model_copy(update={"batch_steps": 32})

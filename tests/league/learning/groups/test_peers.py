@@ -16,6 +16,7 @@ from league.episode import Episodes
 from league.learning.groups.peers import ALONE, DistributedPeers, free_address, shard_episodes
 from league.learning.learner import Learner, LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
+from tests.parameters import mostly_long
 
 CASES = {
     "appo": ({}, {}),
@@ -75,7 +76,7 @@ def learned(peers):
 
 @pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", mostly_long([2, 3]))
 def test_several_processes_come_to_the_weights_of_one(tmp_path, size):
     address = free_address()
     processes = [

@@ -346,8 +346,8 @@ def test_nothing_waits_for_company_where_nothing_is_stacked(make_local, make_epi
         assert len(group.ready(0.0)) == 1
 
 
+@pytest.mark.long
 @pytest.mark.alone
-@pytest.mark.slow
 def test_ray_actors_get_what_waits_of_several_players_in_one_call(make_spec, make_local, make_episodes):
     local = make_local()
     submit_rounds(local, make_episodes)

@@ -461,7 +461,7 @@ def settle(it, builder, roles):
     raise AssertionError("there is always a snapshot left to retire")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @hypothesis_settings(
     max_examples=100,
     deadline=None,

@@ -144,7 +144,7 @@ def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
     assert (outcome == Outcome.WIN).mean() > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_connect_four_soon_beats_random_play(tmp_path):
     run = trained("connect_four", tmp_path, 3_000_000, runners=2)

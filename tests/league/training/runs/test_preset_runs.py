@@ -89,7 +89,7 @@ def test_evaluation_matches_are_recorded_and_never_learned_from(tiny, tmp_path):
     assert trained <= by_purpose.loc["training", "seats"]  # of rock-paper-scissors: a step for each seat
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_builder_of_ones_own_decides(tiny, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(CONFIGS))
     settings = tiny("tic_tac_toe", stop={"env_steps": 150_000})

@@ -4,6 +4,7 @@ import pytest
 
 import league
 from storage.ledger.ledger import read_tables
+from tests.parameters import mostly_long
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +26,7 @@ def facts(run):
     }
 
 
-@pytest.mark.parametrize("env", ["connect_four", "openspiel:leduc_poker", "tron"])
+@pytest.mark.parametrize("env", mostly_long(["connect_four", "openspiel:leduc_poker", "tron"]))
 def test_a_run_without_ray_repeats_every_match_rating_snapshot_and_decision(env, tmp_path):
     config = {
         "env": {"id": env},

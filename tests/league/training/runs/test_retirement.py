@@ -34,7 +34,7 @@ def retirements(run, player):
         return [d for d in archive.history() if isinstance(d, Retire) and d.player == player]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_all_but_so_many_snapshots_retire_one_after_the_other(run):
     by_role = {"main-0": 3, "main_exploiter-0": 2}
     for player, most in by_role.items():

@@ -36,7 +36,7 @@ def env_steps_of(run):
     return query(run, "SELECT sum(env_steps) AS n FROM matches").to_pylist()[0]["n"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # MLflow warns of what its own libraries do
 def test_tensorboard_and_mlflow_hold_the_same_figures_and_a_resumed_run_goes_on(train):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -66,8 +66,8 @@ def test_tensorboard_and_mlflow_hold_the_same_figures_and_a_resumed_run_goes_on(
     database.close()
 
 
+@pytest.mark.long
 @pytest.mark.alone
-@pytest.mark.slow
 def test_weights_and_biases_works_offline_and_a_resumed_run_keeps_its_id(train):
     import wandb
 

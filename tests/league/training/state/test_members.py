@@ -65,7 +65,7 @@ def test_a_player_is_added_another_removed_and_a_third_takes_its_place(changed):
     assert steps.set_index("player").loc[["main-0", "main-7", "main_exploiter-1"], "steps"].gt(1000).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_resumed_run_trains_the_players_it_had_not_those_of_the_config(changed, tiny):
     before = {s.player: s.env_steps for s in open_reader(changed).snapshots()}
     league.train(tiny(stop={"env_steps": 120_000}), changed, resume=True)
@@ -96,7 +96,7 @@ def poisoned(monkeypatch):
     return names
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_loss_that_is_no_number_stops_only_its_player(poisoned, tmp_path, tiny):
     poisoned.add("main_exploiter-0")
     run = league.train(tiny(), tmp_path / "run")

@@ -131,7 +131,7 @@ def play(game, num_matches, action=1):
 # ---------------------------------------------------------------- single envs, stepped by gymnasium
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("seats", [1, 2])
 def test_single_envs_that_gymnasium_steps_keep_every_promise(seats):
     report = check(CARTPOLE, {"vectorization": "sync", "seats": seats}, num_matches=20)
@@ -266,7 +266,7 @@ def test_matches_from_one_seed_come_out_the_same_twice(counters):
     assert play(game, 9) == play(game, 9)  # seeded again whenever no match is under way
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_only_what_needs_a_seed_for_each_match_is_beyond_a_vectorised_implementation():
     report = check(CARTPOLE, {"vectorization": "vector_entry_point"}, num_matches=40)
     failed = {c.name for c in report.checks if not c.passed}
