@@ -16,17 +16,17 @@ check:
 	@$(MAKE) --no-print-directory -j 2 lint types quick
 
 quick:
-	python -m pytest -n 2 --dist worksteal -m "not slow and not alone and not long"
+	python -m pytest -n 2 --dist loadfile -m "not slow and not alone and not long"
 
 # Everything that protects a user. Three tests at a time, also on two cores, as many wait for disks and other
 # processes; then one by one those that start several processes or fill the memory.
 test: browser
-	python -m pytest -n 3 --dist worksteal -m "not alone and not long"
+	python -m pytest -n 3 --dist loadfile -m "not alone and not long"
 	python -m pytest -m "alone and not long"
 
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
-	python -m pytest -n 3 --dist worksteal -m "long and not alone"
+	python -m pytest -n 3 --dist loadfile -m "long and not alone"
 	python -m pytest -m "long and alone"
 
 # Further seeds and variants of what takes longest; CI does not run them.
@@ -36,7 +36,7 @@ test-variants:
 
 # The tests of one room: make test-storage, test-analysis, test-league, or a folder: make test-league/rules
 test-%:
-	python -m pytest -n 2 --dist worksteal -m "not alone and not long" tests/$*
+	python -m pytest -n 2 --dist loadfile -m "not alone and not long" tests/$*
 
 lint:
 	ruff check .

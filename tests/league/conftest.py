@@ -1,3 +1,4 @@
+import fcntl
 import json
 import os
 import shutil
@@ -117,10 +118,17 @@ def league_here(monkeypatch, capsys):
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, tiny_config, league_command):
-    """A finished run. Only read it; `cp -r` it to change it."""
-    run = tmp_path_factory.mktemp("runs") / "tiny"
-    done = league_command("train", tiny_config, "--run", run)
-    assert done.returncode == 0, done.stderr
+    """A finished run. Only read it; `cp -r` it to change it. All workers of these tests share one."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    run = shared / "trained" / "tiny"
+    run.parent.mkdir(exist_ok=True)
+    with open(shared / "trained" / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not run.exists():
+            done = league_command("train", tiny_config, "--run", run)
+            assert done.returncode == 0, done.stderr
     return run
 
 

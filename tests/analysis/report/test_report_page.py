@@ -135,6 +135,7 @@ def test_each_decision_stands_there_with_its_evidence(planted_page, planted):
         assert all(f"{value:,.0f}" in said for value in row["evidence"].values())
 
 
+@pytest.mark.long
 def test_the_same_run_gives_the_same_bytes(planted_page, planted):
     with analysis.open_run(planted) as history:
         assert report_page(history) == planted_page
@@ -148,6 +149,7 @@ def test_a_section_made_alone_is_the_one_of_the_page(planted_page, planted):
             sections(history, only=["nothing"])
 
 
+@pytest.mark.long
 def test_a_page_can_look_back(planted):
     with analysis.open_run(planted) as history:
         then = history.as_of(600)
@@ -164,6 +166,7 @@ def test_a_page_says_how_to_make_the_run_again(page, planted):
     assert "league train again.yaml" in page.said
 
 
+@pytest.mark.long
 def test_without_the_extra_a_page_is_complete_and_says_how_to_get_the_rest(planted, page, monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(

@@ -62,7 +62,7 @@ def first_event(watch, seen):
     return int(id_.removeprefix("id: ")), json.loads(data.removeprefix("data: "))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_draws_again_when_the_run_has_said_more_and_only_then(run, watch):
     first = watch.drawn
     grow(run, 1_000_000)

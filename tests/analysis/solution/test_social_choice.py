@@ -148,7 +148,7 @@ def loss_of(margins, ratings):
     return 0.5 * (margins / (1 + np.exp(ratings[:, None] - ratings))).sum()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_soft_condorcet_loses_no_more_than_openspiels_descent(rng):
     for seed in range(4):
         ballots = random_ballots(6, 9, rng)

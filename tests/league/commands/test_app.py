@@ -187,6 +187,7 @@ def test_a_resumed_run_goes_on_from_where_it_stopped(league_command, tiny_config
     assert now["n"] < 2 * played["n"]  # 12,000 steps in all, not 12,000 more
 
 
+@pytest.mark.long
 def test_a_finished_run_that_is_resumed_is_finished_again(league_command, tiny_config, copied):
     before = league_command("snapshots", copied, "list", "--json").stdout
     done = league_command("train", tiny_config, "--run", copied, "--resume")
@@ -263,6 +264,7 @@ def test_ctrl_c_with_runners_stops_cleanly_and_resume_goes_on(
     _interrupt_and_resume(league_command, tiny_config, training, tmp_path / "run", "--set", "runners=1")
 
 
+@pytest.mark.long
 def test_a_run_that_trains_can_be_read_but_not_trained_by_another(
     league_command, tiny_config, training, tmp_path
 ):

@@ -230,7 +230,7 @@ class HasItsOwnLimit(TicTacToe):
         (PaysLessThanItSays, "rewards", "below the loss_reward -5"),
         (PaysNaN, "rewards", "not finite"),
         (DrawsInSecret, "rewards", "draw_possible"),
-        (NeverEnds, "endings", "a match goes on after 20000 decisions"),
+        pytest.param(NeverEnds, "endings", "a match goes on after 20000 decisions", marks=pytest.mark.long),
         (ActsOutOfTurn, "decisions", "not ordered"),
         (AsksTheDead, "decisions", "without a match"),
         (Raises, "decisions", "KeyError: 'the corner'"),

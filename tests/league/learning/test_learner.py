@@ -13,6 +13,7 @@ from league.learning.learner import Learner, LearnerSettings, LearnerState, NonF
 from league.models.actor import Look
 from league.models.policies.policy import Policy
 from storage.errors import Mistake, WeightsMismatch
+from tests.parameters import mostly_long
 
 
 @pytest.fixture
@@ -59,15 +60,18 @@ def bandit(player, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
-    [
-        {"loss": "impala"},
-        {"loss": "appo"},
-        {"loss": "ppo", "epochs": 2},
-        {"loss": "appo", "target_updates": 4, "kl": 0.1},
-        {"loss": "impala", "optimizer": "rmsprop"},
-        {"loss": "appo", "replay": {"proportion": 0.25}},
-        {"loss": "appo", "ring": {"batches": 2, "passes": 2}, "shuffle": True},
-    ],
+    mostly_long(
+        [
+            {"loss": "impala"},
+            {"loss": "appo"},
+            {"loss": "ppo", "epochs": 2},
+            {"loss": "appo", "target_updates": 4, "kl": 0.1},
+            {"loss": "impala", "optimizer": "rmsprop"},
+            {"loss": "appo", "replay": {"proportion": 0.25}},
+            {"loss": "appo", "ring": {"batches": 2, "passes": 2}, "shuffle": True},
+        ],
+        short=3,
+    ),
     ids=str,
 )
 def test_each_way_of_learning_learns_what_the_observation_shows(learner, settings):
@@ -79,7 +83,7 @@ def test_each_way_of_learning_learns_what_the_observation_shows(learner, setting
     assert (probability.diagonal() > 0.95).all()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_several_choices_at_once_are_learned(make_spec):
     spec = make_spec("multi_discrete", hidden=(32,))
     player = Learner("main-0", spec, LearnerSettings(batch_steps=64, lr=3e-3, entropy=0.0), seed=1)
@@ -100,7 +104,7 @@ def test_several_choices_at_once_are_learned(make_spec):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("squash", [True, False])
+@pytest.mark.parametrize("squash", mostly_long([True, False]))
 def test_real_numbers_are_learned(make_spec, squash):
     spec = make_spec("continuous", hidden=(32,), squash=squash)
     player = Learner("main-0", spec, LearnerSettings(loss="ppo", epochs=4, batch_steps=256, lr=3e-3), seed=1)
@@ -151,7 +155,7 @@ def cues(player, rng, length=5):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["appo", "ppo"])
+@pytest.mark.parametrize("loss", mostly_long(["appo", "ppo"]))
 def test_a_memory_bridges_what_the_observation_does_not_show(learner, loss):
     memory = {"memory": "gru", "memory_size": 16}
     player = learner(memory, loss=loss, lr=1e-2, entropy=0.0, batch_steps=320, vtrace_lambda=1.0)

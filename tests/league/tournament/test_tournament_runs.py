@@ -30,6 +30,7 @@ from storage.archive import open_reader
 from storage.errors import Failure, Mistake, RunExists
 from storage.ledger.ledger import read_frames, read_tables
 from storage.tables.columns import results_of
+from tests.parameters import mostly_long
 
 FACTS = ("entrants", "competitors", "matches", "seats", "meetings", "ratings", "recordings")
 # what no two sessions share: clocks, and the frame of the ledger, as each session begins with one
@@ -108,7 +109,9 @@ def test_results_are_rows_of_a_run_like_any_match(snapshots_run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["round_robin", "gauntlet", "swiss", "adaptive", "top_k"])
+@pytest.mark.parametrize(
+    "kind", mostly_long(["round_robin", "adaptive", "gauntlet", "swiss", "top_k"], short=2)
+)
 def test_the_same_seed_plays_the_same_games_by_every_schedule(kind, snapshots_run, tmp_path):
     schedule = {"kind": kind, "pairs": 2}
     schedule |= {"seeds": ["main-0@0"]} if kind == "gauntlet" else {}
@@ -134,7 +137,7 @@ def stop_after(games, seen):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["round_robin", "swiss", "adaptive"])
+@pytest.mark.parametrize("kind", mostly_long(["adaptive", "round_robin", "swiss"]))
 def test_one_that_was_stopped_three_times_ends_like_one_that_never_was(kind, snapshots_run, tmp_path):
     schedule = {"kind": kind, "pairs": 6}
     whole = play(settings(snapshots_run, schedule=schedule), tmp_path / "whole")

@@ -188,7 +188,7 @@ def test_every_call_failing_in_turn_is_an_error_or_done_and_nothing_acknowledged
     assert refused > 0.1 * tried or effect in (*DEATHS, Effect.SHORT)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_write_that_does_not_look_how_much_was_written_is_caught(scratch, monkeypatch):
     """Were there one in storage, it would be noticed."""
 

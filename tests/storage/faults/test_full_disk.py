@@ -65,7 +65,7 @@ def facts(run, seq):
     return storage.query(run, f"{'UNION ALL'.join(parts)} ORDER BY name").to_pylist()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("limit", [150_000, *([40_000, 600_000] if LONG else [])])
 def test_training_stops_at_a_full_disk_with_one_message_and_resumes_with_all_that_was_recorded(
     tmp_path, limit

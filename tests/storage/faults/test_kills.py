@@ -100,7 +100,7 @@ class Victims:
             time.sleep(0.002)
 
 
-@pytest.mark.slow
+@pytest.mark.alone
 @pytest.mark.parametrize("seed", range(tried(1, 50)))
 def test_kill_9_loses_nothing_doubles_nothing_and_hinders_no_opening(processes, scratch, tally, seed):
     victims = Victims(processes, scratch, seed)

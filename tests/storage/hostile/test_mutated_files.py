@@ -38,6 +38,7 @@ def test_no_mutated_blob_is_accepted_and_unverified_ones_stay_inside_their_file(
     assert found["mapped unverified"] > 0, "no mutant reached the reading of tensors"
 
 
+@pytest.mark.long
 def test_no_mutated_manifest_is_accepted(tmp_path):
     found = limited("damaged_files:manifest_mutants", str(tmp_path), 0, MUTANTS)
     show("manifests", found)

@@ -121,7 +121,7 @@ def test_a_follower_has_every_row_once_across_closing_compaction_and_restart(tmp
         ledger.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_readers_of_a_writing_process_are_never_behind_what_it_acknowledged(tmp_path):
     early = Consumer(tmp_path)
     child = subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True)

@@ -352,7 +352,7 @@ def test_compacting_killed_at_any_call_loses_nothing_and_is_finished_by_the_next
     assert calls > 60
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compacting_that_fails_at_any_call_is_an_error_or_done_and_can_be_tried_again(tmp_path):
     class Failing(Dying):
         Dead = OSError(5, "Input/output error")

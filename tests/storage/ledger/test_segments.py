@@ -80,7 +80,7 @@ def assert_equal(found, expected):
                         assert chunk.indices.equals(old.indices)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_frames_of_a_compacted_segment_equal_those_appended_to_the_schema(tmp_path, monkeypatch, seed):
@@ -161,7 +161,7 @@ print(pa.default_memory_pool().max_memory())
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compacting_and_reading_hold_a_few_row_groups_in_memory_not_the_segment(tmp_path):
     rng = np.random.default_rng(0)
     closed(tmp_path, [{"t": pa.table({"x": rng.random(5000), "y": rng.random(5000)})} for _ in range(200)])

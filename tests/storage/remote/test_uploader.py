@@ -195,7 +195,7 @@ def test_killed_again_and_again_it_goes_on_and_what_it_left_can_be_restored(run,
     assert frames(tmp_path / "complete") == expected
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_remote_that_is_away_delays_nothing_and_is_told_of(run, url, proxy, make_results):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, 0.05, Remote(url, timeout_seconds=0.2))
@@ -261,7 +261,7 @@ def test_another_runs_remote_is_refused_and_left_as_it_was(run, url, tmp_path):
     assert {name: Remote(url).get(name) for name in Remote(url).list("")} == before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compaction_beside_it_is_followed(run, url, tmp_path, make_results, short_segments):
     with Archive.open(run) as archive:
         uploader = Uploader(archive, url, seconds=0.02)

@@ -380,7 +380,7 @@ def test_only_the_newest_damaged_copies_are_kept(filled):
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     "error", [duckdb.FatalException, OSError, UnicodeDecodeError, MemoryError, RuntimeError]
 )

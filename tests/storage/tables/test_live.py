@@ -144,7 +144,7 @@ def test_a_long_lived_reader_holds_only_what_is_not_compacted(tmp_path, make_res
         assert one(fresh, "SELECT games FROM leaderboard") == (20 * 20,)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_thousands_of_small_frames_become_few_parts(tmp_path, make_results):
     (tmp_path / "ledger").mkdir()
     (tmp_path / "FORMAT").write_text('{"version": 1}')
@@ -275,7 +275,7 @@ def test_after_an_error_a_connection_is_closed_rather_than_lacking_rows(filled, 
             live.execute("SELECT 1")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_closing_lets_go_of_memory_and_file(filled, make_results):
     with Archive.open(filled) as archive:
         archive.append_results(make_results(20_000, 80), [])

@@ -67,7 +67,7 @@ def test_clusters_stand_together_the_strongest_first():
     assert "2 Nash clusters" in words(figure, "subtitle")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cell_of_a_large_league_is_the_mean_of_the_pairings_that_were_played():
     of = league(420)
     figure = plots.payoff_heatmap(of["payoff"], of["leaderboard"])

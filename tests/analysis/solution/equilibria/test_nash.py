@@ -105,7 +105,7 @@ def equilibria_by_support(payoff):
         return np.array([rows for rows, _ in nashpy.Game(payoff, -payoff).support_enumeration()])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_it_is_the_equilibrium_that_nashpy_finds_by_support_enumeration():
     for seed in range(4):
         payoff = antisymmetric(6, seed)

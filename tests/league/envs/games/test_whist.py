@@ -62,7 +62,7 @@ class Reference:
         return [FIFTH if seat // 2 == side else -FIFTH for seat in range(4)], len(self.gone) == 20
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_random_play_agrees_with_plain_rules(beside):
     beside(Whist(16), Reference, 150)
 

@@ -181,7 +181,7 @@ def test_a_request_seats_few_snapshots_and_deals_them_evenly(make):
         assert len([c for c in batch.competitors if "@" in c]) <= 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_blocks_leave_the_marginal_of_every_match_exact(make):
     it = league(make)
     names = [name for name in it.roster.ids if "@" in name]

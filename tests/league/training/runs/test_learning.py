@@ -180,7 +180,7 @@ def test_max_entropy_nash_of_rock_paper_scissors_with_a_double_is_spread_evenly(
     np.testing.assert_allclose(max_entropy_nash(doubled), [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rock_paper_scissors_fills_a_pool_that_nobody_can_exploit(tmp_path):
     run = league.train(CONFIGS / "rock_paper_scissors.yaml", tmp_path / "run")
     game = registry.make("rock_paper_scissors", 1)

@@ -73,7 +73,7 @@ def test_a_retired_snapshot_is_met_no_more_but_keeps_its_weights_and_its_rating(
         assert retire.target in rated
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_resumed_run_remembers_who_is_retired(run, settings):
     before = [retire.target for retire in retirements(run, "main-0")]
     league.train({**settings, "stop": {"env_steps": 80_000}}, run, resume=True)

@@ -47,7 +47,7 @@ def test_a_competitor_plays_all_seats_of_a_team_and_one_team_wins(run_of):
     assert {"main-0", "random", "main-0@0"} <= rated
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_everybody_for_himself_is_ranked_by_who_lives_longest(run_of):
     run = run_of("tron")
     with analysis.open_run(run) as history:

@@ -110,6 +110,7 @@ def test_frozen_opponents_are_played_and_rated_across_the_games(champion):
     assert {away.partition("@")[0] for away in frozen["away"]} == {"challenger-0", "climber-0"}
 
 
+@pytest.mark.long
 def test_the_league_goes_on_where_it_stopped(tmp_path):
     run = league.train(config(stop={"env_steps": 2_000}), tmp_path / "run")
     before = analysis.open_run(run).matches().astype(str)
@@ -131,6 +132,7 @@ def test_a_player_keeps_its_policy_and_its_seats(champion, part, value):
         league.train(other, champion, resume=True)
 
 
+@pytest.mark.long
 def test_the_same_seed_gives_the_same_league(tmp_path):
     short = config(stop={"env_steps": 1_500}, log={"seconds": 1_000})  # rows cut by the clock shift `seq`
     one, other = (analysis.open_run(league.train(short, tmp_path / name)) for name in ("a", "b"))
