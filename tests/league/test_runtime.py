@@ -65,7 +65,7 @@ def test_a_plan_that_no_node_can_hold_is_refused_with_what_is_missing(bundles, n
         check_placement(bundles, nodes, runners)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_what_is_refused_leaves_nothing_behind():
     from ray.util.placement_group import placement_group_table
@@ -94,7 +94,7 @@ def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
         assert sorted(states) == ["CREATED", "REMOVED"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_session_has_room_for_every_actor_whatever_the_cores_and_the_clusters_of_others(monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # as if another cluster were running here

@@ -34,7 +34,7 @@ def test_a_run_folder_gives_the_findings_of_the_same_facts_in_memory(tmp_path):
     assert json.loads(json.dumps([f.to_json() for f in found]))[0]["sentence"] == found[0].sentence
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_of_several_runs_each_finding_says_whose_it_is(tmp_path):
     bad = plant(tmp_path / "bad", np.random.default_rng(0), Plan(advantage=forgetting(Plan())))
     good = plant(tmp_path / "good", np.random.default_rng(1))
@@ -61,7 +61,7 @@ def test_a_run_that_has_not_begun_has_nothing_wrong(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", ["updates", "ratings", "decisions", "snapshots"])
+@pytest.mark.parametrize("table", mostly_long(["updates", "ratings", "decisions", "snapshots"], 2))
 def test_a_run_that_lacks_facts_is_judged_by_the_others(table):
     run = Remembered(np.random.default_rng(0), Plan(advantage=cycle(Plan())))
     run.sql(f"DELETE FROM {table}")

@@ -9,6 +9,7 @@ from analysis.history.frames import number_setting, setting, settings_of
 from analysis.report import sections
 from tests.analysis import planted_runs
 from tests.analysis.planted_runs import Plan, plant
+from tests.parameters import mostly_long
 
 WRONG = [
     "[1, 2]",
@@ -35,7 +36,7 @@ def test_a_number_is_one_or_its_default():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", WRONG)
+@pytest.mark.parametrize("text", mostly_long(WRONG, 2))
 def test_a_run_whose_settings_make_no_sense_is_told_of_all_the_same(tmp_path, monkeypatch, text):
     monkeypatch.setattr(planted_runs, "CONFIG", text)
     plan = Plan(snapshots=2, batches=1, matches=40, exploiter_every=2)

@@ -5,6 +5,7 @@ from selenium.webdriver.common.keys import Keys
 
 import analysis
 from analysis.report import report_page, sections
+from tests.parameters import mostly_long
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def column(browser, table, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [1280, 400])
+@pytest.mark.parametrize("width", mostly_long([400, 1280]))
 def test_a_page_fits_its_window_asks_for_nothing_and_complains_of_nothing(browser, page, width):
     browser.open(page.as_uri(), width=width)
     drawn(browser)

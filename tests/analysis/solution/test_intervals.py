@@ -44,7 +44,7 @@ def test_intervals_of_scores_hold_the_true_ones(kind, pairs):
     assert 0.9 < of_rows < 0.995
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_intervals_of_pairings_that_never_met_hold_the_true_score():
     held = []
     for seed in range(60):

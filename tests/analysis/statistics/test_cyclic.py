@@ -68,7 +68,7 @@ def test_equals_are_not_called_cyclic(rng):
     assert sum(found.p_value < 0.05 for found in shares) <= 7
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("strength", [0.25, 0.5])
 def test_near_even_scores_the_share_is_that_of_the_log_odds(strength, rng):
     """The Hodge decomposition of the log-odds themselves, whose cyclic part is three kinds in a circle."""

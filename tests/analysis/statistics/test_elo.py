@@ -174,7 +174,7 @@ FIELDS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", [50, 200, 1000])
 @pytest.mark.parametrize("field", FIELDS)
 def test_95_of_100_intervals_hold_the_true_elo(field, pairs):
@@ -187,7 +187,7 @@ def test_95_of_100_intervals_hold_the_true_elo(field, pairs):
     assert 0.93 < covered < (0.985 if field == "95 %" and pairs == 50 else 0.97)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", [5, 10])
 @pytest.mark.parametrize("field", FIELDS)
 def test_intervals_of_a_handful_of_pairs_are_rather_too_wide_than_too_narrow(field, pairs):
@@ -197,7 +197,7 @@ def test_intervals_of_a_handful_of_pairs_are_rather_too_wide_than_too_narrow(fie
     assert np.mean((estimates.low <= truth) & (truth <= estimates.high)) > 0.93
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("pairs", [50, 200, 1000])
 @pytest.mark.parametrize("field", FIELDS)
 def test_95_of_100_intervals_hold_the_true_normalized_elo(field, pairs):

@@ -25,7 +25,7 @@ def parts(request, num_parts):
         yield dataclasses.replace(request, matches=matches, sources=sources)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_runner_holds_no_more_after_thirty_requests_than_after_ten(make_request):
     request, weights = make_request("tic_tac_toe", 400, snapshots=20)
     runner = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=200, policy_map_capacity=6)))

@@ -110,7 +110,7 @@ def test_requests_in_flight_are_bounded_and_spread_over_the_runners(group, make_
     assert (remote.room(), remote.in_flight(), remote._load) == (4, 0, [0, 0])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_episodes_reach_the_driver_as_references_only(ray, group, make_request):
     remote = group()
     remote.submit(0, *make_request("tic_tac_toe", 30))

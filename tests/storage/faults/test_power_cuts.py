@@ -165,7 +165,7 @@ class Lying(PowerDisk):
             super()._remember(name, *arguments)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sync", "sync_folder"])
 def test_a_disk_that_lies_about_syncing_is_caught(scratch, kind):
     """Were a sync missing in storage, it would be noticed."""

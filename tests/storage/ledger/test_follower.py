@@ -11,6 +11,7 @@ import pytest
 from storage.errors import CorruptLedger, StorageError
 from storage.ledger import follower
 from storage.ledger.ledger import Follower, Ledger, last_frame, read_frames, read_tables
+from tests.parameters import mostly_long
 
 WRITER = """
 import sys
@@ -93,7 +94,7 @@ def test_a_segment_closed_and_compacted_between_two_polls_is_given_once(tmp_path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_long(range(8), 3))
 def test_a_follower_has_every_row_once_across_closing_compaction_and_restart(tmp_path, seed):
     rng = np.random.default_rng(seed)
     consumer, written = Consumer(tmp_path), 0

@@ -318,7 +318,7 @@ def test_a_column_that_changes_its_type_begins_a_new_segment_also_after_reopenin
     assert written(tmp_path) == [[1], ["one"], ["two"], [3]]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_compacting_killed_at_any_call_loses_nothing_and_is_finished_by_the_next_writer(tmp_path):
     fill(tmp_path / make(tmp_path, "before"), frames=7)
     before = list(read_frames(tmp_path / "before"))

@@ -22,6 +22,7 @@ from storage.records import (
 )
 from storage.tables import columns, migrations
 from storage.tables.database import Database
+from tests.parameters import mostly_long
 
 TABLES = (
     "runs",
@@ -452,7 +453,7 @@ ORDER BY learners.player, purpose, count(*) DESC, match_type
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("num_old", [0, 3, 10, 30])
+@pytest.mark.parametrize("num_old", mostly_long([10, 0, 3, 30]))
 def test_compacted_segments_and_frames_make_the_same_index(tmp_path, batches, num_old):
     (tmp_path / "ledger").mkdir()
     mixed = [as_of_old(batch) for batch in batches[:num_old]] + batches[num_old:]

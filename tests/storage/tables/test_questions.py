@@ -1,5 +1,8 @@
 import os
+import shutil
+import tempfile
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +14,24 @@ from storage.errors import BadQuery, Mistake
 from storage.records import MAIN, Freeze, RatingChange
 
 
+@pytest.fixture(scope="module")
+def made():
+    """Holds the first run with facts in its tables: the others are copies, which take less time."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "run"
+
+
 @pytest.fixture
-def filled(run, make_results, weights):
+def filled(request, made, tmp_path):
     """A run with facts in its tables, closed."""
+    if not made.exists():
+        shutil.copytree(fill(*map(request.getfixturevalue, ("run", "make_results", "weights"))), made)
+    else:
+        shutil.copytree(made, tmp_path / "run")
+    return tmp_path / "run"
+
+
+def fill(run, make_results, weights):
     with Archive.open(run) as archive:
         archive.append_results(make_results(50), [RatingChange("main-0", 25.0, 8.0, 50)])
         freeze = Freeze(player="main-0", reason="due")

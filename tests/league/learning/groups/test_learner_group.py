@@ -445,7 +445,7 @@ def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing
     group.close()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_processes_of_a_shard_come_to_the_weights_of_one(ray, make_episodes):
     one = LocalLearnerGroup(SHARDS, RECRUITS)
     two = RayLearnerGroup(plan_shards(0, PLAYERS, processes=2), RECRUITS)

@@ -18,6 +18,8 @@ from league.learning.learner import Learner, LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from tests.parameters import mostly_long
 
+ROOT = Path(__file__).parents[4]
+
 CASES = {
     "appo": ({}, {}),
     "impala with two optimizers": ({"loss": "impala", "value_lr": 1e-3}, {"separate_value": True}),
@@ -80,7 +82,10 @@ def learned(peers):
 def test_several_processes_come_to_the_weights_of_one(tmp_path, size):
     address = free_address()
     processes = [
-        subprocess.Popen([sys.executable, __file__, address, str(rank), str(size), str(tmp_path / str(rank))])
+        subprocess.Popen(
+            [sys.executable, "-m", __name__, address, str(rank), str(size), str(tmp_path / str(rank))],
+            cwd=ROOT,
+        )
         for rank in range(size)
     ]
     try:

@@ -57,7 +57,7 @@ def test_every_small_plan_is_even_complete_and_within_its_gpus():
         check(gpus, players)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_thousand_random_plans_are_even_complete_and_within_their_gpus():
     rng = np.random.default_rng(0)
     for _ in range(1_000):

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from league.rules.rating.rating import RatingBook, RatingSettings
 from storage.records import Outcome
+from tests.parameters import mostly_long
 
 WIN, DRAW, LOSS, _ = Outcome
 LIBRARY = trueskill.TrueSkill(
@@ -302,7 +303,7 @@ def test_a_team_of_everyone_against_the_game_rates_nobody():
 # The library's own erfc is good to 1e-7 only; what that adds up to in 300 games is its error, not ours.
 @pytest.mark.slow
 @pytest.mark.parametrize(("backend", "near"), [("scipy", 1e-9), (None, 1e-5)])
-@pytest.mark.parametrize("pool", range(5))
+@pytest.mark.parametrize("pool", mostly_long(range(5), 2))
 def test_a_batch_equals_the_library_game_after_game_over_random_pools(pool, backend, near):
     """Learners that drift, snapshots that are placed and then fixed, an anchor."""
     rng = np.random.default_rng(pool)

@@ -97,7 +97,7 @@ def test_more_than_two_meet_by_their_ratings_too(make, num_teams):
     assert all(pairings.shape[1] == num_teams for pairings in history)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_round_of_a_thousand_entrants_is_a_round(make):
     schedule = make.schedule(1000, kind="adaptive", pairs_per_round=400)
     history, _ = played(make, schedule, make.truth(np.arange(1000) * 3.0), 2)

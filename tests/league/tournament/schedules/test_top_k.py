@@ -24,7 +24,7 @@ def test_doubt_is_no_less_than_the_chance_of_another_set():
     assert other <= doubt(ratings, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("elo", [0.0, -20.0])
 def test_however_often_one_looks_one_is_not_sure_of_what_is_not_so(elo):
     """Of two, who are equal or nearly so, after each of 60 rounds with an information of 1/100^2 each. Who is

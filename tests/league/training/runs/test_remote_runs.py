@@ -38,7 +38,7 @@ def trained_there(tmp_path_factory, tiny, remote):
     return league.train(settings, tmp_path_factory.mktemp("runs") / "run")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_was_trained_can_be_asked_and_played_from_the_remote_alone(
     league_command, trained_there, remote, tmp_path, monkeypatch
 ):
