@@ -1,0 +1,14 @@
+"""Parameters of tests that repeat one thing many times."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def mostly_long(values: Iterable[Any], short: int = 1) -> list[Any]:
+    """Return the values; all but the first `short` are for `make test-long`."""
+    return [
+        value if number < short else pytest.param(value, marks=pytest.mark.long)
+        for number, value in enumerate(values)
+    ]
