@@ -26,7 +26,7 @@ test: browser
 
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
-	python -m pytest -n 3 --dist loadfile -m "long and not alone"
+	python -m pytest -n 3 --dist worksteal -m "long and not alone"
 	python -m pytest -m "long and alone"
 
 # Further seeds and variants of what takes longest; CI does not run them.

@@ -20,4 +20,4 @@ KEPT_CLOSE = Loss(
     targets="vtrace",
     terms=(Term("reference_kl", kl_to_reference, weight=0.1, reference="initial"),),
 )
-"""`learner.loss` of `own_loss.yaml`. The mean of `reference_kl` is in the table `updates`, by its name."""
+"""`learner.loss` of `own_loss.yaml`. Its mean is in the table `updates`: `metrics->>'reference_kl'`."""

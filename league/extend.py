@@ -19,6 +19,7 @@ _HOMES = {
     "ppo": "league.learning.maths.losses",
     "Branch": "league.rules.matchmaking.branches",
     "WeightedBranch": "league.rules.matchmaking.branches",
+    "Pool": "league.rules.matchmaking.pools",
     "LeagueBuilder": "league.rules.building.builder",
     "Freeze": "storage.records",
     "Reset": "storage.records",
@@ -33,6 +34,11 @@ _HOMES = {
 }
 
 __all__ = sorted(_HOMES)
+
+
+def __dir__() -> list[str]:
+    """Return the names, so that an editor completes them."""
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -304,10 +304,11 @@ class Learner:
         for parameter in self._parameters.values():
             parameter.grad = None
         self._ring.clear()  # the refused batch must not come again
-        update = self.updates + 1
+        update, path = self.updates + 1, self.settings.loss
+        or_terms = f", or correct the terms of learner.loss '{path}'" if find_loss(path).terms else ""
         return NonFiniteLoss(
             f"player {self.player}, update {update}: the loss is {loss} and its gradient's norm {norm}, "
-            "expected finite numbers; the last good weights are kept: lower learner.lr",
+            f"expected finite numbers; the last good weights are kept: lower learner.lr{or_terms}",
             update,
             {name: tensor.cpu().numpy() for name, tensor in batch.tensors().items()},
         )

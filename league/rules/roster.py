@@ -139,7 +139,7 @@ class Roster:
         return self.players_of(MAIN)
 
     def snapshots(self, role: Role | None = None) -> Indices:
-        """Return the seated snapshots of players of one role, or of all roles: [n]."""
+        """Return the seated snapshots of players of one role, or of all roles [n], the oldest first."""
         return self._seated if role is None else self._seated_of_role.get(role, _EMPTY)
 
     def snapshots_of(self, player: str) -> Indices:

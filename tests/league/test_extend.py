@@ -52,7 +52,7 @@ def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, le
     with analysis.open_run(run) as history:
         played = set(history.match_mix()["match_type"])
         terms = history.sql("SELECT json_extract(metrics, '$.reference_kl') AS kl FROM updates")
-    assert {"Youngest", "bots", "pfsp", "self_play"} <= played
+    assert {"Youngest", "Recent", "bots", "pfsp", "self_play"} <= played
     assert terms["kl"].notna().any()
     league_here("report", "runs/mine", "--static", "--section", "my_section:hardest")
     assert "The hardest opponent" in (written / "report.html").read_text()

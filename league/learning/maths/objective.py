@@ -208,9 +208,9 @@ class Objective:
         if isinstance(found, Tensor) and found.shape == known.rows.shape:
             return found.new_zeros(len(known.reward)).index_put((known.rows[valid],), found[valid])
         if not isinstance(found, Tensor) or found.shape != known.reward.shape:
-            shape = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            gave = f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise Mistake(
-                f"learner.loss '{self._settings.loss}': term '{term.name}' gave shape {shape}, expected one "
+                f"learner.loss '{self._settings.loss}': term '{term.name}' gave {gave}, expected one "
                 f"loss for each step, {list(known.reward.shape)} or {list(known.rows.shape)}"
             )
         return found

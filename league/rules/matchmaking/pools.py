@@ -14,7 +14,7 @@ from storage.arrays import Floats, Indices
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Candidates [k] and the probability of each [k]; k may be 0."""
+    """`candidates` [k], indices into the roster, and `p` [k], the probability of each; k may be 0."""
 
     candidates: Indices
     p: Floats

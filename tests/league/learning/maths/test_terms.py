@@ -301,15 +301,23 @@ def test_a_name_twice_a_bad_name_and_a_weight_that_is_no_number_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("compute", "shape"), [(lambda steps: steps.value.mean(), r"\[\]"), (lambda steps: 1.0, "float")]
+    ("compute", "gave"), [(lambda steps: steps.value.mean(), r"shape \[\]"), (lambda steps: 1.0, "a float")]
 )
-def test_a_term_must_give_one_number_for_each_step(make_spec, make_episodes, loss_of, compute, shape):
+def test_a_term_must_give_one_number_for_each_step(make_spec, make_episodes, loss_of, compute, gave):
     (batch,) = minibatches(uneven(make_episodes), 99, 99)
     learner = Learner("main-0", make_spec(), loss_of(Term("mine", compute)), seed=1)
-    with pytest.raises(
-        Mistake, match=rf"term 'mine' gave shape {shape}, expected one loss for each step, \[8\]"
-    ):
+    with pytest.raises(Mistake, match=rf"term 'mine' gave {gave}, expected one loss for each step, \[8\]"):
         learner.update_from_batch(batch)
+
+
+def test_where_the_loss_is_no_number_its_own_terms_may_be_why(make_spec, make_episodes, loss_of):
+    (batch,) = minibatches(uneven(make_episodes), 99, 99)
+    mine = Term("mine", lambda steps: steps.value * float("nan"))
+    with pytest.raises(NonFiniteLoss, match=r"lower learner\.lr, or correct the terms of learner\.loss '"):
+        Learner("main-0", make_spec(), loss_of(mine), seed=1).update_from_batch(batch)
+    learner = Learner("main-0", make_spec(), LearnerSettings(), seed=1)
+    with pytest.raises(NonFiniteLoss, match=r"lower learner\.lr$"):
+        learner.update_from_batch(dataclasses.replace(batch, reward=batch.reward * float("nan")))
 
 
 def test_a_loss_with_terms_is_learned_by_one_player_at_a_time(make_spec, caplog):
