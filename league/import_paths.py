@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from storage.suggestions import nearest
@@ -28,3 +29,11 @@ def import_path(path: str) -> Any:
         remedy = f"; did you mean '{near[0]}'?" if near else ""
         raise ValueError(f"'{path}': module '{module_name}' has no '{name}'{remedy}")
     return getattr(module, name)
+
+
+def import_callable(path: str, expected: str) -> Callable[..., Any]:
+    """Import the function or class at `path`. Raise ValueError if it is not found, or is not `expected`."""
+    found = import_path(path)
+    if not callable(found):
+        raise ValueError(f"'{path}' is {found!r}, expected {expected}")
+    return found

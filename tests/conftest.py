@@ -7,13 +7,12 @@ import pytest
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
 
 # Collecting tests makes millions of objects that stay: a third of its time would go into looking for garbage.
+THRESHOLDS = gc.get_threshold()
 gc.set_threshold(200_000, 20, 50)
 
 BUDGET_SECONDS = 1.0
 MARKED = {"slow", "alone", "long"}
 _SECONDS: dict[str, float] = {}  # of the unmarked tests that took longer than the budget
-
-
 SLOW_FIXTURES = {"trained"}  # a whole run of the command line: seconds, even for a test that only reads it
 
 
@@ -27,8 +26,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish():
-    """Look for garbage as often as Python does."""
-    gc.set_threshold(700, 10, 10)
+    """Look for garbage as often as Python does again."""
+    gc.set_threshold(*THRESHOLDS)
 
 
 def pytest_runtest_logreport(report):

@@ -116,16 +116,13 @@ def report(
 
 def _own_section(path: str) -> Callable[..., Any]:
     """Import a function that makes a section. Raise Mistake if it cannot be imported or called."""
-    from league.import_paths import import_path
+    from league.import_paths import import_callable
     from storage.errors import Mistake
 
     try:
-        make = import_path(path)
+        return import_callable(path, "a function of a Story")
     except ValueError as error:
         raise Mistake(f"--section {error}") from None
-    if not callable(make):
-        raise Mistake(f"--section '{path}': found {make!r}, expected a function of a Story")
-    return make
 
 
 def serve(

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from league.import_paths import import_path
+from league.import_paths import import_callable
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
 from league.models.networks.memory import Memory, build_memory
@@ -250,12 +250,9 @@ def _imported(path: str) -> Callable[..., Any]:
             f"call league.models.networks.networks.trust_network('{path}') first"
         )
     try:
-        make = import_path(path)
+        return import_callable(path, "a class of torch.nn.Module")
     except ValueError as error:
         raise BadNetwork(f"policy.architecture {error}") from error
-    if not callable(make):
-        raise BadNetwork(f"policy.architecture '{path}' is {make!r}, expected a class of torch.nn.Module")
-    return make
 
 
 def build_network(spec: PolicySpec) -> Network:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from league.import_paths import import_path, is_import_path
+from league.import_paths import import_callable, is_import_path
 from storage.arrays import Floats
 from storage.suggestions import nearest
 
@@ -91,12 +91,9 @@ def find_weighting(name: str, exponent: float = 2.0) -> Weighting:
     if name in WEIGHTINGS:
         return WEIGHTINGS[name]
     try:
-        found = import_path(name)
+        return import_callable(name, "a function of win rates")
     except ValueError as error:
         raise ValueError(f"weighting {error}") from error
-    if not callable(found):
-        raise ValueError(f"weighting '{name}' is a {type(found).__name__}, expected a function of win rates")
-    return found
 
 
 def probabilities(weighting: Weighting, p: Floats) -> Floats:

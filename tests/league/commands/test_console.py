@@ -47,8 +47,8 @@ def test_a_bar_that_was_not_finished_is_gone_when_the_block_is_left(monkeypatch)
     console, _ = terminal(monkeypatch, True)
     with progress_bars() as tell:
         tell("index", 1, 4)
-    with console.status("something else"):
-        pass
+    with console.status("something else") as other:  # rich allows one live display at a time
+        assert other.status == "something else"
 
 
 def test_what_is_done_soon_gets_no_bar(monkeypatch):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
-from league.import_paths import import_path
+from league.import_paths import import_callable
 from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import BadChoice, UnknownBot, on_one_line
 from storage.errors import Mistake
@@ -109,9 +109,6 @@ def function_bot(name: str, path: str, action: ActionSpec | None) -> FunctionBot
 
 def _imported(where: str, path: str, expected: str) -> Callable[..., Any]:
     try:
-        found = import_path(path)
+        return import_callable(path, expected)
     except ValueError as error:
         raise UnknownBot(f"{where} {error}") from error
-    if not callable(found):
-        raise UnknownBot(f"{where} '{path}' is {found!r}, expected {expected}")
-    return found

@@ -114,6 +114,33 @@ def trained(name, folder, env_steps, runners):
     return league.train(CONFIGS / f"{name}.yaml", folder / "run", overrides=overrides)
 
 
+SELF_PLAY_IN_SECONDS = """\
+env: {id: tic_tac_toe}
+seed: 1
+runners: 0
+league:
+  preset: self_play
+  players: {main: 1}
+  freeze_every: 37_500
+policy: {hidden: [64, 64]}
+rollout: {slots: 256, matches_per_request: 256}
+learner: {batch_steps: 512, lr: 3.0e-3, entropy: 0.02, epochs: 1}
+stop: {env_steps: 150_000}
+"""
+
+
+@pytest.mark.slow
+def test_a_few_seconds_of_self_play_beat_random_play(tmp_path):
+    config = tmp_path / "config.yaml"
+    config.write_text(SELF_PLAY_IN_SECONDS)
+    run = league.train(config, tmp_path / "run")
+    before, after = (
+        compare(run, snapshot, "random", pairs=200).pair_scores.mean() for snapshot in ("main-0@0", "main-0")
+    )
+    assert before < 0.6
+    assert after > 0.68  # seeds 0, 1 and 2: 0.76 to 0.78
+
+
 @pytest.mark.long
 @pytest.mark.slow
 def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
