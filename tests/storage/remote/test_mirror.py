@@ -1,6 +1,5 @@
 """A run that lies in a remote, read here: brought level again and again, at the cost of what is new."""
 
-import functools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -112,11 +111,22 @@ def test_neither_weights_nor_manifests_are_fetched_before_they_are_asked_for(url
     assert len(reader.snapshots()) == 2
 
 
+class Tidy(Ledger):
+    """Ledger of short segments, compacted to the last when it is closed."""
+
+    def __init__(self, *args, **options):
+        super().__init__(*args, segment_frames=5, **options)
+
+    def close(self):
+        self.compact()
+        super().close()
+
+
 @pytest.mark.slow
 def test_segments_that_were_compacted_since_take_the_place_of_their_journals(
     run, url, tmp_path, train, monkeypatch
 ):
-    monkeypatch.setattr("storage.archive.Ledger", functools.partial(Ledger, segment_frames=5))
+    monkeypatch.setattr("storage.archive.Ledger", Tidy)
     train(3)
     mirror(url, tmp_path / "mirror")
     train(30)
