@@ -3,6 +3,7 @@
 run = league.train("configs/connect_four.yaml")      trains a league and returns its run folder
 league.play_tournament("configs/tournament.yaml")    plays a tournament and returns its run folder
 policy = league.load_policy(run, "main-0")           loads a policy that acts on observations
+policy = league.load_export("folder")                the same of an exported folder
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # `import league` loads nothing of it
     from league.models.actor import Actor
 
-__all__ = ["load_policy", "play_tournament", "train"]
+__all__ = ["load_export", "load_policy", "play_tournament", "train"]
 
 
 def train(
@@ -59,8 +60,19 @@ def load_policy(run: str | Path, competitor: str) -> Actor:
 
     `run` is a run folder or the address of its remote. The policy's `act(observation, mask, rng,
     greedy=False)` takes observations [n, *shape] and masks [n, num_actions]; `temperature=` is optional.
+    A mixture ("main-0:average") draws a member for each row of `memory=` [n, memory_size] that is all zeros.
     """
     from league.competitors.names import load_actor
     from storage import run_folder
 
     return load_actor(run_folder(run), competitor)
+
+
+def load_export(folder: str | Path) -> Actor:
+    """Return the policy or mixture in a folder made by `league snapshots RUN export`, to `act` as above.
+
+    Raise storage.upkeep.exports.NotAnExport, storage.errors.StorageError.
+    """
+    from league.models.bots.kinds.exported import load_export as load
+
+    return load(Path(folder))

@@ -104,12 +104,12 @@ class Entrant:
     """A participant of a tournament, and how it plays."""
 
     competitor: str  # its name there, mode included
-    kind: str  # snapshot, bot
-    role: Role | None  # None for a bot
-    player: str | None  # None for a bot
+    kind: str  # snapshot, bot, mixture
+    role: Role | None  # None for a bot, and for a mixture
+    player: str | None  # None for a bot, and for a mixture
     run: str | None  # where it comes from: a run folder, its address, or an exported folder; None: a bot
-    snapshot_id: str | None
-    blob_hash: str | None
+    snapshot_id: str | None  # of a mixture: all its members with their weights
+    blob_hash: str | None  # of a mixture: of all its members' hashes
     env_steps: int | None  # of its player, when it was frozen
     created_at: float | None  # when it was frozen, seconds since the epoch
     architecture: str | None

@@ -14,9 +14,9 @@ SHOWN = 5  # names that a message lists
 def find(name: str, entrants: Sequence[Entrant]) -> Entrant:
     """Return the competitor that `name` means.
 
-    A name is a competitor's id, a snapshot's id, a player (its newest snapshot), or a unique prefix.
-    `:greedy` or another mode may follow. Without a mode, the sampling entry of a competitor in several modes
-    is meant. Raise Mistake if the name fits none or several.
+    A name is a competitor's id, a snapshot's id, a player (its newest snapshot), or a unique prefix. A
+    mixture goes by its whole name. `:greedy` or another mode may follow. Without a mode, the sampling entry
+    of a competitor in several modes is meant. Raise Mistake if the name fits none or several.
     """
     for entrant in entrants:
         if entrant.competitor == name:

@@ -49,8 +49,8 @@ def play(
         list[str] | None,
         typer.Argument(
             metavar="A B",
-            help="Competitor of each seat: a snapshot, player or bot (`name:greedy` plays its likeliest "
-            "action), or `human` for yourself",
+            help="Competitor of each seat: a snapshot, player, mixture or bot (`name:greedy` plays its "
+            "likeliest action), or `human` for yourself",
         ),
     ] = None,
     match: Annotated[int | None, typer.Option(metavar="ID", help="Show this recorded match instead")] = None,

@@ -135,11 +135,22 @@ def _verify(run: Path, as_json: bool) -> None:
 
 
 def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
+    from league.competitors.mixtures import Mixture
+    from league.competitors.names import Names
     from storage import open_reader
     from storage.remote.mirror import bring_blob
+    from storage.upkeep.exported_mixtures import export_mixture
     from storage.upkeep.exports import export_snapshot
 
     reader = open_reader(run)
+    mixture = Names(reader, reader.env()["id"]).mixture(wanted)
+    if isinstance(mixture, Mixture):
+        members = [(part.snapshot, part.weight, part.temperature) for part in mixture.parts]
+        for snapshot, _, _ in members:
+            bring_blob(run, snapshot.blob_hash)
+        export_mixture(reader, wanted, members, folder, license=license_)
+        print(f"{wanted}, {len(members)} snapshots, exported to {folder}")
+        return
     snapshot = reader.resolve(wanted)
     bring_blob(run, snapshot.blob_hash)
     export_snapshot(reader, snapshot, folder, license=license_)

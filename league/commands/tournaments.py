@@ -59,7 +59,8 @@ def tournament(
         list[str] | None,
         typer.Option(
             "--name",
-            help="A snapshot or player of the (one) run, such as main-0 or main-0:greedy; may be repeated",
+            help="A snapshot, player or mixture of the (one) run, such as main-0, main-0:greedy or "
+            "main-0:average; may be repeated",
         ),
     ] = None,
     bots: Annotated[list[str] | None, typer.Option("--bot", help="A bot; may be repeated")] = None,
@@ -190,7 +191,10 @@ def tournament(
 def compare(
     run: RunArgument,
     a: Annotated[
-        str, typer.Argument(help="A snapshot, player or bot; `name:greedy` plays its likeliest action")
+        str,
+        typer.Argument(
+            help="A snapshot, player, mixture (`main-0:average`) or bot; `name:greedy` plays its likeliest action"
+        ),
     ],
     b: Annotated[str, typer.Argument(help="Its opponent")],
     pairs: Annotated[

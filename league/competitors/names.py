@@ -1,4 +1,11 @@
-"""Names of competitors in a run, such as `main-0:greedy`, and the policies they refer to."""
+"""Names of competitors in a run, such as `main-0:greedy`, and the policies they refer to.
+
+main-0@120000           a snapshot, by its id or a unique prefix of it
+main-0                  the newest snapshot of a player
+main-0:greedy           in a mode (league.competitors.modes)
+main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
+random                  a bot
+"""
 
 from __future__ import annotations
 
@@ -9,15 +16,28 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from league.competitors.modes import SAMPLE, BadMode, is_mode, temperature_of
+from league.competitors.mixtures import (
+    AVERAGE,
+    NASH,
+    BadMixture,
+    Mixture,
+    average,
+    listed,
+    nash,
+    of_player,
+    split,
+)
+from league.competitors.modes import SAMPLE, BadMode, in_mode, is_mode, temperature_of
 from league.envs import registry
 from league.models.actor import Actor
 from league.models.bots.scripted import Bots, bots_for
 from league.models.bots.seated import seated_bot
 from league.models.bots.settings import BotSettings
+from league.models.policies.mixture import Member
+from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.rollout.requests import BotSource
+from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage import open_reader
 from storage.errors import Mistake, UnknownSnapshot
@@ -36,7 +56,7 @@ class UnknownCompetitor(Mistake):
 class Named(NamedTuple):
     """Competitor that a name refers to."""
 
-    who: Snapshot | Bot
+    who: Snapshot | Bot | Mixture
     temperature: float | None  # None: the name has no mode
 
 
@@ -51,14 +71,18 @@ class Names:
         self._newest = {snapshot.player: snapshot for snapshot in reader.snapshots()}
 
     def find(self, text: str) -> Named:
-        """Return the snapshot or bot that `text` names, and its mode if `text` ends with one (":greedy").
+        """Return the snapshot, bot or mixture that `text` names, and its mode if `text` ends with one.
 
         A snapshot goes by its id or a unique prefix, or by its player, whose newest snapshot is meant. A bot
-        goes by its name or an import path ("module:Class"). Raise UnknownCompetitor.
+        goes by its name or an import path ("module:Class"). A mixture's mode is already that of its members.
+        Raise UnknownCompetitor.
         """
         bot = named_bot(text, self._bots)
         if bot is not None:
             return Named(Bot(bot), None)
+        mixture = self.mixture(text)
+        if mixture is not None:
+            return Named(mixture, None)
         name, colon, mode = text.rpartition(":")
         if not colon:
             return Named(self._snapshot(text), None)
@@ -73,6 +97,37 @@ class Names:
             remedy = f"; did you mean '{near[0]}'?" if near else ""
             raise UnknownCompetitor(f"'{text}': {error}{remedy}") from None
         return Named(self._snapshot(name), temperature)
+
+    def mixture(self, text: str) -> Mixture | None:
+        """Return the mixture that `text` names; `None` for another form of name. Raise UnknownCompetitor."""
+        if text in self._by_id:
+            return None
+        try:
+            return self._mixture(text)
+        except BadMixture as error:
+            raise UnknownCompetitor(str(error)) from None
+
+    def _mixture(self, text: str) -> Mixture | None:
+        parts = split(text)
+        if parts is not None and (not parts[0] or self._has(parts[0])):
+            name, kind, temperature = parts
+            snapshots = self._reader.snapshots()
+            if kind == NASH:
+                found = nash(text, self._reader.run, of_player(text, name, snapshots))
+            elif name:
+                found = average(text, snapshots, self._snapshot(name))
+            else:
+                raise BadMixture(f"'{text}': found no player, expected one, such as main-0:{AVERAGE}")
+            return found if temperature is None else found.at(temperature)
+        return listed(text, self._member) if "+" in text or "*" in text else None
+
+    def _member(self, text: str) -> tuple[Snapshot, float]:
+        """Return a snapshot of a mixture, and its temperature. Raise UnknownCompetitor for anything else."""
+        who, temperature = self.find(text)
+        if not isinstance(who, Snapshot):
+            kind = "bot" if isinstance(who, Bot) else "mixture"
+            raise UnknownCompetitor(f"'{text}' is a {kind}, expected a snapshot: a mixture is made of those")
+        return who, SAMPLE if temperature is None else temperature
 
     def _has(self, name: str) -> bool:
         """Return whether the run has something that `name` may refer to."""
@@ -110,12 +165,30 @@ def named_bot(text: str, bots: Collection[str]) -> str | None:
     return name
 
 
-def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | BotSource:
+def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | BotSource | MixtureSource:
     """Return the source of the competitor that `text` names (see `Names.find`). Raise UnknownCompetitor."""
     who, temperature = Names(reader, env_id).find(text)
     if isinstance(who, Bot):
         return BotSource(who.name)
+    if isinstance(who, Mixture):
+        return mixture_source(reader, who, reader.remote())
     return source_of(reader, who, SAMPLE if temperature is None else temperature, reader.remote())
+
+
+def name_of(source: SnapshotSource | BotSource | MixtureSource) -> str:
+    """Return the name under which a stored competitor plays, mode included."""
+    if isinstance(source, SnapshotSource):
+        return in_mode(source.snapshot_id, source.temperature)
+    return source.name
+
+
+def mixture_source(reader: ArchiveReader, mixture: Mixture, remote: str | None) -> MixtureSource:
+    """Return the source of a mixture. Raise as `source_of`."""
+    return MixtureSource(
+        mixture.name,
+        tuple(source_of(reader, part.snapshot, part.temperature, remote) for part in mixture.parts),
+        tuple(part.weight for part in mixture.parts),
+    )
 
 
 def source_of(
@@ -153,8 +226,25 @@ def load_actor(run: Path, name: str) -> Actor:
     if isinstance(who, Bot):
         game = registry.make(env["id"], 1, **env["options"])
         return seated_bot(who.name, env["id"], game, bot_settings(config)).actor
-    source = source_of(reader, who, SAMPLE, reader.remote())
+    if isinstance(who, Mixture):
+        return mixture_actor(mixture_source(reader, who, reader.remote()))
+    return load_snapshot(source_of(reader, who, SAMPLE, reader.remote()))
+
+
+def load_snapshot(source: SnapshotSource) -> Policy:
+    """Return the policy of `source`, after verifying its blob."""
     return Policy(source.spec, load_tensors(source), source.snapshot_id)
+
+
+def mixture_actor(source: MixtureSource) -> MixtureActor:
+    """Return the mixture of `source`, after verifying its blobs."""
+    return MixtureActor(
+        [
+            Member(load_snapshot(member), weight, member.temperature)
+            for member, weight in zip(source.members, source.weights, strict=True)
+        ],
+        source.name,
+    )
 
 
 def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:

@@ -22,9 +22,18 @@ from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
 from league.models.networks.networks import trust_network
+from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
 from league.rollout.openings import OpeningMoves
-from league.rollout.requests import BotSource, LiveSource, PlayRequest, PlaySetup, RolloutInfo, Source
+from league.rollout.requests import (
+    BotSource,
+    LiveSource,
+    MixtureSource,
+    PlayRequest,
+    PlaySetup,
+    RolloutInfo,
+    Source,
+)
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
 from league.rollout.traces.fingerprints import Fingerprints
@@ -149,6 +158,10 @@ class EnvRunner:
     ) -> Actor:
         if isinstance(source, SnapshotSource):
             return leases.enter_context(self._snapshots.lease(source))
+        if isinstance(source, MixtureSource):
+            actors = [leases.enter_context(self._snapshots.lease(member)) for member in source.members]
+            weighted = zip(actors, source.weights, source.members, strict=True)
+            return Mixture([Member(a, weight, its.temperature) for a, weight, its in weighted], source.name)
         if isinstance(source, BotSource):
             if source.name not in self._bots:
                 seated = seated_bot(source.name, self._env_id, self._game, self._bot_settings)

@@ -85,7 +85,16 @@ class BotSource:
     name: str
 
 
-Source = SnapshotSource | LiveSource | BotSource
+@dataclass(frozen=True, slots=True)
+class MixtureSource:
+    """Snapshots of which one is drawn for each match and seat (`league.models.policies.mixture`)."""
+
+    name: str
+    members: tuple[SnapshotSource, ...]  # each at its own temperature
+    weights: tuple[float, ...]  # of the members, in order; they sum to 1
+
+
+Source = SnapshotSource | LiveSource | BotSource | MixtureSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ is the reward since the seat's last decision. If no actor uses memory or rewards
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,8 +14,7 @@ import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
-from league.models.policies.policy import Policy
-from league.models.policies.policy_group import PolicyGroup
+from league.models.policies.parties import Party, Places, parties_of
 
 
 class Taken(NamedTuple):
@@ -35,18 +34,6 @@ class Choice(NamedTuple):
     certain: npt.NDArray[np.bool_]  # [n], there was no alternative; False if unknown
 
 
-class _Party(NamedTuple):
-    """Actors that decide in one call: policies of one spec, or a single actor of any other kind.
-
-    Its members occupy adjacent places, from `first` up to (not including) `end`.
-    """
-
-    actor: Actor | PolicyGroup
-    temperature: float
-    first: int
-    end: int
-
-
 class Seats:
     """Seats of all slots of a game, filled by `actors`."""
 
@@ -61,7 +48,7 @@ class Seats:
         shape = (game.num_slots, game.num_seats)
         self._game = game
         self._actors = actors
-        self._parties, members = _parties(actors, temperatures)
+        self._parties, members = parties_of(actors, temperatures)
         self._place = np.empty(len(actors), dtype=np.int16)  # 16 bits: sorts in linear time
         self._place[members] = np.arange(len(actors))
         self._learners = [(who, int(self._place[who])) for who in sorted(learners)]
@@ -110,7 +97,7 @@ class Seats:
 
     def _ask(
         self,
-        party: _Party,
+        party: Party,
         counts: npt.NDArray[np.int64],
         slot: npt.NDArray[np.int64],
         seat: npt.NDArray[np.int64],
@@ -124,12 +111,7 @@ class Seats:
         if size or actor.wants_reward:
             memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
         look = Look(observation, mask, memory, reward)
-        if isinstance(actor, PolicyGroup):
-            chosen = actor.decide(counts, look, rng, party.temperature)
-        elif actor.wants_game:
-            chosen = actor.decide_at(self._game, slot, seat, look, rng, party.temperature)
-        else:
-            chosen = actor.decide(look, rng, party.temperature)
+        chosen = party.decide(counts, look, rng, party.temperature, Places(self._game, slot, seat))
         if memory is not None:
             self._memory[slot, seat, :size] = memory
             self._reward[slot, seat] = 0.0
@@ -145,23 +127,6 @@ class Seats:
         actor = self._actors[who]
         memory = self._memory[slot, seat, : actor.memory_size]
         return actor.see(self._game.look(slot, seat), memory, self._reward[slot, seat])
-
-
-def _parties(actors: Sequence[Actor], temperatures: Sequence[float]) -> tuple[list[_Party], list[int]]:
-    """Return the parties, and for each place the index of its actor."""
-    kinds: dict[Hashable, list[int]] = {}
-    for who, actor in enumerate(actors):
-        kind = (actor.spec, actor.device, temperatures[who]) if isinstance(actor, Policy) else who
-        kinds.setdefault(kind, []).append(who)
-    parties: list[_Party] = []
-    places: list[int] = []
-    for members in kinds.values():
-        first = actors[members[0]]
-        policies = [actor for actor in (actors[who] for who in members) if isinstance(actor, Policy)]
-        decides = PolicyGroup(policies) if policies else first
-        parties.append(_Party(decides, temperatures[members[0]], len(places), len(places) + len(members)))
-        places += members
-    return parties, places
 
 
 def _part(chosen: Chosen, rows: slice) -> Chosen:

@@ -18,12 +18,17 @@ import numpy.typing as npt
 from analysis.statistics.elo import EloEstimate, elo_from_pairs, normalized_elo, score_counts
 from analysis.statistics.games import Tally, pair_scores, tally
 from analysis.statistics.sprt import Answer, Sprt
-from league.competitors.modes import in_mode
-from league.competitors.names import bot_settings, resolve
+from league.competitors.names import bot_settings, name_of, resolve
 from league.envs import registry
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
-from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
+from league.rollout.requests import (
+    BotSource,
+    MixtureSource,
+    PlayRequest,
+    PlaySetup,
+    RolloutSettings,
+)
 from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed, require_bot, require_fit
@@ -183,12 +188,11 @@ def batches(pairs: int) -> Iterator[tuple[int, int]]:
         first, size = first + size, min(2 * size, LAST_BATCH)
 
 
-def _names(a: SnapshotSource | BotSource, b: SnapshotSource | BotSource) -> tuple[str, str]:
+def _names(
+    a: SnapshotSource | BotSource | MixtureSource, b: SnapshotSource | BotSource | MixtureSource
+) -> tuple[str, str]:
     """Return two different names, even if both are one competitor."""
-    first, second = (
-        source.name if isinstance(source, BotSource) else in_mode(source.snapshot_id, source.temperature)
-        for source in (a, b)
-    )
+    first, second = name_of(a), name_of(b)
     return first, second if second != first else f"{second}#2"
 
 

@@ -15,11 +15,10 @@ from league.interrupts import interrupts
 from league.models.networks.networks import trust_network
 from league.models.policies.resident import check_device
 from league.rollout.openings import Openings
-from league.rollout.requests import BotSource, PlaySetup
+from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
-from league.rollout.snapshots import SnapshotSource
 from league.runtime import available_cpus, check_resources, ray_session
-from league.tournament.entry.entrants import Entries, gather, sources_of
+from league.tournament.entry.entrants import Entries, Source, gather, sources_of
 from league.tournament.folder import going_on, settings_of
 from league.tournament.loop import Observer, Table, Tournament
 from league.tournament.pairs import Pairs
@@ -118,7 +117,7 @@ class _Starter:
             self._table = Table(group, self._sources(), openings)
         return self._table
 
-    def _sources(self) -> dict[str, SnapshotSource | BotSource]:
+    def _sources(self) -> dict[str, Source]:
         if self._entries is None:
             sources = sources_of(self._entrants, progress=self._progress)
         else:

@@ -17,7 +17,7 @@ from league.competitors.names import UnknownCompetitor, resolve
 from league.config.sections import InitFrom
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
-from league.rollout.requests import BotSource
+from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.snapshots import load_tensors
 from storage.archive import open_reader
 from storage.errors import Mistake, WeightsMismatch
@@ -51,6 +51,12 @@ def _load(entry: InitFrom, spec: PolicySpec) -> Initial:
             raise Mistake(f"{where}: {entry.run}: {error}") from None
         if isinstance(source, BotSource):
             raise Mistake(f"{where}: '{entry.snapshot}' is a bot, expected a snapshot of {entry.run}")
+        if isinstance(source, MixtureSource):
+            raise Mistake(
+                f"{where}: '{entry.snapshot}' is a mixture of {len(source.members)} snapshots, expected one: "
+                f"first weights are those of a network; name a member, such as "
+                f"'{source.members[-1].snapshot_id}'"
+            )
         found, origin = source.spec, source.snapshot_id
         tensors = load_tensors(source)
     else:

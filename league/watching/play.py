@@ -12,16 +12,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from league.competitors.names import bot_settings, resolve
+from league.competitors.names import bot_settings, load_snapshot, mixture_actor, resolve
 from league.envs import registry
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
-from league.models.policies.policy import Policy
 from league.rollout.prompter import Prompter
-from league.rollout.requests import BotSource
+from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.seats import Seats
-from league.rollout.snapshots import SnapshotSource, load_tensors
+from league.rollout.snapshots import SnapshotSource
 from league.watching.person import Ask, Person, Show
 from league.watching.replay import recorded, team_of_seat
 from league.watching.table import Table, Watched
@@ -66,10 +65,12 @@ def play(
             bot = seated_bot(source.name, env["id"], game, bot_settings(config))
             _require_seat(source.name, seat, seat in bot.seats)
             actors.append(bot.actor)
+        elif isinstance(source, MixtureSource):
+            _require_seat(names[seat], seat, all(_sees(member, game, seat) for member in source.members))
+            actors.append(mixture_actor(source))
         else:
-            spaces = game.observation_specs[seat], game.action_specs[seat]
-            _require_seat(names[seat], seat, (source.spec.observation, source.spec.action) == spaces)
-            policy = Policy(source.spec, load_tensors(source), source.snapshot_id)
+            _require_seat(names[seat], seat, _sees(source, game, seat))
+            policy = load_snapshot(source)
             actors.append(Watched(policy) if verbose else policy)
     seats = Seats(game, actors, [s.temperature if isinstance(s, SnapshotSource) else 1.0 for s in sources])
     rng = np.random.default_rng(seed)
@@ -121,6 +122,12 @@ def _require_text(game: BatchedGame, env_id: str) -> None:
             f"play: '{env_id}' cannot be shown as text, expected a game that can: a native one, one of "
             "OpenSpiel's, or an env of another library whose render mode is 'ansi'"
         )
+
+
+def _sees(source: SnapshotSource, game: BatchedGame, seat: int) -> bool:
+    """Return whether a snapshot has the spaces of that seat."""
+    spaces = game.observation_specs[seat], game.action_specs[seat]
+    return (source.spec.observation, source.spec.action) == spaces
 
 
 def _require_seat(name: str, seat: int, fits: bool) -> None:

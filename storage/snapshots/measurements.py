@@ -27,6 +27,7 @@ from storage.snapshots import manifests
 MEASUREMENTS = "measurements"
 MAX_BYTES = 2**20
 LARGEST = 1e12  # of values and times: no measurement is beyond, and no axis fits it
+MAX_ID = 1000  # characters of a snapshot's id, or of a mixture's name
 MAX_NAME = 160  # characters of a snapshot's id in a file's name, which are 255 at most
 
 Kind = Literal["exact", "lower_bound"]
@@ -34,11 +35,11 @@ Kind = Literal["exact", "lower_bound"]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """The average gain of a best response against a snapshot: NashConv / num_players."""
+    """The average gain of a best response against a snapshot or a mixture: NashConv / num_players."""
 
-    snapshot_id: str
-    player: str
-    env_steps: int  # of its player, when it was frozen
+    snapshot_id: str  # or the name of a mixture, such as "main-0@120000:average"
+    player: str  # of a mixture, the name that its curve goes by, such as "main-0:average"
+    env_steps: int  # of its player, when it was frozen; of a mixture: its newest member
     league_env_steps: int  # of the whole league, when it was frozen
     kind: Kind  # exact; or lower_bound: what a trained response gained, which the best may exceed
     value: float
@@ -126,7 +127,7 @@ def _parsed(fields: Mapping[str, Any]) -> Measurement:
         raise ValueError(f"no measurement: unknown or missing {wrong}")
     for name in ("snapshot_id", "player", "unit"):
         text = fields[name]
-        if not isinstance(text, str) or not text or len(text) > 1000 or not text.isprintable():
+        if not isinstance(text, str) or not text or len(text) > MAX_ID or not text.isprintable():
             raise ValueError(f"no measurement: {name} is no line of text")
     for name in ("env_steps", "league_env_steps", "trained_env_steps"):
         if name == "trained_env_steps" and fields[name] is None:

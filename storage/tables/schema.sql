@@ -28,14 +28,15 @@ CREATE TABLE competitors (
     added_at TIMESTAMP
 );
 
--- Who takes part in a tournament: snapshots of other runs, and bots. They are in `competitors` too.
+-- Who takes part in a tournament: snapshots of other runs, mixtures of them, and bots. They are in `competitors` too.
 CREATE TABLE entrants (
     competitor VARCHAR,   -- its name in the tournament, mode included
-    kind VARCHAR,         -- snapshot, bot
+    kind VARCHAR,         -- snapshot, bot, mixture
     role VARCHAR, player VARCHAR,
     run VARCHAR,          -- the folder it was in, or the run's address
+    -- Of a mixture: all its members with their weights, and the hash of all their hashes.
     snapshot_id VARCHAR, blob_hash VARCHAR,
-    env_steps BIGINT,     -- of its player, when it was frozen
+    env_steps BIGINT,     -- of its player, when it was frozen; of a mixture, its newest member's
     created_at TIMESTAMP, architecture VARCHAR,
     temperature DOUBLE,   -- 1: it plays as it samples; 0: its likeliest action
     joined_at TIMESTAMP

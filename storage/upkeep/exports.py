@@ -26,6 +26,7 @@ from storage.snapshots import blobs, manifests
 from storage.snapshots.manifests import CorruptManifest
 
 MANIFEST, WEIGHTS, README = "manifest.json", "weights.safetensors", "README.md"
+MIXTURE, MEMBERS = "mixture.json", "members"  # of an exported mixture (storage.upkeep.exported_mixtures)
 FORMAT = 1
 UNSPECIFIED = "unspecified"
 MAX_TEXT = 200  # characters of any name, and of a licence
@@ -45,20 +46,29 @@ def export_snapshot(
     Mistake if something is there already or nothing can be, CorruptBlob or CorruptManifest if the snapshot is
     damaged, DiskFailed.
     """
+    check_place(folder, license)
+    blobs.verify(reader.blob_path(snapshot))
+    with whole_folder(folder) as fresh:
+        fill(reader, snapshot, fresh, license)
+
+
+def check_place(folder: Path, license: str) -> None:
+    """Raise Mistake if something is in the place of a new export, or if the licence is not one line."""
     if os.path.lexists(folder):
         raise Mistake(f"{folder} exists, expected a new folder to export to; choose another")
     if not is_plain(license):
         raise Mistake(f"license {shown(license)}, expected one line of at most {MAX_TEXT} characters")
-    source = reader.blob_path(snapshot)
+
+
+def fill(reader: ArchiveReader, snapshot: Snapshot, fresh: Path, license: str) -> None:
+    """Write a verified snapshot into the folder `fresh`, which is empty."""
     manifest = reader.manifest(snapshot.snapshot_id)
     if license == UNSPECIFIED:
         license = manifest.get("origin", {}).get("license", UNSPECIFIED)
     manifest |= {"format": FORMAT, "license": license, "env": reader.env()}
-    blobs.verify(source)
-    with whole_folder(folder) as fresh:
-        write_whole(fresh / WEIGHTS, [source.read_bytes()], mode=0o444)
-        write_whole(fresh / README, [readme(manifest).encode()])
-        write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
+    write_whole(fresh / WEIGHTS, [reader.blob_path(snapshot).read_bytes()], mode=0o444)
+    write_whole(fresh / README, [readme(manifest).encode()])
+    write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
 
 
 def read_export(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -86,6 +96,11 @@ def read_manifest(folder: Path, max_bytes: int = manifests.MAX_BYTES) -> dict[st
     """
     path = folder / MANIFEST
     if not os.path.exists(path):  # Path.exists raises where a folder may not be entered
+        if os.path.exists(folder / MIXTURE):
+            raise NotAnExport(
+                f"{folder}: found a mixture of snapshots, expected one; name one of the folders in "
+                f"{folder / MEMBERS}"
+            )
         raise NotAnExport(
             f"{path}: no such file, expected a folder made by: league snapshots RUN export ID DIR"
         )
@@ -144,16 +159,13 @@ As the first weights of a player, in a config:
     - player: main-0
       folder: FOLDER
 
-In Python:
+In Python, to act on observations [n, *shape] and masks of legal actions [n, A]:
 
-    from pathlib import Path
+    import league
+    import numpy as np
 
-    from league.models.policy import Policy
-    from league.models.spec import PolicySpec
-    from storage.upkeep.exports import read_export
-
-    manifest, tensors = read_export(Path("FOLDER"))
-    policy = Policy(PolicySpec.from_json(manifest["spec"]), tensors)
+    policy = league.load_export("FOLDER")
+    actions, log_probs = policy.act(observations, masks, np.random.default_rng(0))
 """
 
 

@@ -54,7 +54,7 @@ class OpenSpielSettings(Section):
 
 
 class ExportSettings(Section):
-    """An exported snapshot: weights and JSON, no code."""
+    """An exported snapshot or mixture: weights and JSON, no code."""
 
     kind: Literal["export"]
     folder: WholePath = Field(description="Folder made by: league snapshots RUN export ID DIR")

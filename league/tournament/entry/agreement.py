@@ -14,6 +14,7 @@ from league.envs import registry
 from league.envs.base import BatchedGame
 from league.models.bots.seated import seated_bot
 from league.models.bots.settings import BotSettings
+from league.rollout.requests import MixtureSource
 from league.rollout.snapshots import SnapshotSource
 from league.tournament.entry.origins import Origin, RunOrigin
 from storage.errors import Mistake
@@ -60,8 +61,12 @@ def agree(
     return Agreed(env["id"], dict(env["options"]), step_limit, teams, game)
 
 
-def require_fit(name: str, source: SnapshotSource, game: BatchedGame) -> None:
+def require_fit(name: str, source: SnapshotSource | MixtureSource, game: BatchedGame) -> None:
     """Raise Mistake for a snapshot that cannot take every seat of `game`: competitors swap seats."""
+    if isinstance(source, MixtureSource):
+        for member in source.members:
+            require_fit(member.snapshot_id, member, game)
+        return
     for seat, spaces in enumerate(zip(game.observation_specs, game.action_specs, strict=True)):
         if spaces != (source.spec.observation, source.spec.action):
             raise Mistake(

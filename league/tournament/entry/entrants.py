@@ -19,7 +19,7 @@ from league.competitors.modes import temperature_of
 from league.competitors.names import named_bot
 from league.models.bots.scripted import bots_for
 from league.models.bots.settings import BotSettings
-from league.rollout.requests import BotSource
+from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.snapshots import SnapshotSource
 from league.section import Section
 from league.tournament.entry.agreement import Agreed, agree, alike, require_bot, require_fit
@@ -44,6 +44,10 @@ _Address = Annotated[str, Field(min_length=1), AfterValidator(address_of)]
 """Absolute address, so that a tournament resumed in another folder finds it."""
 
 
+Stored = SnapshotSource | MixtureSource
+Source = Stored | BotSource
+
+
 def _checked(modes: tuple[str, ...]) -> tuple[str, ...]:
     for mode in modes:
         temperature_of(mode)
@@ -61,7 +65,8 @@ class EntrantSource(Section):
     )
     names: tuple[str, ...] = Field(
         default=(),
-        description="Competitors of the run: ids or unique prefixes, players (their newest snapshot), bots; "
+        description="Competitors of the run: ids or unique prefixes, players (their newest snapshot), bots, "
+        "mixtures (`main-0:average`, `:nash`, `0.3*A+0.7*B`); "
         "with `:greedy` or `:t=0.5` at the end in that mode alone",
     )
     folder: _Address | None = Field(
@@ -101,7 +106,7 @@ class Entries:
     teams: tuple[int, ...] | None  # number of seats of each; None: every seat plays for itself
     bots: dict[str, BotSettings]  # settings by name: of the entrants, and all that were given
     entrants: tuple[Entrant, ...]  # in the order of the settings
-    sources: tuple[SnapshotSource | BotSource, ...]  # in the same order
+    sources: tuple[Source, ...]  # in the same order
     left_out: tuple[tuple[str, str], ...]  # names and reasons
 
 
@@ -152,9 +157,7 @@ def gather(
     )
 
 
-def sources_of(
-    entrants: Sequence[Entrant], *, progress: Progress | None = None
-) -> tuple[SnapshotSource | BotSource, ...]:
+def sources_of(entrants: Sequence[Entrant], *, progress: Progress | None = None) -> tuple[Source, ...]:
     """Return the sources of recorded entrants, in the same order, after verifying their weights again.
 
     Raise DamagedCompetitors with all that are missing or changed.
@@ -235,12 +238,12 @@ def _runs(origins: Mapping[str, Origin]) -> list[RunOrigin]:
 
 def _read(
     entrants: Sequence[Entrant], origins: Mapping[str, Origin]
-) -> tuple[dict[str, SnapshotSource], dict[str, str]]:
+) -> tuple[dict[str, Stored], dict[str, str]]:
     """Return the sources of snapshots among `entrants`, by name, and the reasons why others have none.
 
     `origins` are by address.
     """
-    found: dict[str, SnapshotSource] = {}
+    found: dict[str, Stored] = {}
     damaged: dict[str, str] = {}
     for entrant in entrants:
         if entrant.run is None:
@@ -252,9 +255,7 @@ def _read(
     return found, damaged
 
 
-def _in_order(
-    entrants: Sequence[Entrant], found: Mapping[str, SnapshotSource]
-) -> tuple[SnapshotSource | BotSource, ...]:
+def _in_order(entrants: Sequence[Entrant], found: Mapping[str, Stored]) -> tuple[Source, ...]:
     return tuple(
         BotSource(entrant.competitor) if entrant.run is None else found[entrant.competitor]
         for entrant in entrants

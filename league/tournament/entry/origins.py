@@ -16,11 +16,13 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
-from league.competitors.modes import in_mode
-from league.competitors.names import Names, UnknownCompetitor, bot_settings, source_of
+from league.competitors.mixtures import Mixture
+from league.competitors.modes import SAMPLE, in_mode
+from league.competitors.names import Names, UnknownCompetitor, bot_settings, mixture_source, source_of
 from league.mistakes import explain
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
+from league.rollout.requests import MixtureSource
 from league.rollout.snapshots import SnapshotSource
 from league.tournament.entry.selection import MAY_BE_ASKED, BadSelection, selected
 from storage import open_reader, run_folder
@@ -31,6 +33,7 @@ from storage.records import Bot, Entrant, Role, Snapshot
 from storage.remote.remote import is_url
 from storage.snapshots import blobs
 from storage.snapshots.manifests import CorruptManifest
+from storage.upkeep.exported_mixtures import is_mixture
 from storage.upkeep.exports import MANIFEST, MAX_TEXT, WEIGHTS, NotAnExport, is_plain, read_manifest, shown
 
 _ODD = re.compile(r"[^\w./@+-]")
@@ -43,7 +46,7 @@ class Origin(ABC):
     env: Mapping[str, Any]  # `id` and `options` of their game
 
     @abstractmethod
-    def source(self, entrant: Entrant) -> SnapshotSource:
+    def source(self, entrant: Entrant) -> SnapshotSource | MixtureSource:
         """Return the source of the policy of one of its entrants.
 
         Raise CorruptBlob, CorruptManifest, WeightsMismatch for a policy that is damaged, missing or changed.
@@ -92,12 +95,24 @@ class RunOrigin(Origin):
             raise type(error)(f"{self.address}: {error}") from None
         return [_entrant(snapshot, self.address, t) for snapshot in snapshots for t in temperatures]
 
-    def source(self, entrant: Entrant) -> SnapshotSource:
+    def source(self, entrant: Entrant) -> SnapshotSource | MixtureSource:
         """Return the source of the policy of an entrant; see `Origin.source`."""
+        if entrant.kind == "mixture":
+            return self._mixture(entrant)
         found = self._reader.find(entrant.snapshot_id or "")
         if not isinstance(found, Snapshot) or found.blob_hash != entrant.blob_hash:
             raise self._changed(entrant)
         return source_of(self._reader, found, entrant.temperature, self._remote)
+
+    def _mixture(self, entrant: Entrant) -> MixtureSource:
+        """Return the source of a mixture, as it was when it entered."""
+        try:
+            who = self._names.find(entrant.snapshot_id or "").who
+        except UnknownCompetitor:
+            who = None
+        if not isinstance(who, Mixture) or who.digest != entrant.blob_hash:
+            raise self._changed(entrant)
+        return replace(mixture_source(self._reader, who, self._remote), name=entrant.competitor)
 
     def _selected(self, condition: str) -> list[Snapshot]:
         wanted, snapshots = selected(self._reader.run, condition), self._reader.snapshots()
@@ -115,6 +130,10 @@ class RunOrigin(Origin):
         who, temperature = self._names.find(name)
         if isinstance(who, Bot):
             return [bot_entrant(who.name)]
+        if isinstance(who, Mixture):
+            sampled = [_mixture_entrant(who, self.address)] if SAMPLE in temperatures else []
+            others = [(t, who.at(t)) for t in temperatures if t != SAMPLE]
+            return sampled + [_mixture_entrant(one, self.address, t) for t, one in others]
         in_modes = temperatures if temperature is None else (temperature,)
         return [_entrant(who, self.address, t) for t in in_modes]
 
@@ -154,6 +173,11 @@ class ExportOrigin(Origin):
         """Raise NotAnExport if there is none, CorruptManifest if its manifest is damaged."""
         self.address = address
         path = Path(address) / MANIFEST
+        if is_mixture(Path(address)):
+            raise NotAnExport(
+                f"{address}: found a mixture, expected one snapshot; let it play as a bot of kind export (in "
+                "the table bots), or name one of its members"
+            )
         try:
             self._manifest = _Manifest.model_validate(read_manifest(Path(address)), strict=True)
         except NotAnExport as error:
@@ -209,6 +233,24 @@ def _entrant(its: Snapshot | _Manifest, address: str, temperature: float) -> Ent
         env_steps=its.env_steps,
         created_at=its.created_at,
         architecture=its.architecture,
+        temperature=temperature,
+    )
+
+
+def _mixture_entrant(mixture: Mixture, address: str, temperature: float = SAMPLE) -> Entrant:
+    """Return the entrant of a mixture: its members and their weights stand where a snapshot has its id."""
+    newest = mixture.newest
+    return Entrant(
+        competitor=in_mode(mixture.name, temperature),
+        kind="mixture",
+        role=None,
+        player=None,
+        run=address,
+        snapshot_id=mixture.listed,
+        blob_hash=mixture.digest,
+        env_steps=newest.env_steps,
+        created_at=newest.created_at,
+        architecture=newest.architecture,
         temperature=temperature,
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from league.models.networks.networks import build_network
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
+from league.rollout.requests import MixtureSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage.disk import Progress
 from storage.errors import CorruptBlob, Mistake, StorageError, UnknownSnapshot, WeightsMismatch
@@ -31,25 +32,32 @@ class DamagedCompetitors(StorageError, Mistake):
         super().__init__(f"competitors: {len(damaged)} missing or damaged: {some}{more}; {remedy}")
 
 
-def find_damaged(sources: Mapping[str, SnapshotSource], progress: Progress | None = None) -> dict[str, str]:
+def find_damaged(
+    sources: Mapping[str, SnapshotSource | MixtureSource], progress: Progress | None = None
+) -> dict[str, str]:
     """Return reasons, by name, why weights of `sources` are missing, changed, or do not fit their networks.
 
     Each file is hashed once, even if this node has verified it before; files of a remote are fetched.
     Raise RemoteFailed, WeightsMismatch for a custom network that `trust_network` has not admitted.
     """
-    for spec in {source.spec for source in sources.values()}:
+    stored = [(name, one) for name, source in sources.items() for one in _snapshots(source)]
+    for spec in {source.spec for _, source in stored}:
         _require_trust(spec)
     damaged: dict[str, str] = {}
     looked_at: dict[tuple[str, SnapshotSource], str] = {}  # the reason, or an empty text
-    for done, (name, source) in enumerate(sources.items(), start=1):
+    for done, (name, source) in enumerate(stored, start=1):
         key = source.path, source
         if key not in looked_at:
             looked_at[key] = _damage(source)
         if looked_at[key]:
-            damaged[name] = looked_at[key]
+            damaged.setdefault(name, looked_at[key])
         if progress is not None:
-            progress("verifying competitors", done, len(sources))
+            progress("verifying competitors", done, len(stored))
     return damaged
+
+
+def _snapshots(source: SnapshotSource | MixtureSource) -> tuple[SnapshotSource, ...]:
+    return source.members if isinstance(source, MixtureSource) else (source,)
 
 
 def _require_trust(spec: PolicySpec) -> None:

@@ -1,4 +1,4 @@
-"""An exported snapshot as a bot. Nothing in its folder is executed."""
+"""An exported snapshot or mixture as a bot. Nothing in its folder is executed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import UnknownBot
 from league.models.bots.settings import ExportSettings
+from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from storage.errors import Mistake, StorageError, WeightsMismatch
+from storage.upkeep.exported_mixtures import is_mixture, read_mixture
 from storage.upkeep.exports import read_export
 
 
@@ -41,20 +43,38 @@ class Greedy(Actor):
 def exported_bot(
     name: str, settings: ExportSettings, observation: ObservationSpec, action: ActionSpec
 ) -> Actor:
-    """Return the policy in `settings.folder`, with verified weights.
+    """Return the policy or mixture in `settings.folder`, with verified weights.
 
-    Raise UnknownBot if there is no policy, if it was trained for other spaces, or if its network is custom
-    code that no `trust_network` has named.
+    Raise UnknownBot if there is none, if it was trained for other spaces, or if its network is custom code
+    that no `trust_network` has named.
     """
     try:
-        manifest, tensors = read_export(Path(settings.folder))
-        spec = PolicySpec.from_json(manifest.get("spec") or {})
-        _check_spaces(settings.folder, "observation", spec.observation, observation)
-        _check_spaces(settings.folder, "action", spec.action, action)
-        policy = Policy(spec, tensors, manifest["snapshot_id"])
+        actor = load_export(Path(settings.folder))
+        for policy in [member.actor for member in actor.members] if isinstance(actor, Mixture) else [actor]:
+            assert isinstance(policy, Policy)
+            _check_spaces(settings.folder, "observation", policy.spec.observation, observation)
+            _check_spaces(settings.folder, "action", policy.spec.action, action)
     except (StorageError, Mistake) as error:
         raise UnknownBot(f"bot '{name}': {error}") from error
-    return Greedy(policy) if settings.mode == "greedy" else policy
+    return Greedy(actor) if settings.mode == "greedy" else actor
+
+
+def load_export(folder: Path) -> Policy | Mixture:
+    """Return the policy in an exported folder, or the mixture, with verified weights.
+
+    Raise NotAnExport, CorruptBlob, WeightsMismatch.
+    """
+    if not is_mixture(folder):
+        return _policy(folder)
+    fields, members = read_mixture(folder)
+    return Mixture(
+        [Member(_policy(one.folder), one.weight, one.temperature) for one in members], str(fields.get("name"))
+    )
+
+
+def _policy(folder: Path) -> Policy:
+    manifest, tensors = read_export(folder)
+    return Policy(PolicySpec.from_json(manifest.get("spec") or {}), tensors, manifest["snapshot_id"])
 
 
 def _check_spaces(
