@@ -193,7 +193,7 @@ def compare(
     a: Annotated[
         str,
         typer.Argument(
-            help="A snapshot, player, mixture (`main-0:average`) or bot; `name:greedy` plays its likeliest action"
+            help="A snapshot, player, mixture (main-0:average) or bot; name:greedy plays its likeliest action"
         ),
     ],
     b: Annotated[str, typer.Argument(help="Its opponent")],

@@ -155,7 +155,7 @@ def listed(text: str, find: Callable[[str], tuple[Snapshot, float]]) -> Mixture:
 def split(text: str) -> tuple[str, str, float | None] | None:
     """Return (name, kind, temperature) of `name:average` and `name:nash`, a mode behind or not; else None.
 
-    The name is empty for the whole pool. Raise BadMixture for a mode that is none.
+    The name is empty for the whole pool. Raise BadMixture for an unknown mode.
     """
     name, _, kind = text.rpartition(":")
     if kind in (AVERAGE, NASH) and ":" in text:
