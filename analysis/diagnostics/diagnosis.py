@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.diagnostics.checks.circling import find_circling
 from analysis.diagnostics.checks.cycles import find_cycles
 from analysis.diagnostics.checks.drift import find_drift
 from analysis.diagnostics.checks.forgetting import find_forgetting
@@ -48,6 +49,7 @@ def examine(record: Record) -> list[Finding]:
         [
             *forgotten,
             *regressed,
+            *find_circling(record),
             *find_starvation(record),
             *find_lag(record),
             *find_stagnation(record, known),

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Severity = Literal["note", "warning"]
-KINDS = ("forgetting", "regression", "starvation", "lag", "stagnation", "drift", "cycle")  # by importance
+KINDS = (  # by importance
+    *("forgetting", "regression", "circling", "starvation", "lag", "stagnation", "drift", "cycle"),
+)
 
 
 @dataclass(frozen=True, slots=True)

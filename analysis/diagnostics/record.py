@@ -42,6 +42,9 @@ class Source(Protocol):
     def sql(self, query: str) -> pd.DataFrame:
         """Return the result of a query."""
 
+    def exploitability(self) -> pd.DataFrame:
+        """Return the measurements of `league exploit`, as `History.exploitability` does."""
+
 
 @dataclass(frozen=True, slots=True)
 class Series:
@@ -99,6 +102,12 @@ class Record:
         )
         rest = query.removeprefix("WITH ")
         return self._history.sql(f"WITH {scope}{', ' if rest != query else ' '}{rest}")
+
+    @cached_property
+    def measured(self) -> pd.DataFrame:
+        """Measurements of `league exploit`, oldest first."""
+        found = self._history.exploitability()
+        return found if self._run is None else found[found["run"] == self._run]
 
     @cached_property
     def config(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def diagnose(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find problems of a league: forgetting, cycles, stagnation, regressions, starvation, lag, drift."""
+    """Find problems of a league: forgetting, regressions, circling, cycles, stagnation, lag, drift, ..."""
     import analysis
     from analysis.diagnostics import diagnose as find
 

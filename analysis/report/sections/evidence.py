@@ -24,7 +24,10 @@ def findings(story: Story) -> Section:
         return section("findings", title, paragraph("No match has been played yet."))
     found = story.findings
     if not found:
-        what = "The diagnostics found no forgetting, regression, cycle, stagnation, lag, starvation or drift."
+        what = (
+            "The diagnostics found no forgetting, regression, circling, cycle, stagnation, lag, starvation or "
+            "drift."
+        )
         return section("findings", title, paragraph(what))
     items = (
         element(

@@ -53,6 +53,10 @@ class Remembered:
         self._connection.execute(f"INSERT INTO {name} ({into}) SELECT {chosen} FROM whole")
         self._connection.unregister("whole")
 
+    def exploitability(self) -> pd.DataFrame:
+        columns = ("run", "snapshot_id", "player", "env_steps", "kind", "value", "unit", "created_at")
+        return pd.DataFrame({name: [] for name in columns})
+
     def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
         return self._connection.execute(query, parameters or []).df()
 

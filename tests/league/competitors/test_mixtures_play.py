@@ -5,7 +5,10 @@ import json
 import numpy as np
 import pytest
 
+import analysis
 import league
+from analysis.diagnostics.checks.circling import find_circling
+from analysis.diagnostics.record import Record
 from analysis.exploitability import values
 from league.competitors.names import resolve
 from league.envs.trees.trees import tree_of
@@ -166,3 +169,11 @@ def test_a_trained_response_is_measured_against_all_of_it(kuhn):
     assert found.measurement.kind == "lower_bound"
     assert found.measurement.snapshot_id == "main-0@3:average"
     assert found.measurement.value <= exact(kuhn, "main-0:average").exploitability + 0.2
+
+
+def test_a_diagnosis_names_an_average_that_is_less_exploitable(kuhn):
+    list(exploit(kuhn, ["main-0", "main-0:average"]))
+    with analysis.open_run(kuhn) as history:
+        found = find_circling(Record(history))
+    alone, mixed = (exact(kuhn, name).exploitability for name in ("main-0", "main-0:average"))
+    assert [finding.subject for finding in found] == (["main-0"] if 1.5 * mixed <= alone else [])
