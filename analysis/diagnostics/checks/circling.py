@@ -2,7 +2,7 @@
 
 Self-play without enough regularisation goes around an equilibrium and does not come to it, while the average
 of its policies does (Mertikopoulos, Papadimitriou, Piliouras: Cycles in adversarial regularized learning,
-SODA 2018). It is told from measurements of `league exploit`, of a snapshot and of the average at it.
+SODA 2018). It is found in measurements of `league exploit`, of a snapshot and of the average at it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pandas as pd
 from analysis.diagnostics.finding import Finding
 from analysis.diagnostics.record import Record
 
-RATIO = 1.5  # of the snapshot to its average, from which on it is told
+RATIO = 1.5  # of the snapshot to its average, from which on it is reported
 AVERAGE = ":average"  # behind the name of a player or snapshot, its average (league.competitors.mixtures)
 
 
