@@ -10,10 +10,12 @@ class Inexact(Mistake, ValueError):
 
 
 class TooLarge(Inexact):
-    """The game's tree has more histories than can be walked."""
+    """The game's tree has more histories, or numbers of another `unit`, than can be walked."""
 
-    def __init__(self, env_id: str, found: str, most: int) -> None:
+    def __init__(
+        self, env_id: str, found: str, most: int, unit: str = "histories", how: str = " to be walked one by one"
+    ) -> None:
         super().__init__(
-            f"env '{env_id}': its tree has {found} histories, expected at most {most:,} to be walked one by "
-            "one; train a best response instead (league exploit --train)"
+            f"env '{env_id}': its tree has {found} {unit}, expected at most {most:,}{how}; train a best "
+            "response instead (league exploit --train)"
         )
