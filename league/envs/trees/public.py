@@ -6,12 +6,11 @@ Other hands are put into copies of them, to see what a seat observes with each, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import numpy.typing as npt
 
 from analysis.exploitability import PublicLevel, PublicTree
+from analysis.exploitability.public_tree import Ask
 from analysis.exploitability.tree import Ints
 from league.envs.base import Decisions
 from league.envs.dealt import DealtGame
@@ -37,15 +36,19 @@ def walk_public(env_id: str, game: DealtGame, most_numbers: int = MOST_NUMBERS) 
     )
 
 
-def _asker(
-    games: tuple[DealtGame, ...], levels: tuple[PublicLevel, ...], example: Ints
-) -> Callable[[int, Ints, Ints], tuple[npt.NDArray, npt.NDArray[np.bool_]]]:
-    def ask(number: int, history: Ints, hand: Ints) -> tuple[npt.NDArray, npt.NDArray[np.bool_]]:
-        """Return what the actors of public histories [n] of a level see with these hands [n]."""
+def _asker(games: tuple[DealtGame, ...], levels: tuple[PublicLevel, ...], example: Ints) -> Ask:
+    """Return what shows public histories. `example` [W, 2, H]: a deal with each hand, or -1."""
+    # another hand is shown in place of an impossible one, and its answers are left out
+    held = np.where(example >= 0, example, example.max(axis=2, keepdims=True))
+
+    def ask(number: int, history: Ints) -> tuple[npt.NDArray, npt.NDArray[np.bool_]]:
         level, slot = levels[number], np.arange(len(history))
         game, seat = games[number].copies(history), level.actor[history].astype(np.int64)
-        game.hold(slot, example[level.world[history], seat, hand])
-        return game.look(slot, seat), game.legal(slot, seat)
+        seen = []
+        for start in held[level.world[history], seat].T:  # one copy of the matches holds all hands in turn
+            game.hold(slot, start)
+            seen.append(game.look(slot, seat))
+        return np.concatenate(seen), game.legal(slot, seat)
 
     return ask
 
@@ -71,15 +74,19 @@ class _Deals:
         self.possible = self.example >= 0
         self.num_events = np.array([len(prefix) for prefix in self.prefixes])
         self.count = np.array([len(fitting) for fitting in self.fitting])
+        self._following: dict[tuple[int, int], list[int]] = {}
 
     def following(self, world: int, num_events: int) -> list[int]:
         """Return the worlds that follow `world` when `num_events` are shown; itself if it shows so many."""
-        before = self.prefixes[world]
-        return [
-            number
-            for number, prefix in enumerate(self.prefixes)
-            if len(prefix) == num_events and prefix[: len(before)] == before and len(self.fitting[number])
-        ]
+        known = self._following.get((world, num_events))
+        if known is None:
+            before = self.prefixes[world]
+            known = self._following[world, num_events] = [
+                number
+                for number, prefix in enumerate(self.prefixes)
+                if len(prefix) == num_events and prefix[: len(before)] == before and len(self.fitting[number])
+            ]
+        return known
 
 
 class _Walk:
@@ -149,11 +156,12 @@ class _Walk:
             raise self._broken("seats that act at once, or differ in spaces", "seats alike that act in turns")
         return blocks[0]
 
-    def _measure(self, num_moves: int) -> None:
-        self._numbers += num_moves * self._deals.num_hands
+    def _measure(self, vectors: int) -> None:
+        """Count vectors over hands. Raise TooLarge if their numbers are too many."""
+        self._numbers += vectors * self._deals.num_hands
         if self._numbers > self._most:
             unit = "numbers (one for each hand after each public action)"
-            raise TooLarge(self._env_id, f"more than {self._most:,}", self._most, unit, "")
+            raise TooLarge(self._env_id, f"more than {self._most:,}", self._most, unit)
 
     def _count(self, world: Ints) -> None:
         self.histories += int(self._deals.count[world].sum())
@@ -166,9 +174,7 @@ class _Walk:
         shown = game.events_shown(np.arange(len(world)))
         if (shown == self._deals.num_events[world]).all():
             return game, world, np.arange(len(world))
-        following = [
-            self._deals.following(*row) for row in zip(world.tolist(), shown.tolist(), strict=True)
-        ]
+        following = [self._deals.following(*row) for row in zip(world.tolist(), shown.tolist(), strict=True)]
         source = np.repeat(np.arange(len(world)), [len(worlds) for worlds in following])
         after = np.array([number for worlds in following for number in worlds], dtype=np.int64)
         game = game.copies(source)
@@ -180,11 +186,11 @@ class _Walk:
         own = game.ending(slots)
         if own is None:
             return len(self._ending) + self._unlike(len(slots))
-        _, example, number = np.unique(
-            (own * 2 + cut) * len(self._deals.count) + world, return_index=True, return_inverse=True
-        )
+        key = (own * 2 + cut) * len(self._deals.count) + world
+        _, example, number = np.unique(key, return_index=True, return_inverse=True)
         kinds = zip(world[example].tolist(), cut[example].tolist(), own[example].tolist(), strict=True)
-        return np.array([self._ending.setdefault(kind, len(self._ending)) for kind in kinds], np.int64)[number]
+        numbers = [self._ending.setdefault(kind, len(self._ending)) for kind in kinds]
+        return np.array(numbers, dtype=np.int64)[number]
 
     def _unlike(self, n: int) -> Ints:
         """Give numbers of their own to n endings, and return them from 0 on."""
@@ -196,6 +202,7 @@ class _Walk:
         """Find out what those of these endings [E] pay that are new."""
         number, example = np.unique(endings, return_index=True)
         new = example[number >= sum(map(len, self.worth))]
+        self._measure(2 * self._deals.num_hands * len(new))
         most = max(1, PAYOFFS_AT_ONCE // len(self._deals.probability))
         for begin in range(0, len(new), most):
             rows = new[begin : begin + most]
