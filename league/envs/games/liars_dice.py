@@ -38,7 +38,7 @@ class LiarsDice(DealtGame):
     id: ClassVar[str] = "liars_dice"
     draw_possible = False
     renders = True
-    match_arrays = ("_dice", "_bids", "_last", "_mover")
+    match_arrays = ("_seen", "_last", "_mover")
 
     def __init__(
         self, num_slots: int, *, dice: int = 1, faces: int = 6, step_limit: int | None = None
@@ -56,10 +56,16 @@ class LiarsDice(DealtGame):
         self.action_spaces = (Discrete(self.num_bids + 1),) * 2
         super().__init__(num_slots, step_limit=step_limit)
         self._mask = _legal(self.num_bids)
-        self._dice = np.zeros((num_slots, 2, faces), dtype=np.int8)  # number of dice of each face, by seat
-        self._bids = np.zeros((num_slots, 2, self.num_bids), dtype=np.int8)  # 1: made by that seat
+        # what each seat observes: one gather shows it, and it holds all dice and bids
+        self._seen = np.zeros((num_slots, 2, len(high)), dtype=np.int8)
+        self._seen[:, :, :2] = _SEAT
         self._last = np.full(num_slots, -1, dtype=np.int64)  # the last bid
         self._mover = np.zeros(num_slots, dtype=np.int64)
+
+    @property
+    def _dice(self) -> npt.NDArray[np.int8]:
+        """Number of dice of each face, by seat [num_slots, 2, faces]."""
+        return self._seen[:, :, 2 : 2 + self.faces]
 
     def starts(self) -> npt.NDArray[np.float64] | None:
         if self._num_hands() ** 2 > MOST_STARTS:
@@ -88,12 +94,12 @@ class LiarsDice(DealtGame):
 
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
         self._begin(slots)
-        rolled = chance.below(seeds[:, None], np.arange(2 * self.dice), self.faces)
-        for seat, own in enumerate(np.split(rolled, 2, axis=1)):
-            self._dice[slots, seat] = (own[:, :, None] == np.arange(self.faces)).sum(axis=1)
+        self._dice[slots] = 0
+        for die in range(2 * self.dice):
+            self._dice[slots, die // self.dice, chance.below(seeds, die, self.faces)] += 1
 
     def _begin(self, slots: npt.NDArray[np.int64]) -> None:
-        self._bids[slots] = 0
+        self._seen[slots, :, 2 + self.faces :] = 0
         self._last[slots] = -1
         self._mover[slots] = 0
 
@@ -102,13 +108,7 @@ class LiarsDice(DealtGame):
         return slot, self._mover[slot]
 
     def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
-        seen = np.empty((len(slot), 2 + self.faces + 2 * self.num_bids), dtype=np.int8)
-        own_bids, their_bids = 2 + self.faces, 2 + self.faces + self.num_bids
-        seen[:, :2] = _SEAT[seat]
-        seen[:, 2:own_bids] = self._dice[slot, seat]
-        seen[:, own_bids:their_bids] = self._bids[slot, seat]
-        seen[:, their_bids:] = self._bids[slot, 1 - seat]
-        return seen
+        return self._seen[slot, seat]
 
     def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         return self._mask[self._last[slot] + 1]
@@ -117,10 +117,11 @@ class LiarsDice(DealtGame):
         self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
     ) -> None:
         bids = action < self.num_bids
-        bidding, bid = slot[bids], action[bids]
-        self._bids[bidding, seat[bids], bid] = 1
+        bidding, bidder, bid = slot[bids], seat[bids], action[bids]
+        self._seen[bidding, bidder, 2 + self.faces + bid] = 1
+        self._seen[bidding, 1 - bidder, 2 + self.faces + self.num_bids + bid] = 1
         self._last[bidding] = bid
-        self._mover[bidding] = 1 - seat[bids]
+        self._mover[bidding] = 1 - bidder
         calling, caller = slot[~bids], seat[~bids]
         gain = np.where(self._holds(calling), -1.0, 1.0)  # of the caller
         self._rewards[calling, caller] = gain
@@ -142,7 +143,8 @@ class LiarsDice(DealtGame):
             turn = ", to play" if self.active[slot] and self._mover[slot] == holder else ""
             lines.append(f"seat {holder}: {rolled if seat in (None, holder) else '? ' * self.dice}".rstrip())
             lines[-1] += turn
-        made = np.flatnonzero(self._bids[slot].any(axis=0)).tolist()
+        bids = self._seen[slot, 0, 2 + self.faces :].reshape(2, self.num_bids)
+        made = np.flatnonzero(bids.any(axis=0)).tolist()
         return "\n".join([*lines, f"bids: {', '.join(map(self._word, made)) or '-'}"])
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
