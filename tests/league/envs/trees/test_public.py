@@ -11,6 +11,7 @@ from analysis.exploitability import (
     PublicTree,
     best_responses,
     public_best_responses,
+    public_mixture,
     public_strategy,
     strategy,
 )
@@ -117,6 +118,29 @@ def test_threads_ask_for_the_same_strategy():
     policy = same((single, random_answers(single, 2)))
     alone, together = public_strategy(public, policy), public_strategy(public, policy, threads=2)
     assert all((one == other).all() for one, other in zip(alone, together, strict=True))
+
+
+@pytest.mark.parametrize("env_id", ["leduc_poker", "kuhn_poker"])
+def test_a_mixture_earns_what_its_parts_earn_on_average(env_id):
+    single, tree = both(env_id)
+    one, other, against = (public_strategy(tree, same((single, random_answers(single, n)))) for n in range(3))
+    mixture = public_mixture(tree, [(3.0, one), (1.0, other)])
+    for seat in (0, 1):
+
+        def earned(own, seat=seat):
+            """What `own` in this seat earns from `against` in the other one."""
+            table = [
+                np.where(level.actor[level.history, None] == seat, mine, theirs)
+                for level, mine, theirs in zip(tree.levels, own, against, strict=True)
+            ]
+            return public_best_responses(tree, tuple(table)).values[seat]
+
+        assert earned(one) != pytest.approx(earned(other), abs=0.01)
+        assert earned(mixture) == pytest.approx(0.75 * earned(one) + 0.25 * earned(other), abs=1e-12)
+    assert all(
+        np.add.reduceat(found, level.first_move[:-1], axis=0) == pytest.approx(1.0)
+        for level, found in zip(tree.levels, mixture, strict=True)
+    )
 
 
 class TwoDecks(KuhnPoker):
