@@ -60,7 +60,7 @@ def smallest_tree_of(
     return tree_of(env_id, options, step_limit=step_limit, most_histories=most_histories)
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=1)
 def _public_tree(env_id: str, options: str, step_limit: int | None) -> PublicTree | None:
     game = registry.make(env_id, 1, step_limit=step_limit, **json.loads(options))
     if not isinstance(game, DealtGame) or game.starts() is None or game.match_arrays is None:
