@@ -11,6 +11,7 @@ from typing import Any
 
 _HOMES = {
     "BatchedGame": "league.envs.base",
+    "DealtGame": "league.envs.dealt",
     "Network": "league.models.networks.networks",
     "Loss": "league.learning.maths.losses",
     "Term": "league.learning.maths.losses",

@@ -18,6 +18,8 @@ from gymnasium.spaces import Box, Dict
 
 from league.envs import chance, registry
 from league.envs.base import BatchedGame, Decisions, Transition, is_legal
+from league.envs.dealt import DealtGame
+from league.envs.hidden import MATCHES, broken_promise
 from league.envs.slots import SlotGame
 from league.envs.spaces import ActionSpec
 from storage.records import EndReason
@@ -418,6 +420,13 @@ def _step_limit(build: Build, seeds: npt.NDArray) -> None:
     _refill(limited, seeds)
 
 
+def _hidden(build: Build, seeds: npt.NDArray) -> None:
+    """Expect of a dealt game that its hands are all that it hides."""
+    game = build(MATCHES, {})
+    broken = broken_promise(game, int(seeds[0])) if isinstance(game, DealtGame) else ""
+    _expect(not broken, broken)
+
+
 _PROMISES: dict[str, Promise] = {
     "declarations": _declarations,
     "endings": _endings,
@@ -430,4 +439,5 @@ _PROMISES: dict[str, Promise] = {
     "refill": _refill,
     "forfeits": _forfeits,
     "step limit": _step_limit,
+    "hidden hands": _hidden,
 }

@@ -24,6 +24,7 @@ _NATIVE = {
     "connect_four": "league.envs.games.connect_four:ConnectFour",
     "kuhn_poker": "league.envs.games.kuhn_poker:KuhnPoker",
     "leduc_poker": "league.envs.games.leduc_poker:LeducPoker",
+    "liars_dice": "league.envs.games.liars_dice:LiarsDice",
     "recall": "league.envs.games.recall:Recall",
     "rock_paper_scissors": "league.envs.games.rock_paper_scissors:RockPaperScissors",
     "tic_tac_toe": "league.envs.games.tic_tac_toe:TicTacToe",

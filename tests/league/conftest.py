@@ -161,11 +161,21 @@ def tiny():
 def make_run():
     """Makes runs of untrained snapshots `main-0@0`, `main-0@1`, ..., each with weights of its own."""
 
-    def make(folder, env="tic_tac_toe", snapshots=4, *, player="main-0", role="main", hidden=(8,), **config):
-        game = registry.make(env, 1)
+    def make(
+        folder,
+        env="tic_tac_toe",
+        snapshots=4,
+        *,
+        options=None,
+        player="main-0",
+        role="main",
+        hidden=(8,),
+        **config,
+    ):
+        game = registry.make(env, 1, **(options or {}))
         spec = PolicySpec.for_game(PolicySettings(hidden=hidden), game)
         settings = {
-            "env": {"id": env, "options": {}},
+            "env": {"id": env, "options": options or {}},
             "rollout": {"slots": 64, "step_limit": None},
             "matchmaking": {"teams": None if game.teams is None else list(game.teams)},
             "bots": {},

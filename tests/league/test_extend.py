@@ -9,8 +9,16 @@ import pytest
 import analysis
 import league
 import league.extend
+from analysis.exploitability import (
+    PublicTree,
+    best_responses,
+    public_best_responses,
+    public_strategy,
+    strategy,
+)
 from league.config.loading import load
 from league.envs.conformance import check
+from league.envs.trees.trees import smallest_tree_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "league" / "EXTEND.md").read_text()
@@ -30,7 +38,7 @@ def written(tmp_path, monkeypatch):
 
 
 def test_the_page_shows_each_part_in_one_file():
-    parts = "game network loss branch weighting builder bot section".split()  # noqa: SIM905
+    parts = "game dealt_game network loss branch weighting builder bot section".split()  # noqa: SIM905
     assert set(SNIPPETS) == {*(f"my_{part}.py" for part in parts), "my_league.yaml"}
 
 
@@ -44,6 +52,23 @@ def test_every_name_to_import_is_there_and_documented():
 def test_the_game_keeps_every_promise(written):
     report = check("my_game:Higher")
     assert report.passed, report
+
+
+def test_the_game_with_hidden_hands_keeps_every_promise_and_is_solved_exactly(written):
+    report = check("my_dealt_game:Dare", num_matches=64)
+    assert report.passed, report
+    public = smallest_tree_of("my_dealt_game:Dare", most_histories=1)
+    single = smallest_tree_of("my_dealt_game:Dare")
+    assert isinstance(public, PublicTree)
+    assert public.histories == single.histories
+
+    def uniform(observations, masks):
+        return masks / masks.sum(axis=1, keepdims=True)
+
+    found = public_best_responses(public, public_strategy(public, uniform))
+    expected = best_responses(single, strategy(single, uniform))
+    assert found.best == pytest.approx(expected.best, abs=1e-12)
+    assert found.nash_conv > 0.5
 
 
 @pytest.mark.slow

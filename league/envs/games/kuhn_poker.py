@@ -14,7 +14,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
-from league.envs.base import BatchedGame
+from league.envs.dealt import DealtGame
 
 PASS, BET = 0, 1
 NUM_CARDS, MAX_ACTIONS = 3, 3
@@ -25,7 +25,7 @@ _SEAT = np.eye(2, dtype=np.int8)
 _ACTION = np.vstack([np.eye(2), np.zeros(2)]).astype(np.int8)  # row -1: not taken yet
 
 
-class KuhnPoker(BatchedGame):
+class KuhnPoker(DealtGame):
     """Action: pass 0, bet 1. Rewards in chips, -2 to 2, when the match ends.
 
     Observation, int8: own seat (2), own card (3), the actions so far, one-hot (3 x 2). This is all that
@@ -33,7 +33,6 @@ class KuhnPoker(BatchedGame):
     """
 
     id: ClassVar[str] = "kuhn_poker"
-    num_seats = 2
     observation_spaces = (Box(0, 1, (2 + NUM_CARDS + 2 * MAX_ACTIONS,), np.int8),) * 2
     action_spaces = (Discrete(2),) * 2
     loss_reward = -2.0
@@ -49,6 +48,12 @@ class KuhnPoker(BatchedGame):
 
     def starts(self) -> npt.NDArray[np.float64]:
         return np.full(len(_DEALS), 1 / len(_DEALS))
+
+    def hands(self) -> npt.NDArray[np.int64]:
+        return _DEALS
+
+    def hold(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        self._card[slots] = _DEALS[start]
 
     def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
         self._deal(slots, _DEALS[start])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
-from league.envs.base import BatchedGame
+from league.envs.dealt import DealtGame
 
 FOLD, CALL, RAISE = 0, 1, 2
 RANKS, MAX_RAISES = ("jack", "queen", "king"), 2
@@ -31,7 +31,7 @@ _SEAT = np.eye(2, dtype=np.int8)
 _ACTION = np.array([[0, 0], [1, 0], [0, 1]], dtype=np.int8)  # none yet, call, raise; a fold ends the match
 
 
-class LeducPoker(BatchedGame):
+class LeducPoker(DealtGame):
     """Action: fold 0 (legal only after a raise), call or check 1, raise 2. Rewards in chips, -13 to 13,
     when the match ends.
 
@@ -41,7 +41,6 @@ class LeducPoker(BatchedGame):
     """
 
     id: ClassVar[str] = "leduc_poker"
-    num_seats = 2
     observation_spaces = (Box(0, 1, (2 + 2 * NUM_RANKS + 2 * MAX_ACTIONS * 2,), np.int8),) * 2
     action_spaces = (Discrete(3),) * 2
     loss_reward = -13.0
@@ -59,6 +58,18 @@ class LeducPoker(BatchedGame):
 
     def starts(self) -> npt.NDArray[np.float64]:
         return _START_PROBABILITY
+
+    def hands(self) -> npt.NDArray[np.int64]:
+        return _STARTS[:, :2]
+
+    def events(self) -> npt.NDArray[np.int64]:
+        return _STARTS[:, 2:]
+
+    def events_shown(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return self._round[slot]
+
+    def hold(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        self._rank[slots] = _STARTS[start]
 
     def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
         self._deal(slots, _STARTS[start])

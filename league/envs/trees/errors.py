@@ -10,10 +10,11 @@ class Inexact(Mistake, ValueError):
 
 
 class TooLarge(Inexact):
-    """The game's tree has more histories than can be walked."""
+    """The game's tree has `found` histories, or numbers of another `unit`, and may have `most`."""
 
-    def __init__(self, env_id: str, found: str, most: int) -> None:
+    def __init__(self, env_id: str, found: str, most: int, unit: str = "") -> None:
+        walked = " to be walked one by one" if not unit else ""
         super().__init__(
-            f"env '{env_id}': its tree has {found} histories, expected at most {most:,} to be walked one by "
-            "one; train a best response instead (league exploit --train)"
+            f"env '{env_id}': its tree has {found} {unit or 'histories'}, expected at most {most:,}{walked}; "
+            "train a best response instead (league exploit --train)"
         )

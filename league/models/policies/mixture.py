@@ -31,6 +31,10 @@ class Member:
     weight: float
     temperature: float = 1.0
 
+    def at(self, temperature: float) -> float:
+        """Return the temperature at which it plays when the mixture is asked to play at `temperature`."""
+        return self.temperature if temperature == _OWN else temperature
+
 
 class Mixture(Actor):
     """Actor that draws one of its members for each seat of each match.

@@ -26,7 +26,7 @@ def test_native_games_keep_every_promise(env_id):
     report = check(env_id, {})
     assert [c for c in report.checks if not c.passed] == []
     assert report.passed
-    assert len(report.checks) == 11
+    assert len(report.checks) == 12
 
 
 @pytest.mark.slow

@@ -1,0 +1,173 @@
+"""Liar's dice for two: bids on the dice of both seats, of which each sees only its own.
+
+Both seats roll `dice` dice with `faces` faces. A bid is a quantity and a face: at least so many of all dice
+show that face. The highest face is wild and counts for every other. The seats bid in turns, each bid higher
+than the one before: by quantity, then by face. Instead of a bid, a seat may call the last one a lie, which
+ends the match: the bidder wins if the bid holds, else the caller. These are the rules of OpenSpiel's
+`liars_dice(numdice=,dice_sides=)` for two players (Lanctot et al.: OpenSpiel, a framework for reinforcement
+learning in games, 2019).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+
+from league.envs import chance
+from league.envs.dealt import DealtGame
+
+MOST_DICE, MOST_FACES = 20, 20
+MOST_STARTS = 1_000_000
+_SEAT = np.eye(2, dtype=np.int8)
+
+
+class LiarsDice(DealtGame):
+    """Action: bid number (quantity - 1) * faces + face - 1, or 2 * dice * faces: call the last bid a lie.
+    Rewards 1 and -1 when the match ends.
+
+    Observation, int8: own seat (2), own dice of each face (`faces`, counts), own bids and the bids of the
+    other seat (2 x 2 * dice * faces). Bids rise, so their order is known too: all that the seat knows.
+    """
+
+    id: ClassVar[str] = "liars_dice"
+    draw_possible = False
+    renders = True
+    match_arrays = ("_seen", "_last", "_mover")
+
+    def __init__(
+        self, num_slots: int, *, dice: int = 1, faces: int = 6, step_limit: int | None = None
+    ) -> None:
+        for name, found, least, most in (("dice", dice, 1, MOST_DICE), ("faces", faces, 2, MOST_FACES)):
+            if isinstance(found, bool) or not isinstance(found, int) or not least <= found <= most:
+                raise ValueError(
+                    f"{self.id}: {name} is {found!r}, expected a whole number from {least} to {most}"
+                )
+        self.dice = dice
+        self.faces = faces
+        self.num_bids = 2 * dice * faces
+        high = np.concatenate([np.ones(2), np.full(faces, dice), np.ones(2 * self.num_bids)]).astype(np.int8)
+        self.observation_spaces = (Box(np.zeros_like(high), high, dtype=np.int8),) * 2
+        self.action_spaces = (Discrete(self.num_bids + 1),) * 2
+        super().__init__(num_slots, step_limit=step_limit)
+        self._mask = _legal(self.num_bids)
+        # what each seat observes: one gather shows it, and it holds all dice and bids
+        self._seen = np.zeros((num_slots, 2, len(high)), dtype=np.int8)
+        self._seen[:, :, :2] = _SEAT
+        self._last = np.full(num_slots, -1, dtype=np.int64)  # the last bid
+        self._mover = np.zeros(num_slots, dtype=np.int64)
+
+    @property
+    def _dice(self) -> npt.NDArray[np.int8]:
+        """Number of dice of each face, by seat [num_slots, 2, faces]."""
+        return self._seen[:, :, 2 : 2 + self.faces]
+
+    def starts(self) -> npt.NDArray[np.float64] | None:
+        if self._num_hands() ** 2 > MOST_STARTS:
+            return None
+        _, probability = _rolls(self.dice, self.faces)
+        return np.outer(probability, probability).ravel()
+
+    def hands(self) -> npt.NDArray[np.int64]:
+        return np.stack(np.divmod(np.arange(self._num_hands() ** 2), self._num_hands()), axis=1)
+
+    def hold(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        counts, _ = _rolls(self.dice, self.faces)
+        self._dice[slots, 0] = counts[start // len(counts)]
+        self._dice[slots, 1] = counts[start % len(counts)]
+
+    def ending(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return a number for the last bid and its bidder; it is 0 or 1 for a match cut before any bid."""
+        return 2 * (self._last[slot] + 1) + self._mover[slot]
+
+    def _num_hands(self) -> int:
+        return math.comb(self.dice + self.faces - 1, self.dice)
+
+    def _start_at(self, slots: npt.NDArray[np.int64], start: npt.NDArray[np.int64]) -> None:
+        self._begin(slots)
+        self.hold(slots, start)
+
+    def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
+        self._begin(slots)
+        self._dice[slots] = 0
+        for die in range(2 * self.dice):
+            self._dice[slots, die // self.dice, chance.below(seeds, die, self.faces)] += 1
+
+    def _begin(self, slots: npt.NDArray[np.int64]) -> None:
+        self._seen[slots, :, 2 + self.faces :] = 0
+        self._last[slots] = -1
+        self._mover[slots] = 0
+
+    def _turn(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        slot = np.flatnonzero(self.active)
+        return slot, self._mover[slot]
+
+    def observe(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray:
+        return self._seen[slot, seat]
+
+    def legal(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        return self._mask[self._last[slot] + 1]
+
+    def _play(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], action: npt.NDArray[np.int64]
+    ) -> None:
+        bids = action < self.num_bids
+        bidding, bidder, bid = slot[bids], seat[bids], action[bids]
+        self._seen[bidding, bidder, 2 + self.faces + bid] = 1
+        self._seen[bidding, 1 - bidder, 2 + self.faces + self.num_bids + bid] = 1
+        self._last[bidding] = bid
+        self._mover[bidding] = 1 - bidder
+        calling, caller = slot[~bids], seat[~bids]
+        gain = np.where(self._holds(calling), -1.0, 1.0)  # of the caller
+        self._rewards[calling, caller] = gain
+        self._rewards[calling, 1 - caller] = -gain
+        self._over[calling] = True
+
+    def _holds(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return whether the last bid of these matches [n] is true [n]."""
+        quantity, face = np.divmod(self._last[slot], self.faces)
+        shown = self._dice[slot].sum(axis=1)
+        wild = np.where(face < self.faces - 1, shown[:, -1], 0)
+        return shown[np.arange(len(slot)), face] + wild > quantity
+
+    def render(self, slot: int, seat: int | None = None) -> str:
+        """Return the bids so far, and the dice of `seat` (`None`: of both)."""
+        lines = []
+        for holder, counts in enumerate(self._dice[slot].tolist()):
+            rolled = " ".join(str(face + 1) for face, count in enumerate(counts) for _ in range(count))
+            turn = ", to play" if self.active[slot] and self._mover[slot] == holder else ""
+            lines.append(f"seat {holder}: {rolled if seat in (None, holder) else '? ' * self.dice}".rstrip())
+            lines[-1] += turn
+        bids = self._seen[slot, 0, 2 + self.faces :].reshape(2, self.num_bids)
+        made = np.flatnonzero(bids.any(axis=0)).tolist()
+        return "\n".join([*lines, f"bids: {', '.join(map(self._word, made)) or '-'}"])
+
+    def action_name(self, slot: int, seat: int, action: Any) -> str:
+        """Return a name such as "2 x 5", or "liar"."""
+        return self._word(int(action))
+
+    def _word(self, action: int) -> str:
+        if action == self.num_bids:
+            return "liar"
+        return f"{action // self.faces + 1} x {action % self.faces + 1}"
+
+
+@functools.lru_cache(maxsize=16)
+def _rolls(dice: int, faces: int) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.float64]]:
+    """Return all H distinct rolls of a seat as counts [H, faces], and their probabilities [H]."""
+    rolls = itertools.combinations_with_replacement(range(faces), dice)
+    counts = np.array([[roll.count(face) for face in range(faces)] for roll in rolls], dtype=np.int8)
+    orders = [math.factorial(dice) / math.prod(map(math.factorial, row)) for row in counts.tolist()]
+    return counts, np.array(orders) / faces**dice
+
+
+@functools.lru_cache(maxsize=16)
+def _legal(num_bids: int) -> npt.NDArray[np.bool_]:
+    """Return the legal actions after each bid [num_bids + 1, num_bids + 1]; row 0: before the first."""
+    action, last = np.arange(num_bids + 1), np.arange(-1, num_bids)[:, None]
+    return (action > last) & ((action < num_bids) | (last >= 0))
