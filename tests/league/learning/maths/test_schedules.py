@@ -63,7 +63,7 @@ def test_settings_take_all_three_and_give_them_back():
         ({"start": 1e-3}, "Field required"),
         ({"start": 1e-3, "end": -1.0}, "greater than or equal to 0"),
         ({"start": 1, "end": 0, "until": 2}, "less than or equal to 1"),
-        ({"start": 1, "end": 0, "shape": "round"}, "'linear' or 'cosine'"),
+        ({"start": 1, "end": 0, "shape": "round"}, "'linear', 'cosine' or 'power'"),
         ([], r"valid number, a ramp, or points \[\[progress, value\], ...\]"),
         ([[0.0, 1.0], [0.5]], "valid number, a ramp, or points"),
         ([[0.0, 1.0], [0.5, -1.0]], "greater than or equal to 0"),
