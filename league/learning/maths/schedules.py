@@ -89,7 +89,7 @@ Schedule = NumberOrPoints | Ramp
 
 
 def number_or_schedule(given: Any) -> float | Points | Ramp:
-    """Return a finite number, points or a ramp. Raise ValueError if `given` is none of them."""
+    """Return a finite number, points or a ramp. Raise ValueError for anything else."""
     if isinstance(given, Ramp):
         return given
     if isinstance(given, Mapping):
