@@ -16,11 +16,14 @@ from storage.suggestions import did_you_mean, nearest
 _UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
-def explain(error: ValidationError, settings: type[BaseModel]) -> str:
-    """Return all mistakes against `settings` on one line; an unknown key comes with the nearest known one."""
+def explain(error: ValidationError, settings: type[BaseModel], where: str = "") -> str:
+    """Return all mistakes against `settings` on one line; an unknown key comes with the nearest known one.
+
+    `where` is the place of these settings in larger ones.
+    """
     problems = []
     for item, place in _of_the_member_meant(error, settings):
-        path, keys = place.path, place.keys
+        path, keys = ".".join(part for part in (where, place.path) if part), place.keys
         if item["type"] == "extra_forbidden":
             problems.append(f"unknown key '{path}'; {did_you_mean(item['loc'][-1], keys)}")
         elif item["type"] == _UNKNOWN_KEY:
@@ -130,7 +133,7 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
             model, kinds = kinds.get(str(part)), {}
             continue
         if members:
-            chosen = [member for member in members if member.__name__ == part]
+            chosen = [member for member in members if member.__name__ == _member_name(part)]
             choice, as_group, members = ".".join(path), bool(chosen), []
             model = chosen[0] if chosen else None
             continue
@@ -152,6 +155,11 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
             model = annotation if hasattr(annotation, "model_fields") else (groups or [None])[0]
     keys = sorted(getattr(model, "model_fields", {}))
     return _Place(".".join(path), keys, choice, as_group)
+
+
+def _member_name(part: Any) -> str:
+    """Return the class's name in pydantic's name of a member: "Ramp" in "function-after[check(), Ramp]"."""
+    return re.sub(r"^function-\w+\[.*, (\w+)\]$", r"\1", str(part))
 
 
 def _by_kind(annotation: Any) -> dict[str, Any]:

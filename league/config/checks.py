@@ -8,8 +8,9 @@ from pydantic import ValidationError
 from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs.base import BatchedGame
-from league.learning.settings import check_precision
-from league.mistakes import sentence_of
+from league.learning.maths.objective import check_actions
+from league.learning.settings import LearnerSettings, check_precision
+from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.networks.networks import check_network, trust_network
 from league.rules.building.builder import find_builder
@@ -88,9 +89,12 @@ def _check_learner(settings: Settings) -> None:
         try:
             settings.learner_of(role)
         except ValidationError as error:
-            raise ValueError(sentence_of(error, f"league.roles.{role}.learner")) from None
+            raise ValueError(explain(error, LearnerSettings, f"league.roles.{role}.learner")) from None
         except ValueError as error:
             raise ValueError(f"league.roles.{role}.learner.{error}") from None
+    for role, players in settings.league.player_names().items():
+        for player in players:
+            check_actions(settings.learner_of(role).loss, settings.policy_spec(player, role), player)
 
 
 def _check_anchor(settings: Settings) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from league.episode import Episodes
 from league.learning.data.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
 from league.learning.groups.peers import ALONE, Peers, shard_episodes
+from league.learning.maths.terms import Output
 from league.models.networks.networks import Network
 
 log = logging.getLogger(__name__)
@@ -25,30 +26,35 @@ REPEATS = 5  # of a timing; the fastest counts
 
 
 class Forward:
-    """Forward passes of one network. Parameters and values are float32, whatever the precision inside."""
+    """Forward passes of one network. Parameters and values are float32, whatever the precision inside.
 
-    def __init__(self, network: Network, bfloat16: bool = False) -> None:
+    `forgets`: sequences begin with an empty memory, as the memories of a batch are of another network.
+    """
+
+    def __init__(self, network: Network, bfloat16: bool = False, *, forgets: bool = False) -> None:
         self.network = network
         self._bfloat16 = bfloat16
+        self._forgets = forgets
         self._call: Callable[..., Any] = network.unroll if network.memory_size else network
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return parameters [N + K, P] and values [N + K] of a batch's observations."""
         with self._precision():
             if self.network.memory_size:
-                parameters, value, _ = self._call(batch.observation, batch.layout, batch.memory)
+                memory = torch.zeros_like(batch.memory) if self._forgets else batch.memory
+                parameters, value, _ = self._call(batch.observation, batch.layout, memory)
             else:
                 parameters, value = self._call(batch.observation)
         return parameters.float(), value.float()
 
-    def values(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Return values [M] of whole sequences, and their memories [B, S] afterwards; see Network.unroll."""
+    def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Output, Tensor]:
+        """Return output [M] of whole sequences, and their memories [B, S] afterwards; see Network.unroll."""
         with self._precision():
             if self.network.memory_size:
-                _, value, memory = self.network.unroll(observation, layout, memory)
+                parameters, value, memory = self.network.unroll(observation, layout, memory)
             else:
-                _, value = self.network(observation)
-        return value.float(), memory.float()
+                parameters, value = self.network(observation)
+        return Output(parameters.float(), value.float()), memory.float()
 
     def forget_gradients(self) -> None:
         """Set every gradient to None."""
@@ -118,6 +124,7 @@ class Survey:
 
     memory: npt.NDArray[np.float32]  # [sequences, S], at the first step of each sequence
     value: npt.NDArray[np.float32]  # [N + K], of all steps, then of the bootstraps; [0] without `values`
+    parameters: Tensor | None = None  # [N + K, P] on the CPU, if they were asked for
 
 
 @torch.no_grad()
@@ -129,15 +136,18 @@ def survey(
     device: torch.device,
     *,
     values: bool,
+    parameters: int = 0,
     peers: Peers = ALONE,
 ) -> Survey:
     """Go through `episodes` once in order of time, about `steps` steps in one call, shared among `peers`.
 
     Without `values`, steps that no memory depends on are left out, such as those of an uncut episode.
+    `parameters`: P, to get those of all steps' distributions too, which needs `values`; 0: none of them.
     """
     size = forward.network.memory_size
     memory = torch.zeros(len(sequences), size, device=device)
     value = torch.zeros(episodes.num_steps + len(episodes.bootstrap) if values else 0, device=device)
+    found_parameters = torch.zeros(len(value) if parameters else 0, parameters, device=device)
     mine = np.zeros(len(episodes), dtype=np.bool_)
     mine[shard_episodes(np.diff(episodes.offset), peers.size)[peers.rank]] = True
     wanted = mine[sequences.episode]
@@ -151,20 +161,22 @@ def survey(
             chosen = due[group]
             rows, layout = _rows(sequences, chosen, bootstraps=values)
             observation = tensor_of(observed(episodes, rows)).to(device)
-            found, later = forward.values(
+            found, later = forward.unroll(
                 observation, torch.from_numpy(layout).to(device), memory[torch.from_numpy(chosen).to(device)]
             )
             if values:
-                value[torch.from_numpy(rows).to(device)] = found
+                value[torch.from_numpy(rows).to(device)] = found.value
+            if parameters:
+                found_parameters[torch.from_numpy(rows).to(device)] = found.parameters
             goes_on = np.flatnonzero(~sequences.final[chosen])
             if size:
                 memory[torch.from_numpy(chosen[goes_on] + 1).to(device)] = later[
                     torch.from_numpy(goes_on).to(device)
                 ]
-    for shared in (memory, value):
+    for shared in (memory, value, found_parameters):
         if peers.size > 1 and shared.numel():
             peers.sum(shared)
-    return Survey(memory.cpu().numpy(), value.cpu().numpy())
+    return Survey(memory.cpu().numpy(), value.cpu().numpy(), found_parameters.cpu() if parameters else None)
 
 
 def _rows(

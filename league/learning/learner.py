@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +18,19 @@ import torch
 from torch import Tensor, nn
 
 from league.episode import Episodes
+from league.learning.companions.companions import Companions, copies_of, load_weights
+from league.learning.companions.magnet import held_reward
 from league.learning.data.batching import Batch, Sequences, cut, minibatches, preload, tensor_of
 from league.learning.data.replay import Replay, Ring, mix
 from league.learning.forward import Forward, survey
 from league.learning.groups.peers import ALONE, Peers
 from league.learning.maths.gae import GAE, advantages
-from league.learning.maths.losses import find_loss
 from league.learning.maths.objective import Objective, Trainee
 from league.learning.maths.optimizers import Optimizers
+from league.learning.maths.schedules import value_at
 from league.learning.settings import LearnerSettings, ReplaySettings, RingSettings
+from league.learning.state import LearnerState
+from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
@@ -46,34 +50,7 @@ class NonFiniteLoss(Failure, ArithmeticError):
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
 
 
-PARTS = ("weights", "optimizer", "target", "reference")  # of a state, as its tensors are named
-
 Turns = Generator[Batch, Tensor | NonFiniteLoss, dict[str, float] | None]
-
-
-@dataclass(frozen=True, slots=True)
-class LearnerState:
-    """Everything that a learner needs to go on. Tensors are copies on the CPU, never the live ones."""
-
-    weights: dict[str, Tensor]  # parameters and buffers
-    optimizer: dict[str, Tensor]  # "step.<name>", "exp_avg.<name>", ...: the optimizer's own names
-    updates: int
-    env_steps: int
-    target: dict[str, Tensor] = field(default_factory=dict)  # weights of the target network, if there is one
-    reference: dict[str, Tensor] = field(default_factory=dict)  # weights that terms of the loss compare with
-
-    def to_tensors(self) -> dict[str, Tensor]:
-        """Return all tensors in one mapping, to be stored; `from_tensors` is the inverse."""
-        return {f"{part}/{name}": tensor for part in PARTS for name, tensor in getattr(self, part).items()}
-
-    @staticmethod
-    def from_tensors(tensors: Mapping[str, Tensor], updates: int, env_steps: int) -> LearnerState:
-        """Return the state of which `to_tensors` returned `tensors`."""
-        parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
-        for key, tensor in tensors.items():
-            part, name = key.split("/", 1)
-            parts[part][name] = tensor
-        return LearnerState(**parts, updates=updates, env_steps=env_steps)
 
 
 class Learner:
@@ -93,7 +70,9 @@ class Learner:
         device: str = "cpu",
         peers: Peers = ALONE,
         replay: Replay | None = None,
+        teacher: Mapping[str, Tensor] | None = None,
     ) -> None:
+        """Begin with the weights that `seed` gives; `teacher`: weights of a magnet of kind `snapshot`."""
         self.player = player
         self.spec = spec
         self.settings = settings
@@ -114,13 +93,9 @@ class Learner:
         self._parameters = dict(self._network.named_parameters())
         self._forward = Forward(self._network, bfloat16)
         self._speedup: float | None = None  # of compiling; None: not tried yet
-        self._target: Forward | None = None
-        if settings.target_updates:
-            target = copy.deepcopy(self._network).requires_grad_(False)
-            self._target = Forward(target, bfloat16)
-        self._reference: Forward | None = None
-        if find_loss(settings.loss).needs_reference:
-            self._reference = Forward(copy.deepcopy(self._network).requires_grad_(False), bfloat16)
+        if teacher is not None:
+            self._check(teacher)
+        self._companions = Companions(self._network, settings, player, teacher)
         self._objective = Objective(spec, settings, peers)
         self._optimizers = Optimizers(self._parameters, settings)
         self._waiting: list[Episodes] = []
@@ -192,7 +167,7 @@ class Learner:
 
     def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:
         """Yield the minibatches of all epochs."""
-        settings = self.settings
+        settings, episodes = self.settings, self._held(episodes)
         sequences = cut(episodes, settings.sequence_length)
         memory, targets = self._surveyed(episodes, sequences)
         for epoch in range(settings.epochs):
@@ -210,21 +185,50 @@ class Learner:
         self, episodes: Episodes, sequences: Sequences
     ) -> tuple[npt.NDArray[np.float32], GAE | None]:
         """Return memories at the first step of each sequence, and GAE of all steps if the loss needs it."""
-        wanted = find_loss(self.settings.loss).targets == "gae"
+        settings = self.settings
+        wanted = self._objective.targets == "gae"
         found = survey(
             self._forward,
             episodes,
             sequences,
-            self.settings.batch_steps,
+            settings.batch_steps,
             self.device,
             values=wanted,
             peers=self._peers,
         )
         if not wanted:
             return found.memory, None
-        settings = self.settings
         return found.memory, advantages(
             episodes, found.value, discount=settings.discount, lambda_=settings.gae_lambda
+        )
+
+    def _held(self, episodes: Episodes) -> Episodes:
+        """Return `episodes` with the rewards that a magnet of `through: reward` leaves, for GAE.
+
+        The policy that acted takes the place of the present one, which it is for fresh experience. V-trace's
+        rewards are changed in each update, by the policy of that update.
+        """
+        settings, magnet, forward = self.settings, self.settings.magnet, self._companions.magnet
+        if magnet is None or forward is None or magnet.through == "loss" or self._objective.targets != "gae":
+            return episodes
+        of_actions = distribution(self.spec.action, self.spec.settings.squash)
+        found = survey(
+            forward,
+            episodes,
+            cut(episodes, settings.sequence_length),
+            settings.batch_steps,
+            self.device,
+            values=True,
+            parameters=of_actions.num_parameters,
+            peers=self._peers,
+        )
+        assert found.parameters is not None
+        log_prob, _ = of_actions.evaluate(
+            found.parameters[: episodes.num_steps], tensor_of(episodes.mask), tensor_of(episodes.action)
+        )
+        weight = value_at(magnet.weight, self._progress)
+        return replace(
+            episodes, reward=held_reward(episodes.reward, episodes.log_prob, log_prob.numpy(), weight)
         )
 
     @contextlib.contextmanager
@@ -240,6 +244,7 @@ class Learner:
             yield
         except NonFiniteLoss:
             normaliser.load_state_dict(before)
+            self._companions.follow_buffers()
             raise
 
     def _update(self, batch: Batch) -> Tensor:
@@ -266,7 +271,10 @@ class Learner:
     @property
     def trainee(self) -> Trainee:
         """Everything that the next gradients depend on; its networks are the live ones."""
-        return Trainee(self._forward, self._target, self._progress, self.updates, self._reference)
+        beside = self._companions
+        return Trainee(
+            self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
+        )
 
     def _apply_gradients(self, batch: Batch, means: Tensor) -> Tensor:
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
@@ -276,8 +284,7 @@ class Learner:
         self._clip(gradients, norm)
         self._optimizers.step(self._progress)
         self.updates += 1
-        if self._target is not None and self.updates % self.settings.target_updates == 0:
-            _load(self._target.network, self._network.state_dict())
+        self._companions.after_update(self.updates)
         return torch.cat([means[1:], norm.reshape(1)])
 
     def _sum_over_peers(self, means: Tensor) -> Tensor:
@@ -305,7 +312,8 @@ class Learner:
             parameter.grad = None
         self._ring.clear()  # the refused batch must not come again
         update, path = self.updates + 1, self.settings.loss
-        or_terms = f", or correct the terms of learner.loss '{path}'" if find_loss(path).terms else ""
+        has_terms = self.settings.composed_loss().terms
+        or_terms = f", or correct the terms of learner.loss '{path}'" if has_terms else ""
         return NonFiniteLoss(
             f"player {self.player}, update {update}: the loss is {loss} and its gradient's norm {norm}, "
             f"expected finite numbers; the last good weights are kept: lower learner.lr{or_terms}",
@@ -317,51 +325,49 @@ class Learner:
 
     def weights(self) -> dict[str, Tensor]:
         """Return a deep copy on the CPU, buffers too, which never follows the live weights."""
-        return _copies(self._network)
+        return copies_of(self._network)
 
     def state(self) -> LearnerState:
         """Return a copy of everything that `load_state` needs to go on exactly here."""
-        target = {} if self._target is None else _copies(self._target.network)
-        reference = {} if self._reference is None else _copies(self._reference.network)
         return LearnerState(
-            self.weights(), self._optimizers.state(), self.updates, self.env_steps, target, reference
+            self.weights(),
+            self._optimizers.state(),
+            self.updates,
+            self.env_steps,
+            **self._companions.state(),
         )
 
     def load_state(self, state: LearnerState) -> None:
         """Go on from `state`. Raise WeightsMismatch if it belongs to another network or optimizer.
 
-        If it has no target or reference network and the settings need one, that begins as the network
-        itself.
+        Where it lacks a network that the settings ask for, such as a target network, that begins as the
+        network itself; a teacher stays.
         """
         self._check(state.weights)
-        for tensors in (state.target, state.reference):
-            if tensors:
+        for part, tensors in state.companions.items():
+            if tensors and part != "ages":
                 self._check(tensors)
         optimizers = Optimizers(self._parameters, self.settings)
         optimizers.load(self.player, state.optimizer)
-        self._start(state.weights, optimizers, state.target, state.reference)
+        self._start(state.weights, optimizers, state.companions)
         self.updates, self.env_steps = state.updates, state.env_steps
 
     def reset(self, weights: Mapping[str, Tensor]) -> None:
         """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.
 
-        Target and reference networks begin as `weights` too.
+        All networks beside it begin as `weights` too, except for a teacher.
         """
         self._check(weights)
-        self._start(weights, Optimizers(self._parameters, self.settings), {}, {})
+        self._start(weights, Optimizers(self._parameters, self.settings), {})
 
     def _start(
         self,
         weights: Mapping[str, Tensor],
         optimizers: Optimizers,
-        target: Mapping[str, Tensor],
-        reference: Mapping[str, Tensor],
+        companions: Mapping[str, Mapping[str, Tensor]],
     ) -> None:
-        _load(self._network, weights)
-        if self._target is not None:
-            _load(self._target.network, target or weights)
-        if self._reference is not None:
-            _load(self._reference.network, reference or weights)
+        load_weights(self._network, weights)
+        self._companions.start(weights, companions)
         self._optimizers = optimizers
         self._waiting = []
         self._ring.clear()
@@ -371,13 +377,3 @@ class Learner:
     def _check(self, tensors: Mapping[str, Tensor]) -> None:
         wanted = {name: tuple(tensor.shape) for name, tensor in self._network.state_dict().items()}
         check_tensors(f"player {self.player}", tensors, wanted)
-
-
-def _copies(network: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor.detach().to("cpu", copy=True) for name, tensor in network.state_dict().items()}
-
-
-@torch.no_grad()
-def _load(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    for name, tensor in network.state_dict().items():
-        tensor.copy_(weights[name])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
 
 from league.learning.settings import LearnerSettings
 from league.models.spec import PolicySpec
@@ -17,6 +19,8 @@ class Recruit:
     spec: PolicySpec
     settings: LearnerSettings
     seed: int  # of its first weights and of its shuffling
+    teacher: Mapping[str, Tensor] | None = field(default=None, repr=False, compare=False)
+    """Weights of a magnet of kind `snapshot`, which fit the policy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from league.learning.maths.losses import find_loss
-from league.learning.maths.schedules import Points, Ramp, Schedule, extremes
+from league.learning.companions.settings import Average, InitialMagnet, MagnetSettings
+from league.learning.maths.losses import LOSSES, Loss, find_loss
+from league.learning.maths.schedules import Points, Ramp, Schedule, Value, extremes
 from league.section import Section
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -37,7 +38,15 @@ class LearnerSettings(Section):
     loss: str = Field(
         default="appo",
         description="impala: V-trace policy gradient; appo: PPO's clipped surrogate on V-trace errors; "
-        "ppo: the same on GAE; or module:Name of a Loss of your own",
+        "ppo: the same on GAE; neurd: neural replicator dynamics; or module:Name of a Loss of your own",
+    )
+    loss_options: dict[str, Value] = Field(
+        default_factory=dict, description="Options of the loss that differ from its defaults, by name"
+    )
+    terms: dict[str, dict[str, Value]] = Field(
+        default_factory=dict,
+        description="Terms added to the loss, each with its weight and its options: upgo, or module:Name of "
+        "a Term of your own",
     )
     lr: Schedule = Field(
         default=5e-4,
@@ -67,6 +76,15 @@ class LearnerSettings(Section):
     kl: Weight = Field(default=0.0, description="Weight of KL(target network || policy)")
     target_updates: int = Field(
         default=0, ge=0, description="Updates between two copies to the target network; 0: no target network"
+    )
+    magnet: MagnetSettings | None = Field(
+        default=None, description="Reference policy that the learner is held to; `null`: none"
+    )
+    ema: Average | None = Field(
+        default=None, description="Moving average of the weights, beside those that play; `null`: none"
+    )
+    freeze: Literal["live", "ema"] = Field(
+        default="live", description="Weights that a snapshot stores: those that play, or their moving average"
     )
     normalise_advantage: bool = Field(
         default=True, description="ppo: scale advantages to mean 0 and deviation 1 in each minibatch"
@@ -122,9 +140,18 @@ class LearnerSettings(Section):
             raise ValueError(f"found {low if low <= 0.0 else high}, expected more than 0 and less than 1")
         return schedule
 
+    def composed_loss(self) -> Loss:
+        """Return the loss with the options and the terms of these settings."""
+        return find_loss(self.loss).composed(self.loss, self.loss_options, self.terms)
+
+    @property
+    def needs_reference(self) -> bool:
+        """True if the weights that a player began with are compared with."""
+        return isinstance(self.magnet, InitialMagnet) or self.composed_loss().needs_reference
+
     @model_validator(mode="after")
     def _no_contradictions(self) -> Self:
-        once = find_loss(self.loss).targets == "gae"
+        once = self.composed_loss().targets == "gae"
         if once and self.replay.proportion > 0:
             raise ValueError(
                 f"replay.proportion: found {self.replay.proportion}, but loss '{self.loss}' learns from "
@@ -150,7 +177,11 @@ class LearnerSettings(Section):
                 f"kl: found {self.kl}, but there is no target network to stay close to; "
                 "set target_updates to 1 or more"
             )
-        if once and self.target_updates and self.kl == 0:
+        if self.freeze == "ema" and self.ema is None:
+            raise ValueError(
+                "freeze: found ema, but no average is kept; set ema: {decay: 0.999}, or freeze to live"
+            )
+        if self.loss in LOSSES and once and self.target_updates and self.kl == 0:
             raise ValueError(
                 f"target_updates: found {self.target_updates}, but loss '{self.loss}' has no use for a "
                 "target network when kl is 0; set kl, or target_updates to 0"

@@ -7,14 +7,16 @@ killed between the two makes up for it when it resumes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from league.config.settings import Settings
+from league.learning.companions.settings import SnapshotMagnet
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.learner import LearnerState
-from league.learning.recruits import Recruit
+from league.learning.settings import LearnerSettings
 from league.rules.building.builder import as_recorded
-from league.training.initial import load_initial
+from league.training.initial import load_initial, recruit_of
 from league.training.sources import Sources
 from league.training.state.cache_log import CacheLog
 from league.training.state.members import Member, UpdateLog, player_seed
@@ -145,7 +147,7 @@ class Deeds:
     def _add_learner(self, player: LivePlayer) -> None:
         seed = player_seed(self._settings.seed, self._state.roster.index(player.player))
         spec, settings = self.sources.spec_of(player), self._settings.learner_of(player.role)
-        self._learners.add(Recruit(player.player, spec, settings, seed))
+        self._learners.add(recruit_of(player.player, spec, settings, seed))
 
     def _restore(self, member: Member) -> None:
         """Load the saved state into the member's learner; carry out a reset that a kill cut short."""
@@ -155,6 +157,8 @@ class Deeds:
             return
         tensors, meta = saved
         state = LearnerState.from_tensors(tensors, int(meta["updates"]), int(meta["env_steps"]))
+        if meta.get("teacher", "") != self._teacher_of(member):  # the settings have named another since
+            state = replace(state, teacher={})
         self._learners.load_state(name, state)
         member.updates, member.env_steps = state.updates, state.env_steps
         member.reset_at = int(meta["reset_at"])
@@ -162,6 +166,14 @@ class Deeds:
         totals.seconds = max(totals.seconds, float(meta["seconds"]))
         if member.generation > int(meta["generation"]) and member.parent is not None:
             self._give_weights(member, member.parent)
+
+    def _learner_settings(self, member: Member) -> LearnerSettings:
+        return self._settings.learner_of(member.player.role)
+
+    def _teacher_of(self, member: Member) -> str:
+        """Return the source of the member's magnet of kind `snapshot`; "" if it has none."""
+        magnet = self._learner_settings(member).magnet
+        return magnet.source if isinstance(magnet, SnapshotMagnet) else ""
 
     def _require_learning(self, reason: str) -> None:
         """Raise Failure, with everything saved, if no player is left that learns."""
@@ -190,7 +202,7 @@ class Deeds:
             env_steps=learner.env_steps,
             updates=learner.updates,
             parent_id=member.parent,
-            tensors=learner.weights,
+            tensors=learner.to_freeze(self._learner_settings(member).freeze),
             spec=spec.to_json(),
             architecture=spec.architecture,
             reason=freeze.reason,
@@ -259,6 +271,7 @@ class Deeds:
             "reset_at": member.reset_at,
             "generation": member.generation,
             "seconds": self._seconds(),
+            "teacher": self._teacher_of(member),
         }
         self._archive.save_learner(name, state.to_tensors(), meta)
         return state

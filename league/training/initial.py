@@ -1,4 +1,6 @@
-"""Warm starts: first weights of players from a snapshot of any run, or from an exported folder.
+"""Weights from elsewhere: first weights of players, and magnets that never change (teachers).
+
+A source is a snapshot of any run, or an exported folder.
 
 Everything is checked before a run begins: spaces and network field by field, tensors one by one.
 """
@@ -15,6 +17,9 @@ from torch import Tensor
 
 from league.competitors.names import UnknownCompetitor, resolve
 from league.config.sections import InitFrom
+from league.learning.companions.settings import SnapshotMagnet
+from league.learning.recruits import Recruit
+from league.learning.settings import LearnerSettings
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from league.rollout.requests import BotSource, MixtureSource
@@ -32,37 +37,57 @@ class Initial:
     origin: str
 
 
+def recruit_of(player: str, spec: PolicySpec, settings: LearnerSettings, seed: int) -> Recruit:
+    """Return the recruit of `player`, with its teacher if it has one. Raise as `load_teacher` does."""
+    return Recruit(player, spec, settings, seed, load_teacher(player, settings, spec))
+
+
+def load_teacher(player: str, settings: LearnerSettings, spec: PolicySpec) -> dict[str, Tensor] | None:
+    """Return the weights of the player's magnet of kind `snapshot`; `None` if it has another, or none.
+
+    Raise Mistake if the source does not exist, WeightsMismatch if it does not fit.
+    """
+    magnet = settings.magnet
+    if not isinstance(magnet, SnapshotMagnet):
+        return None
+    return _load(f"learner.magnet of {player}", magnet.run, magnet.snapshot, magnet.folder, spec).tensors
+
+
 def load_initial(entries: Sequence[InitFrom], specs: Mapping[str, PolicySpec]) -> dict[str, Initial]:
     """Return the first weights of each player named in `entries`, checked against its spec.
 
     Raise Mistake if a source does not exist, WeightsMismatch if it does not fit.
     """
-    return {entry.player: _load(entry, specs[entry.player]) for entry in entries}
+    return {
+        entry.player: _load(
+            f"init_from of {entry.player}", entry.run, entry.snapshot, entry.folder, specs[entry.player]
+        )
+        for entry in entries
+    }
 
 
-def _load(entry: InitFrom, spec: PolicySpec) -> Initial:
-    where = f"init_from of {entry.player}"
-    if entry.run is not None:
-        reader = open_reader(entry.run)
+def _load(where: str, run: str | None, name: str | None, folder: str | None, spec: PolicySpec) -> Initial:
+    """Return weights of the snapshot `name` of `run`, or of the exported `folder`, that fit `spec`."""
+    if run is not None:
+        reader = open_reader(run)
         env_id = reader.config()["env"]["id"]
         try:
-            source = resolve(reader, str(entry.snapshot), env_id)
+            source = resolve(reader, str(name), env_id)
         except UnknownCompetitor as error:
-            raise Mistake(f"{where}: {entry.run}: {error}") from None
+            raise Mistake(f"{where}: {run}: {error}") from None
         if isinstance(source, BotSource):
-            raise Mistake(f"{where}: '{entry.snapshot}' is a bot, expected a snapshot of {entry.run}")
+            raise Mistake(f"{where}: '{name}' is a bot, expected a snapshot of {run}")
         if isinstance(source, MixtureSource):
             raise Mistake(
-                f"{where}: '{entry.snapshot}' is a mixture of {len(source.members)} snapshots, expected one: "
-                f"first weights are those of a network; name a member, such as "
-                f"'{source.members[-1].snapshot_id}'"
+                f"{where}: '{name}' is a mixture of {len(source.members)} snapshots, expected one: weights "
+                f"are those of a network; name a member, such as '{source.members[-1].snapshot_id}'"
             )
         found, origin = source.spec, source.snapshot_id
         tensors = load_tensors(source)
     else:
-        manifest, tensors = read_export(Path(str(entry.folder)))
+        manifest, tensors = read_export(Path(str(folder)))
         found, origin = PolicySpec.from_json(manifest.get("spec") or {}), manifest["snapshot_id"]
-    origin = f"{origin} of {entry.run or entry.folder}"
+    origin = f"{origin} of {run or folder}"
     _check_spec(f"{where}, {origin}", found, spec)
     wanted = {name: tuple(tensor.shape) for name, tensor in initial_weights(spec, 0).items()}
     check_tensors(f"{where}, {origin}", tensors, wanted)

@@ -30,10 +30,11 @@ from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import num_cpus, plan_shards
-from league.learning.recruits import Recruit, Recruits
+from league.learning.recruits import Recruits
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.runtime import ray_session
+from league.training.initial import recruit_of
 from league.training.remote import uploading
 from league.training.resume import check, open_archive
 from league.training.session import Session
@@ -116,7 +117,9 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
     roles = {player: role for role, names in settings.league.player_names().items() for player in names}
     recruits = Recruits(
         tuple(
-            Recruit(player, specs[player], settings.learner_of(roles[player]), player_seed(settings.seed, i))
+            recruit_of(
+                player, specs[player], settings.learner_of(roles[player]), player_seed(settings.seed, i)
+            )
             for i, player in enumerate(players)
         ),
         "cuda" if gpus else "cpu",

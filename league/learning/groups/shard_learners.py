@@ -147,7 +147,14 @@ class ShardLearners:
         if self._together is not None and not self._together.admits(recruit):
             self._together = None
         learner = Learner(
-            player, recruit.spec, recruit.settings, recruit.seed, device, self._peers, replay=self._replay
+            player,
+            recruit.spec,
+            recruit.settings,
+            recruit.seed,
+            device,
+            self._peers,
+            replay=self._replay,
+            teacher=recruit.teacher,
         )
         if weights is not None:
             learner.reset(weights)

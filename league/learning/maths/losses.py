@@ -2,25 +2,48 @@
 
 A policy loss maps the log-probabilities of the actions taken and their advantages, all [N], to the
 loss of each step [N]. The learner takes the mean. A loss of your own is a `Loss` at `module:Name`; it
-may add terms of its own (`league.learning.maths.terms`).
+may add terms of its own (`league.learning.maths.terms`), and have options that a config sets.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from torch import Tensor
 
 from league.import_paths import import_path, is_import_path
-from league.learning.maths.terms import LogProbs, Output, Steps, Term
+from league.learning.maths.published import neurd, upgo
+from league.learning.maths.terms import (
+    LogProbs,
+    Options,
+    Output,
+    Steps,
+    Term,
+    checked_options,
+    with_options,
+)
 from storage.suggestions import nearest
 
-__all__ = ["LOSSES", "LogProbs", "Loss", "Output", "Steps", "Term", "appo", "find_loss", "impala", "ppo"]
+__all__ = [
+    "LOSSES",
+    "TERMS",
+    "LogProbs",
+    "Loss",
+    "Output",
+    "Steps",
+    "Term",
+    "appo",
+    "find_loss",
+    "find_term",
+    "impala",
+    "ppo",
+]
 
-PolicyLoss = Callable[[LogProbs, Tensor, float], Tensor]  # log-probabilities, advantage [N], clip -> [N]
+PolicyLoss = Callable[..., Tensor]  # (log-probabilities, advantage [N], clip, **options) or (steps) -> [N]
+Kind = Literal["discrete", "multi_discrete", "continuous"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +51,29 @@ class Loss:
     """Policy loss, source of advantages and value targets, and further terms.
 
     `vtrace`: advantages are corrected for the policies that acted, again in every update. `gae`: they are
-    computed once, before the epochs, for experience that the present policy made. Raises ValueError if
-    two terms have one name.
+    computed once, before the epochs, for experience that the present policy made.
+
+    `options` are numbers or schedules with defaults, which a config may set (`learner.loss_options`).
+    `sees`: what the policy loss is called with.
+
+        log_probs   (log_probs, advantage, clip, **options), options by their names
+        steps       (steps): all that is known of the steps, with options in `steps.options`
+
+    `actions`: kinds of actions that it is for. Raises ValueError if two terms have one name, and for an
+    option that is no number.
     """
 
     policy: PolicyLoss
     targets: Literal["vtrace", "gae"]
     terms: tuple[Term, ...] = ()
+    options: Options = field(default_factory=dict)
+    sees: Literal["log_probs", "steps"] = "log_probs"
+    actions: tuple[Kind, ...] = get_args(Kind)
 
     def __post_init__(self) -> None:
+        if self.sees not in ("log_probs", "steps"):
+            raise ValueError(f"loss: found sees '{self.sees}', expected 'log_probs' or 'steps'")
+        object.__setattr__(self, "options", checked_options("loss", self.options))
         for name, count in Counter(term.name for term in self.terms).items():
             if count > 1:
                 raise ValueError(f"term '{name}': found {count} terms of this name, expected one")
@@ -45,6 +82,29 @@ class Loss:
     def needs_reference(self) -> bool:
         """True if a term compares with a reference policy."""
         return any(term.reference for term in self.terms)
+
+    @property
+    def needs_steps(self) -> bool:
+        """True if something is computed from all that is known of a player's steps."""
+        return bool(self.terms) or self.sees == "steps"
+
+    def composed(self, name: str, options: Options, terms: Mapping[str, Options]) -> Loss:
+        """Return the loss, called `name`, with other options and further terms.
+
+        `terms`: weight and options of each, by its name or path. Raise ValueError for a term or an option
+        that does not exist.
+        """
+        try:
+            changed = with_options(f"loss '{name}'", self.options, options)
+        except ValueError as error:
+            raise ValueError(f"loss_options.{error}") from None
+        added = []
+        for term, settings in terms.items():
+            try:
+                added.append(find_term(term).changed(settings))
+            except ValueError as error:
+                raise ValueError(f"terms: {error}") from None
+        return replace(self, options=changed, terms=(*self.terms, *added))
 
 
 def impala(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
@@ -78,7 +138,11 @@ LOSSES: dict[str, Loss] = {
     "appo": Loss(appo, "vtrace"),
     "impala": Loss(impala, "vtrace"),
     "ppo": Loss(ppo, "gae"),
+    "neurd": Loss(neurd.neurd, "vtrace", options=neurd.OPTIONS, sees="steps", actions=("discrete",)),
 }
+
+TERMS: dict[str, Term] = {"upgo": Term("upgo", upgo.upgo)}
+"""Terms that a config may add by their names."""
 
 
 def find_loss(name: str) -> Loss:
@@ -93,3 +157,17 @@ def find_loss(name: str) -> Loss:
     if not isinstance(loss, Loss):
         raise ValueError(f"'{name}' is {loss!r}, expected a league.learning.maths.losses.Loss")
     return loss
+
+
+def find_term(name: str) -> Term:
+    """Return the term called `name`, or the one at "module:Name". Raise ValueError if not found."""
+    if name in TERMS:
+        return TERMS[name]
+    if not is_import_path(name):
+        near = nearest(name, TERMS)
+        remedy = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(TERMS)}"
+        raise ValueError(f"found '{name}'; {remedy} (or 'module:Name' for your own)")
+    term = import_path(name)
+    if not isinstance(term, Term):
+        raise ValueError(f"'{name}' is {term!r}, expected a league.learning.maths.terms.Term")
+    return term

@@ -3,73 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
+from league.learning.companions.magnet import held_reward, magnet_kl
 from league.learning.data.batching import Batch, TargetedBatch
-from league.learning.forward import Forward
 from league.learning.groups.peers import Peers
 from league.learning.maths.losses import find_loss
+from league.learning.maths.parts import Outputs, Parts, Scheduled, Trainee
 from league.learning.maths.schedules import value_at
-from league.learning.maths.terms import LogProbs, Output, Steps, Term
+from league.learning.maths.terms import LogProbs, Output, Steps, Term, options_at
 from league.learning.maths.vtrace import vtrace
 from league.learning.settings import LearnerSettings
 from league.models.networks.distributions import distribution
 from league.models.spec import PolicySpec
 from storage.errors import Mistake
 
+__all__ = ["Objective", "Outputs", "Parts", "Scheduled", "Trainee", "following_values", "vtrace_targets"]
+
 SMALLEST_DEVIATION = 1e-8  # of advantages that are all alike
 
 
-class Trainee(NamedTuple):
-    """Everything that the gradients of one player's update depend on, beside its batch."""
-
-    forward: Forward
-    target: Forward | None = None  # the target network
-    progress: float = 0.0  # part of the run that is done, in [0, 1]
-    updates: int = 0  # made so far
-    reference: Forward | None = None  # the network that terms compare with
-
-
-class Outputs(NamedTuple):
-    """Outputs of a player's networks for one batch; only `now` has a gradient."""
-
-    now: Output
-    target: Output | None = None
-    reference: Output | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Parts of the loss, unweighted: of each step [N], or their means []."""
-
-    policy: Tensor
-    value: Tensor
-    entropy: Tensor
-    lag: Tensor  # in updates; reported beside the parts
-    kl: Tensor | None
-    terms: tuple[Tensor, ...]  # of `Loss.terms`
-
-    @property
-    def listed(self) -> list[Tensor]:
-        """All parts in the order of `Objective.names`, without the loss."""
-        kl = () if self.kl is None else (self.kl,)
-        return [self.policy, self.value, self.entropy, self.lag, *kl, *self.terms]
-
-    def means(self, steps: int) -> Parts:
-        """Return the means over `steps` steps, of which this may be a share."""
-        policy, value, entropy, lag = (
-            part.sum() / steps for part in (self.policy, self.value, self.entropy, self.lag)
-        )
-        kl = None if self.kl is None else self.kl.sum() / steps
-        return Parts(policy, value, entropy, lag, kl, tuple(term.sum() / steps for term in self.terms))
-
-
 class Objective:
-    """Policy loss + value loss - entropy bonus + KL(target network || policy) + terms of the loss.
+    """Policy loss + value loss - entropy bonus + KL(target network || policy) + KL to the magnet + terms.
 
     Each is a mean over steps. Of a batch that is shared among peers, each gives its share of the means:
     they are to be summed.
@@ -78,15 +37,23 @@ class Objective:
     def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers) -> None:
         self._settings = settings
         self._peers = peers
-        self._loss = find_loss(settings.loss)
+        self._loss = settings.composed_loss()
+        self._magnet = settings.magnet
+        check_actions(settings.loss, spec)
         self._distribution = distribution(spec.action, spec.settings.squash)
+
+    @property
+    def targets(self) -> Literal["vtrace", "gae"]:
+        """Source of the loss's advantages."""
+        return self._loss.targets
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the means that `backward` returns."""
         kl = ("kl",) if self._settings.kl else ()
+        magnet_kl = ("magnet_kl",) if self._magnet else ()
         terms = (term.name for term in self._loss.terms)
-        return ("loss", "policy_loss", "value_loss", "entropy", "lag", *kl, *terms)
+        return ("loss", "policy_loss", "value_loss", "entropy", "lag", *kl, *magnet_kl, *terms)
 
     def backward(self, batch: Batch, trainee: Trainee) -> Tensor:
         """Leave gradients in the network's parameters; return the means that `names` names, [len(names)].
@@ -98,32 +65,37 @@ class Objective:
             trainee.forward.forget_gradients()
             return batch.reward.new_zeros(len(self.names))
         outputs = self._outputs(batch, trainee)
-        clip = value_at(self._settings.clip, trainee.progress)
+        progress = trainee.progress
+        scheduled = Scheduled.at(self._settings, progress)
+        clip, options = value_at(self._settings.clip, progress), options_at(self._loss.options, progress)
         parts = self.parts(
             batch,
             outputs,
             advantage,
-            lambda log_probs, advantage: self._loss.policy(log_probs, advantage, clip),
+            lambda log_probs, advantage: self._loss.policy(log_probs, advantage, clip, **options),
             trainee.updates,
-            trainee.progress,
+            scheduled,
+            progress,
         )
         means = parts.means(batch.total_steps)
-        loss = self.compose(means, value_at(self._settings.entropy, trainee.progress), trainee.progress)
+        loss = self.compose(means, scheduled, progress)
         # not earlier: memory freed ahead of the forward pass tends to go back to the system, and to come
         # back as page faults
         trainee.forward.forget_gradients()
         loss.backward()
         return torch.stack([mean.detach() for mean in (loss, *means.listed)])
 
-    def compose(self, parts: Parts, entropy: float | Tensor, progress: float = 0.0) -> Tensor:
+    def compose(self, parts: Parts, scheduled: Scheduled, progress: float = 0.0) -> Tensor:
         """Return the loss of these parts, of each step or of their means; the only place that weighs them.
 
-        `entropy`: weight of the entropy bonus, one or [N]. `progress`: where the terms' schedules are.
+        `progress`: where the terms' schedules are.
         """
         loss = parts.policy + self._settings.value * parts.value
-        loss = loss - entropy * parts.entropy
+        loss = loss - scheduled.entropy * parts.entropy
         if parts.kl is not None:
             loss = loss + self._settings.kl * parts.kl
+        if parts.magnet_kl is not None and self._held_by("loss"):
+            loss = loss + scheduled.magnet * parts.magnet_kl
         for term, found in zip(self._loss.terms, parts.terms, strict=True):
             loss = loss + value_at(term.weight, progress) * found
         return loss
@@ -135,12 +107,14 @@ class Objective:
         advantage: Tensor | None,
         policy: Callable[[LogProbs, Tensor], Tensor],
         updates: int | Tensor,
+        scheduled: Scheduled,
         progress: float = 0.0,
     ) -> Parts:
         """Return the parts of each step's loss, [N] each, with gradients.
 
-        `advantage` [N] is None if V-trace computes it; `policy` is the policy loss with its clip set;
-        `updates`: made so far by the player of each step, one or [N].
+        `advantage` [N] is None if V-trace computes it; `policy` is the policy loss with its clip and options
+        set, for losses that see log-probabilities; `updates`: made so far by the player of each step, one or
+        [N].
         """
         settings, n = self._settings, batch.num_steps
         parameters, value_all = outputs.now
@@ -154,23 +128,17 @@ class Objective:
                 trusted_log_prob = anchor
             if settings.kl:
                 kl = self._distribution.kl(anchor_parameters[:n], parameters[:n], batch.mask)
+        reward, held = self._held(batch, outputs, trusted_log_prob, scheduled)
         if advantage is None:
             value_target, advantage = vtrace_targets(
-                batch, trusted_log_prob, trusted_value, settings.discount, settings.vtrace_lambda
+                batch, trusted_log_prob, trusted_value, settings.discount, settings.vtrace_lambda, reward
             )
         else:
             assert isinstance(batch, TargetedBatch)
             value_target = batch.value_target
         log_probs = LogProbs(log_prob, batch.log_prob, anchor)
-        steps = policy(log_probs, advantage)
-        if steps.shape != log_prob.shape:
-            raise Mistake(
-                f"learner.loss '{settings.loss}' gave shape {list(steps.shape)}, expected one loss for each "
-                f"step, {list(log_prob.shape)}"
-            )
-        error = value_all[:n] - value_target
-        terms: tuple[Tensor, ...] = ()
-        if self._loss.terms:
+        known: Steps | None = None
+        if self._loss.needs_steps:
             next_value, discount = following_values(batch, value_all.detach(), settings.discount)
             known = Steps(
                 log_probs=log_probs,
@@ -181,29 +149,79 @@ class Objective:
                 value_target=value_target,
                 next_value=next_value,
                 discount=discount,
-                reward=batch.reward,
+                reward=reward,
                 action=batch.action,
                 mask=batch.mask,
                 rows=batch.rows,
                 distribution=self._distribution,
                 reference=None if outputs.reference is None else Output(*(x[:n] for x in outputs.reference)),
                 progress=progress,
+                clip=value_at(settings.clip, progress),
+                options=options_at(self._loss.options, progress),
             )
-            terms = tuple(self._computed(term, known) for term in self._loss.terms)
-        return Parts(steps, 0.5 * error.square(), entropy, updates - batch.lag_versions, kl, terms)
+        steps = self._policy_loss(known) if self._loss.sees == "steps" else policy(log_probs, advantage)
+        if steps.shape != log_prob.shape:
+            raise Mistake(
+                f"learner.loss '{settings.loss}' gave shape {list(steps.shape)}, expected one loss for each "
+                f"step, {list(log_prob.shape)}"
+            )
+        error = value_all[:n] - value_target
+        terms = () if known is None else tuple(self._computed(term, known) for term in self._loss.terms)
+        return Parts(steps, 0.5 * error.square(), entropy, updates - batch.lag_versions, kl, held, terms)
+
+    def _policy_loss(self, known: Steps | None) -> Tensor:
+        """Return the loss [N] of a policy loss that sees all that is known of the steps."""
+        found = self._loss.policy(known)
+        if not isinstance(found, Tensor):
+            raise Mistake(
+                f"learner.loss '{self._settings.loss}' gave a {type(found).__name__}, expected a tensor with "
+                "one loss for each step"
+            )
+        return found
+
+    def _held(
+        self, batch: Batch, outputs: Outputs, log_prob: Tensor, scheduled: Scheduled
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the rewards [N] that returns are computed from, and the KL [N] to the magnet or `None`.
+
+        `log_prob` [N]: of the actions taken, under the policy whose returns are computed.
+        """
+        if outputs.magnet is None or self._magnet is None:
+            return batch.reward, None
+        n, magnet = batch.num_steps, outputs.magnet.parameters
+        policy = outputs.now.parameters[:n]
+        if self._held_by("loss"):
+            return batch.reward, magnet_kl(
+                self._distribution, policy, magnet[:n], batch.mask, self._magnet.direction
+            )
+        with torch.no_grad():
+            kl = magnet_kl(self._distribution, policy, magnet[:n], batch.mask, self._magnet.direction)
+            if isinstance(batch, TargetedBatch):  # the advantages are of changed rewards already
+                return batch.reward, kl
+            of_magnet, _ = self._distribution.evaluate(magnet[:n], batch.mask, batch.action)
+            return held_reward(batch.reward, log_prob, of_magnet, scheduled.magnet), kl
+
+    def _held_by(self, through: str) -> bool:
+        return self._magnet is not None and self._magnet.through == through
 
     def _outputs(self, batch: Batch, trainee: Trainee) -> Outputs:
         """Return the outputs of the player's networks; only the first keeps a gradient."""
         now = Output(*trainee.forward(batch))
         with torch.no_grad():
-            others = [
+            target, reference = (
                 None if other is None else Output(*other(batch))
                 for other in (trainee.target, trainee.reference)
-            ]
-        return Outputs(now, *others)
+            )
+            magnet = reference
+            if trainee.magnet is not trainee.reference:
+                magnet = None if trainee.magnet is None else Output(*trainee.magnet(batch))
+        return Outputs(now, target, reference, magnet)
 
     def _computed(self, term: Term, known: Steps) -> Tensor:
         """Return the term's losses [N]. Raise Mistake for another shape."""
+        if term.options:
+            own = options_at(term.options, known.progress)
+            known = replace(known, options={**known.options, **own})
         found, valid = term.compute(known), known.valid
         if isinstance(found, Tensor) and found.shape == known.rows.shape:
             return found.new_zeros(len(known.reward)).index_put((known.rows[valid],), found[valid])
@@ -235,20 +253,36 @@ class Objective:
         return ((exact - mean) / (deviation + SMALLEST_DEVIATION)).float()
 
 
+def check_actions(loss: str, spec: PolicySpec, player: str = "the player") -> None:
+    """Raise Mistake unless the loss called `loss` is for the actions of this policy."""
+    kinds = find_loss(loss).actions
+    if spec.action.kind not in kinds:
+        raise Mistake(
+            f"learner.loss: found '{loss}', which is for actions that are {' or '.join(kinds)}, but those of "
+            f"{player} are {spec.action.kind}; take appo, impala or ppo"
+        )
+
+
 def vtrace_targets(
-    batch: Batch, log_prob: Tensor, value_all: Tensor, discount: float, lambda_: float
+    batch: Batch,
+    log_prob: Tensor,
+    value_all: Tensor,
+    discount: float,
+    lambda_: float,
+    reward: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Return V-trace's value targets and errors of the batch's steps, [N] each.
 
     `log_prob` [N]: of the actions taken, under the policy that is corrected to. `value_all`: [N + K].
+    `reward` [N]: `None`: that of the batch.
     """
     nothing = value_all.new_zeros(1)
     values = torch.cat([value_all[: batch.num_steps], nothing])
     following = torch.cat([value_all, nothing])
-    reward = torch.cat([batch.reward, nothing])[batch.rows]
+    rewards = torch.cat([batch.reward if reward is None else reward, nothing])[batch.rows]
     rho = torch.cat([(log_prob - batch.log_prob).exp(), nothing])[batch.rows]
     discounts = (batch.after < len(value_all)).to(value_all.dtype) * discount
-    result = vtrace(values[batch.rows], following[batch.after], reward, discounts, rho, lambda_=lambda_)
+    result = vtrace(values[batch.rows], following[batch.after], rewards, discounts, rho, lambda_=lambda_)
     vs, error = torch.empty_like(values), torch.empty_like(values)
     vs[batch.rows], error[batch.rows] = result.vs, result.error  # padding goes to the row behind the last
     return vs[:-1], error[:-1]

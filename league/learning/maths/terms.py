@@ -5,22 +5,24 @@
 
     mine = Loss(appo, "vtrace", terms=(Term("reference_kl", kl_to_reference, 0.05, reference="initial"),))
 
-The mean of a term over all steps is reported under its name, and added to the loss times its weight.
+The mean of a term over all steps is reported under its name, and added to the loss times its weight. A config
+adds terms to any loss: `learner.terms: {upgo: {weight: 0.5}}`, or `"module:Term"` for one of your own.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from league.learning.maths.schedules import Points, Ramp, number_or_points
+from league.learning.maths.schedules import Points, Ramp, number_or_schedule, value_at
 from league.models.networks.distributions import Distribution
+from storage.suggestions import did_you_mean
 
 REPORTED = frozenset(
     (
@@ -30,6 +32,7 @@ REPORTED = frozenset(
         "entropy",
         "lag",
         "kl",
+        "magnet_kl",
         "gradient_norm",
         "replayed",
         "compile_speedup",
@@ -38,6 +41,9 @@ REPORTED = frozenset(
 )
 """Names of an update's other figures, which no term may take."""
 PREFIXES = ("replay_", "queue_")  # of further such names
+NAME = re.compile(r"[a-z][a-z0-9_]*")  # of a term, and of an option
+
+Options = Mapping[str, float | Points | Ramp]
 
 
 class LogProbs(NamedTuple):
@@ -70,13 +76,15 @@ class Steps:
     value_target: Tensor  # [N]
     next_value: Tensor  # [N], value of the following observation; 0 where the match terminated
     discount: Tensor  # [N], weight of `next_value`; 0 where the match terminated
-    reward: Tensor  # [N]
+    reward: Tensor  # [N], less what a magnet of `through: reward` takes off
     action: Tensor  # [N, *action.shape], as it was drawn
     mask: Tensor  # [N, mask_width] bool, the legal actions
     rows: Tensor  # [T, B] int64, row of each step among the N; N is padding
     distribution: Distribution  # of actions, as a function of `parameters` and `mask`
     reference: Output | None  # [N, P] and [N], of the reference policy; None if no term asks for one
     progress: float  # part of the run that is done, in [0, 1]
+    clip: float  # `learner.clip` at this progress
+    options: Mapping[str, float]  # of the loss, and those of the term that is computed, at this progress
 
     @property
     def valid(self) -> Tensor:
@@ -99,24 +107,63 @@ class Term:
     `compute` maps `Steps` to losses [N], or [T, B], of which padding does not count. `weight` may be
     negative, or a schedule. `reference="initial"`: `Steps.reference` is the output of the weights that
     the player began with: its first weights, or those that it was last reset to. They are part of the
-    learner's saved state. Raises ValueError for a name that is taken and for a weight that is no number.
+    learner's saved state. `options` are further numbers or schedules, with defaults; `compute` finds their
+    present values in `Steps.options`, and a config may set them. Raises ValueError for a name that is taken
+    and for a weight or an option that is no number.
     """
 
     name: str
     compute: Callable[[Steps], Tensor]
     weight: float | Points | Ramp = 1.0
     reference: Literal["initial"] | None = None
+    options: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+        if not NAME.fullmatch(self.name):
             raise ValueError(f"term: found name '{self.name}', expected lower case letters, digits and '_'")
         if self.name in REPORTED or self.name.startswith(PREFIXES):
             raise ValueError(f"term '{self.name}': the name of another figure of updates; choose another one")
-        if isinstance(self.weight, list | tuple):
-            object.__setattr__(self, "weight", number_or_points(self.weight))
         if isinstance(self.weight, int | float) and not math.isfinite(self.weight):
             raise ValueError(f"term '{self.name}': found weight {self.weight}, expected a finite number")
+        object.__setattr__(self, "weight", number_or_schedule(self.weight))
+        object.__setattr__(self, "options", checked_options(f"term '{self.name}'", self.options))
+        if "weight" in self.options:
+            raise ValueError(f"term '{self.name}': found option 'weight', which every term has; rename it")
         if self.reference not in (None, "initial"):
             raise ValueError(
                 f"term '{self.name}': found reference '{self.reference}', expected 'initial' or None"
             )
+
+    def changed(self, settings: Options) -> Term:
+        """Return the term with another `weight` and other options. Raise ValueError for an unknown one."""
+        known = {"weight": self.weight, **self.options}
+        options = with_options(f"term '{self.name}'", known, settings)
+        return replace(self, weight=options.pop("weight"), options=options)
+
+
+def checked_options(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a term's or a loss's options. Raise ValueError for a bad name, or for what is no number."""
+    for name, value in options.items():
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{where}: found option '{name}', expected lower case letters, digits and '_'")
+        try:
+            number_or_schedule(value)
+        except ValueError:
+            raise ValueError(
+                f"{where}: found {value!r} as option '{name}', expected a number or a schedule"
+            ) from None
+    return {name: number_or_schedule(value) for name, value in options.items()}
+
+
+def with_options(where: str, options: Options, changes: Options) -> dict[str, Any]:
+    """Return `options` with `changes`. Raise ValueError for an option that does not exist."""
+    for name in changes:
+        if name not in options:
+            remedy = did_you_mean(name, options) if options else f"{where} has no options"
+            raise ValueError(f"{name}: no option of {where}; {remedy}")
+    return {**options, **changes}
+
+
+def options_at(options: Options, progress: float) -> dict[str, float]:
+    """Return the values of all options at `progress`, the part of the run that is done."""
+    return {name: value_at(value, progress) for name, value in options.items()}

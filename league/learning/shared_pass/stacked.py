@@ -22,9 +22,10 @@ from torch.nn.utils.rnn import pad_sequence
 from league.learning.data.batching import Batch
 from league.learning.forward import Forward
 from league.learning.groups.peers import ALONE
-from league.learning.maths.losses import LOSSES, LogProbs, Output, find_loss
-from league.learning.maths.objective import Objective, Outputs, Trainee
+from league.learning.maths.losses import LOSSES, LogProbs, Output
+from league.learning.maths.objective import Objective, Outputs, Scheduled, Trainee
 from league.learning.maths.schedules import value_at
+from league.learning.maths.terms import options_at
 from league.learning.settings import LearnerSettings
 from league.learning.shared_pass.joined import Joined, join
 from league.models.networks.networks import Network, build_network
@@ -40,7 +41,7 @@ class OnePass:
         self._settings = settings
         self._bfloat16 = settings.precision == "bfloat16"
         self._objective = Objective(spec, settings, ALONE)
-        self._loss = find_loss(settings.loss)
+        self._loss = settings.composed_loss()
         with torch.device("meta"):  # each call passes its weights
             self._network = build_network(spec)
         self._network.normaliser = None  # each player's runs by itself: vmap has no clamp_
@@ -57,20 +58,25 @@ class OnePass:
         run = self._stacked if stacked else _one_by_one
         output, weights = run([trainee.forward for trainee in trainees], batches, joined)
         targets, trusted = [t.target for t in trainees if t.target is not None], None
-        if targets:
-            with torch.no_grad():
+        magnets, magnet = [t.magnet for t in trainees if t.magnet is not None], None
+        with torch.no_grad():
+            if targets:
                 trusted, _ = run(targets, batches, joined)
+            if magnets:
+                magnet, _ = run(magnets, batches, joined)
         advantages = [self._objective.advantage(batch) for batch in batches]
         updates = torch.tensor([trainee.updates for trainee in trainees], device=device)
+        of_players = [Scheduled.at(settings, trainee.progress) for trainee in trainees]
+        scheduled = Scheduled(*torch.tensor(of_players, device=device)[owner].unbind(1))
         parts = self._objective.parts(
             joined.batch,
-            Outputs(output, trusted),
+            Outputs(output, trusted, None, magnet),
             None if advantages[0] is None else torch.cat([a for a in advantages if a is not None]),
-            self._policy([value_at(settings.clip, t.progress) for t in trainees], joined.steps),
+            self._policy([trainee.progress for trainee in trainees], joined.steps),
             updates[owner],
+            scheduled,
         )
-        bonus = torch.tensor([value_at(settings.entropy, t.progress) for t in trainees], device=device)
-        loss = self._objective.compose(parts, bonus[owner])
+        loss = self._objective.compose(parts, scheduled)
         # each step weighs as in its player's mean; nothing is summed over players, where a NaN would spread
         share = torch.tensor([1.0 / n for n in joined.steps], device=device)[owner]
         found = torch.autograd.grad(loss, weights, share, allow_unused=True)
@@ -100,17 +106,21 @@ class OnePass:
         output = Output(joined.flat(parameters.unbind()).float(), joined.flat(value.unbind()).float())
         return output, list(weights.values())
 
-    def _policy(self, clips: Sequence[float], lengths: Sequence[int]) -> Callable[[LogProbs, Tensor], Tensor]:
-        """Return the policy loss of all players' steps, each player's with its clip."""
-        if self._settings.loss in LOSSES and len(set(clips)) == 1:
-            return lambda log_probs, advantage: self._loss.policy(log_probs, advantage, clips[0])
+    def _policy(
+        self, progress: Sequence[float], lengths: Sequence[int]
+    ) -> Callable[[LogProbs, Tensor], Tensor]:
+        """Return the policy loss of all players' steps, each player's with its clip and options."""
+        clips = [value_at(self._settings.clip, p) for p in progress]
+        options = [options_at(self._loss.options, p) for p in progress]
+        loss = self._loss.policy
+        if self._settings.loss in LOSSES and len(set(clips)) == 1 and not self._loss.options:
+            return lambda log_probs, advantage: loss(log_probs, advantage, clips[0])
 
-        def each(
-            log_probs: LogProbs, advantage: Tensor
-        ) -> Tensor:  # a user's loss may compare the steps of a batch
-            parts = zip(*(x.split(lengths) for x in (*log_probs, advantage)), clips, strict=True)
+        def each(log_probs: LogProbs, advantage: Tensor) -> Tensor:
+            # a user's loss may compare the steps of a batch
+            parts = zip(*(x.split(lengths) for x in (*log_probs, advantage)), clips, options, strict=True)
             return torch.cat(
-                [self._loss.policy(LogProbs(now, acted, anchor), a, c) for now, acted, anchor, a, c in parts]
+                [loss(LogProbs(now, acted, anchor), a, c, **o) for now, acted, anchor, a, c, o in parts]
             )
 
         return each

@@ -16,7 +16,6 @@ from league.learning.data.batching import Batch
 from league.learning.forward import wait_for
 from league.learning.groups.peers import ALONE, Peers
 from league.learning.learner import Learner, NonFiniteLoss
-from league.learning.maths.losses import find_loss
 from league.learning.maths.objective import Objective, Trainee
 from league.learning.recruits import Recruit, Recruits
 from league.learning.settings import LearnerSettings
@@ -53,8 +52,11 @@ def hindrance(settings: LearnerSettings, peers: Peers) -> str | None:
     """Return the reason why no pass can be shared at all; None if there is no such reason."""
     if settings.compile:
         return "learner.compile is set, and compiled networks run by themselves"
-    if find_loss(settings.loss).terms:
+    loss = settings.composed_loss()
+    if loss.terms:
         return f"loss '{settings.loss}' adds terms, which are computed for one player at a time"
+    if loss.needs_steps:
+        return f"loss '{settings.loss}' sees all of a player's steps, which are laid out for one at a time"
     if peers.size > 1:
         return f"each update is shared among {peers.size} processes"
     return None

@@ -60,7 +60,7 @@ def test_a_survey_sees_what_stepping_through_each_episode_sees(make_spec, make_e
 
 def test_a_survey_costs_nothing_where_nothing_is_cut_and_nobody_asks(make_spec, make_episodes, monkeypatch):
     forward = forward_of(make_spec(memory="gru"))
-    monkeypatch.setattr(forward, "values", lambda *_: pytest.fail("the network was run"))
+    monkeypatch.setattr(forward, "unroll", lambda *_: pytest.fail("the network was run"))
     episodes = make_episodes([3, 2])
     assert not survey(forward, episodes, cut(episodes, 3), 5, CPU, values=False).memory.any()
 

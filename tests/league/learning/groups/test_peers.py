@@ -27,6 +27,15 @@ CASES = {
     "gru, cut": ({"sequence_length": 4}, {"memory": "gru", "memory_size": 8}),
     "gru, ppo": ({"loss": "ppo", "epochs": 2, "sequence_length": 4}, {"memory": "gru", "memory_size": 8}),
     "target network": ({"target_updates": 2, "kl": 0.3, "ring": {"batches": 2, "passes": 2}}, {}),
+    "magnet through rewards": (
+        {
+            "loss": "ppo",
+            "magnet": {"kind": "copy", "every": 2, "weight": 0.5, "through": "reward"},
+            "ema": {},
+        },
+        {"memory": "gru", "memory_size": 8},
+    ),
+    "magnet in the loss": ({"magnet": {"kind": "ema", "decay": 0.5, "weight": 0.5}}, {}),
     "replay, statistics": ({"replay": {"proportion": 0.3}}, {"connectors": [{"kind": "normalise"}]}),
 }
 

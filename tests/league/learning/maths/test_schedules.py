@@ -30,6 +30,28 @@ def test_a_cosine_leaves_slowly_and_arrives_slowly():
         assert value_at(ramp, progress) == pytest.approx(expected, abs=1e-12)
 
 
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
+def test_a_power_law_falls_fast_at_first_and_reaches_its_end(exponent):
+    ramp = Ramp(start=1.0, end=0.1, until=0.5, shape="power", exponent=exponent)
+    values = [value_at(ramp, progress) for progress in (0.0, 0.25, 0.5, 0.9)]
+    c = (10.0 ** (1.0 / exponent) - 1.0) / 0.5
+    golden = [(1.0 + c * p) ** -exponent for p in (0.0, 0.25, 0.5, 0.5)]
+    assert values == pytest.approx(golden, rel=1e-12)
+    assert values[2] == pytest.approx(0.1, rel=1e-12)
+    assert values[1] < value_at(Ramp(start=1.0, end=0.1, until=0.5), 0.25)
+
+
+def test_a_power_law_with_the_exponent_of_mmd_is_one_over_the_root_of_time():
+    ramp = Ramp(start=1.0, end=0.01, shape="power")
+    late = [value_at(ramp, progress) * math.sqrt(progress) for progress in (0.25, 0.5, 1.0)]
+    assert late == pytest.approx([0.01] * 3, rel=1e-3)
+
+
+def test_a_power_law_may_rise():
+    ramp = Ramp(start=0.1, end=1.0, shape="power")
+    assert [value_at(ramp, progress) for progress in (0.0, 1.0)] == pytest.approx([0.1, 1.0])
+
+
 def test_a_line_goes_through_its_points_and_is_level_outside_of_them():
     points = LearnerSettings(entropy=[[0.2, 1.0], [0.4, 0.0], [0.8, 0.5]]).entropy
     golden = {0.0: 1.0, 0.2: 1.0, 0.3: 0.5, 0.4: 0.0, 0.6: 0.25, 0.8: 0.5, 1.0: 0.5}
@@ -63,7 +85,11 @@ def test_settings_take_all_three_and_give_them_back():
         ({"start": 1e-3}, "Field required"),
         ({"start": 1e-3, "end": -1.0}, "greater than or equal to 0"),
         ({"start": 1, "end": 0, "until": 2}, "less than or equal to 1"),
-        ({"start": 1, "end": 0, "shape": "round"}, "'linear' or 'cosine'"),
+        ({"start": 1, "end": 0, "shape": "round"}, "'linear', 'cosine' or 'power'"),
+        ({"start": 1, "end": 0, "shape": "power"}, "end: found 0 with shape power, expected more than 0"),
+        ({"start": 0, "end": 1, "shape": "power"}, "start: found 0 with shape power"),
+        ({"start": 1, "end": 0.5, "exponent": 2}, "exponent: found 2.0 with shape linear, which has none"),
+        ({"start": 1, "end": 0.1, "shape": "power", "exponent": 1e-3}, "exponent: found 0.001, too small"),
         ([], r"valid number, a ramp, or points \[\[progress, value\], ...\]"),
         ([[0.0, 1.0], [0.5]], "valid number, a ramp, or points"),
         ([[0.0, 1.0], [0.5, -1.0]], "greater than or equal to 0"),
