@@ -76,8 +76,14 @@ def yardsticks(yardsticks: pd.DataFrame) -> Figure:
 
 
 def _newest(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the newest figures on whole yardsticks, in order of freezing."""
-    whole = frame[frame["part"] == "all"].sort_values("created_at", kind="stable")
+    """Return the newest figures on whole yardsticks, in order of freezing.
+
+    Values that are no shares, which only a stranger's run has, are left out.
+    """
+    shares = frame[["low", "value", "high"]].to_numpy(dtype=float)
+    shown = (frame["part"] == "all").to_numpy() & np.all((shares >= 0.0) & (shares <= 1.0), axis=1)
+    whole = frame[shown]
+    whole = whole.sort_values("created_at", kind="stable")
     same = ["competitor", "yardstick", "measure", "mode"]
     return whole.drop_duplicates(same, keep="last").sort_values(
         ["league_env_steps", *same], kind="stable", ignore_index=True

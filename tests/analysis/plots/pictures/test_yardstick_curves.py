@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from analysis import plots
 from tests.analysis.plots.drawn import labelled, segments, words
@@ -44,6 +45,7 @@ def test_names_of_bots_with_nearly_equal_figures_are_kept_apart():
     assert (high - low) * axes.get_window_extent().height > 10
 
 
+@pytest.mark.slow
 def test_of_many_snapshots_some_are_drawn_and_the_newest_among_them():
     of = league(1000)["yardsticks"]
     (line,) = labelled(plots.yardsticks(of), "sample main-0 against random")
@@ -52,6 +54,7 @@ def test_of_many_snapshots_some_are_drawn_and_the_newest_among_them():
     assert line.get_xdata()[-1] == steps.max()
 
 
+@pytest.mark.slow
 def test_of_two_measurements_the_newer_one_is_drawn_and_parts_are_not():
     of = league(3)["yardsticks"]
     again = of.assign(value=of["value"] + 0.01, created_at=of["created_at"] + pd.Timedelta("1h"))
@@ -60,6 +63,7 @@ def test_of_two_measurements_the_newer_one_is_drawn_and_parts_are_not():
     assert plots.svg(figure) == plots.svg(plots.yardsticks(again))
 
 
+@pytest.mark.slow
 def test_the_title_names_the_best_snapshot():
     of = league(60)["yardsticks"]
     best = of[(of["measure"] == "best") & (of["mode"] == "greedy")]
