@@ -75,7 +75,7 @@ class Measuring:
 
     def begin(self) -> None:
         """Measure what the run has and lacks a figure; bots for comparison, on positions alone."""
-        before = self._archive.yardsticks()
+        before = self._archive.yardsticks() if self._opened.names else []
         self._show(before)
         done = {(record.competitor, record.yardstick) for record in before}
         self._measure_bots(done)
