@@ -58,6 +58,7 @@ bench:
 	python -m tests.bench.schedules
 	python -m tests.bench.exploitability
 	python -m tests.bench.exploit
+	python -m tests.bench.yardsticks
 	python -m tests.bench.solution
 	python -m tests.bench.diagnostics
 	python -m tests.bench.analysis_history

@@ -49,6 +49,7 @@ from storage.records import (
     Role,
     Snapshot,
     UpdateRecord,
+    YardstickRecord,
 )
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
@@ -256,6 +257,13 @@ class Archive(ArchiveReader):
         table = columns.cache_table(records, self._next_seq - 1, time.time())
         return self._append({"caches": table}, numbers=0)
 
+    def append_yardsticks(self, records: Sequence[YardstickRecord]) -> int:
+        """Record what competitors score on fixed yardsticks, durable on return."""
+        if not records:
+            return self._ledger.last_sequence
+        table = columns.yardstick_table(records, self._next_seq - 1, time.time())
+        return self._append({"yardsticks": table}, numbers=0)
+
     def flush(self) -> None:
         """Bring the index up to date. Facts need no flush."""
         self._database.flush()
@@ -339,6 +347,15 @@ class Archive(ArchiveReader):
     def last_match_id(self) -> int:
         """Return the highest match id recorded; -1 if there is none."""
         return self._last_match_id
+
+    def yardsticks(self) -> list[YardstickRecord]:
+        """Return all figures on yardsticks that the ledger has, in the order of recording."""
+        return [
+            YardstickRecord(**{name: row[name] for name in columns.YARDSTICK_COLUMNS})
+            for frame in self._ledger.frames(tables=("yardsticks",))
+            if "yardsticks" in frame.tables
+            for row in frame.tables["yardsticks"].to_pylist()
+        ]
 
     # ------------------------------------------------------------------ learners
 

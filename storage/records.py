@@ -340,3 +340,19 @@ class CacheRecord:
     resident: int
     bytes: int
     evictions: Mapping[str, int]  # by cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class YardstickRecord:
+    """One figure of a competitor on a yardstick: a measure that does not depend on the league."""
+
+    competitor: str
+    yardstick: str  # positions, or the name of a fixed opponent
+    kind: str  # positions, games
+    measure: str  # best, kept; score
+    mode: str  # how the competitor acts: sample, greedy, t=0.5
+    part: str  # all, decisive, plies 1-6
+    value: float  # in [0, 1]
+    low: float  # of the 95 % interval
+    high: float
+    samples: int  # positions or games

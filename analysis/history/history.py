@@ -138,21 +138,7 @@ class History:
         int64, `architecture` text, `created_at` datetime64[us], `reason` text; `league_env_steps` int64 (of
         the whole league by then), `minutes` float64 (since the first match).
         """
-        return self._timed(
-            f"""
-            WITH frozen AS (SELECT snapshot_id, min(seq) AS seq FROM decisions
-                            WHERE kind = 'freeze' GROUP BY snapshot_id),
-            placed AS (
-                SELECT snapshots.*, coalesce(frozen.seq, before.seq, 0) AS frozen_at
-                FROM snapshots
-                LEFT JOIN frozen USING (snapshot_id)
-                ASOF LEFT JOIN clock before ON snapshots.created_at >= before.ended
-            )
-            SELECT placed.* EXCLUDE (frozen_at), {clock.STEPS}, {clock.minutes("created_at")}
-            FROM placed {clock.joined("frozen_at")}
-            ORDER BY created_at, snapshot_id
-            """
-        )
+        return self._timed(f"FROM ({_SNAPSHOTS}) ORDER BY created_at, snapshot_id")
 
     def lineage(self) -> pd.DataFrame:
         """Return every ancestor of every snapshot.
@@ -328,6 +314,28 @@ class History:
         columns["created_at"] = pa.array(created, pa.int64()).cast(pa.timestamp("us"))
         return to_pandas(pa.table(columns))
 
+    def yardsticks(self) -> pd.DataFrame:
+        """Return what competitors score on fixed yardsticks, in order of measuring.
+
+        `run` text, `competitor` text (a snapshot, or a bot for comparison), `player` text (none: a bot),
+        `env_steps` Int64 (of its player when it was frozen), `league_env_steps` Int64, `yardstick` text
+        (positions, or the name of a fixed opponent), `kind` text (positions, games), `measure` text (best and
+        kept: shares of positions; score: points per game), `mode` text (sample, greedy), `part` text (all,
+        decisive, or a band of plies), `value` float64, `low` float64 and `high` float64 (95 % interval),
+        `samples` int64 (positions or games), `created_at` datetime64[us].
+        """
+        frame = self._timed(
+            f"""
+            WITH frozen_at AS ({_SNAPSHOTS})
+            SELECT
+                competitor, player, env_steps, league_env_steps, yardstick, kind, measure, mode, part,
+                value, low, high, samples, yardsticks.created_at
+            FROM yardsticks LEFT JOIN frozen_at ON competitor = snapshot_id
+            ORDER BY yardsticks.created_at, competitor, yardstick, part, mode, measure
+            """
+        )
+        return frame.astype(dict.fromkeys(("env_steps", "league_env_steps"), "Int64"))
+
     def config(self) -> dict[str, Any]:
         """Return the settings of the first run's newest session; {} when there are none that can be read."""
         (text,) = self._live.execute(
@@ -376,6 +384,19 @@ class History:
             self._live.execute("SET schema = 'main'")
 
 
+_SNAPSHOTS = f"""
+WITH frozen AS (SELECT snapshot_id, min(seq) AS seq FROM decisions
+                WHERE kind = 'freeze' GROUP BY snapshot_id),
+placed AS (
+    SELECT snapshots.*, coalesce(frozen.seq, before.seq, 0) AS frozen_at
+    FROM snapshots
+    LEFT JOIN frozen USING (snapshot_id)
+    ASOF LEFT JOIN clock before ON snapshots.created_at >= before.ended
+)
+SELECT placed.* EXCLUDE (frozen_at), {clock.STEPS}, {clock.minutes("created_at")}
+FROM placed {clock.joined("frozen_at")}
+"""
+"""Snapshots with the league's env steps and minutes, over the view `clock`."""
 _LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999
 _MEASURED = {
     "snapshot_id": pa.string(),

@@ -10,6 +10,7 @@ it to a file, `svg` returns it as an element of a page. The same frames give the
 | `lineage_tree` | parents of snapshots |
 | `match_mix` | shares of match types over time, for each player |
 | `exploitability` | gain of a best response against snapshots |
+| `yardsticks` | figures of snapshots on fixed yardsticks |
 | `response_graph` | worst opponent of each competitor, and the cycles of these arrows |
 | `cyclic_plane` | strongest plane of cyclic results |
 """
@@ -23,6 +24,7 @@ from analysis.plots.pictures.mix import match_mix
 from analysis.plots.pictures.plane import cyclic_plane
 from analysis.plots.pictures.rating_lines import ratings
 from analysis.plots.pictures.response import response_graph
+from analysis.plots.pictures.yardstick_curves import yardsticks
 from analysis.plots.saving import save, svg
 
 __all__ = [
@@ -35,4 +37,5 @@ __all__ = [
     "response_graph",
     "save",
     "svg",
+    "yardsticks",
 ]

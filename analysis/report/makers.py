@@ -12,6 +12,7 @@ from analysis.report.sections.leaderboard import leaderboard
 from analysis.report.sections.overview import overview
 from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings
 from analysis.report.sections.reproduce import reproduce
+from analysis.report.sections.yardsticks import yardsticks
 from analysis.report.story import Story
 from analysis.report.writing.section import Section
 
@@ -22,6 +23,7 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "findings": findings,
     "leaderboard": leaderboard,
     "ratings": ratings,
+    "yardsticks": yardsticks,
     "payoff": payoff,
     "beyond": beyond,
     "lineage": lineage,

@@ -159,6 +159,11 @@ class Story:
         return self.history.exploitability()
 
     @cached_property
+    def yardsticks(self) -> pd.DataFrame:
+        """Frame of figures on yardsticks."""
+        return self.history.yardsticks()
+
+    @cached_property
     def field(self) -> Field:
         """Competitors that solution concepts cover."""
         return field_of(self.leaderboard, self.payoff, self.verdict.games if self.is_tournament else None)

@@ -26,7 +26,8 @@ _PATIENCE = 3.0  # least length of a pause between two drawings, in lengths of a
 _NEWS = """
 SELECT
     (SELECT max(seq) FROM matches), (SELECT count(*) FROM snapshots), (SELECT count(*) FROM decisions),
-    (SELECT count(*) FROM updates), (SELECT count(*) FROM players), (SELECT count(*) FROM runs)
+    (SELECT count(*) FROM updates), (SELECT count(*) FROM players), (SELECT count(*) FROM runs),
+    (SELECT count(*) FROM yardsticks)
 """
 
 

@@ -31,6 +31,7 @@ from league.commands.console import (
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
 from league.commands.matches import play, replay
+from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
@@ -175,6 +176,7 @@ app.command()(play)
 app.command()(tournament)
 app.command()(compare)
 app.command()(exploit)
+app.command()(yardstick)
 app.command()(diagnose)
 app.command()(plot)
 app.command()(report)

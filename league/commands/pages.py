@@ -22,6 +22,7 @@ class Plot(StrEnum):
     LINEAGE = "lineage"
     MATCH_MIX = "match-mix"
     EXPLOITABILITY = "exploitability"
+    YARDSTICKS = "yardsticks"
     RESPONSES = "responses"
     CYCLIC_PLANE = "cyclic-plane"
     ALL = "all"
@@ -65,6 +66,7 @@ def plot(
             Plot.LINEAGE: lambda: plots.lineage_tree(then.snapshots(), board()),
             Plot.MATCH_MIX: lambda: plots.match_mix(then.match_mix(over_time=True)),
             Plot.EXPLOITABILITY: lambda: plots.exploitability(then.exploitability()),
+            Plot.YARDSTICKS: lambda: plots.yardsticks(then.yardsticks()),
             Plot.RESPONSES: lambda: plots.response_graph(payoff(), board()),
             Plot.CYCLIC_PLANE: lambda: plots.cyclic_plane(payoff(), board()),
         }

@@ -15,6 +15,8 @@ from league.models.bots.seated import seated_bot
 from league.models.networks.networks import check_network, trust_network
 from league.rules.building.builder import find_builder
 from league.rules.matchmaking.branches import open_branch
+from league.yardsticks.positions import STORED
+from league.yardsticks.settings import STORED_POSITIONS
 from storage.records import MAIN
 from storage.suggestions import did_you_mean
 
@@ -44,6 +46,7 @@ def check(settings: Settings) -> None:
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
     _check_anchor(settings)
+    _check_yardsticks(settings, game)
     if settings.learner.batch_steps > 100 * settings.rollout.matches_per_request * game.num_seats:
         raise ValueError(
             f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
@@ -106,6 +109,30 @@ def _check_anchor(settings: Settings) -> None:
             f"ratings.anchor: found '{anchor}', expected a snapshot of this league that is there from the "
             f"beginning; {did_you_mean(anchor, first)}"
         )
+
+
+def _check_yardsticks(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError or Mistake for yardsticks that do not suit the game. No file or run is read."""
+    where, yardsticks = "evaluation.yardsticks", settings.evaluation.yardsticks
+    opponents = [yardstick for yardstick in yardsticks if yardstick.plays]
+    if opponents:
+        teams = int(settings.matchmaking.team_of_seat(game.num_seats)[-1]) + 1
+        if teams < 2 or not game.shared_spaces or settings.league.seats_by_competitor() is not None:
+            raise ValueError(
+                f"{where}: found the opponent {opponents[0].label}, expected a game of several teams in "
+                "which every player can take every seat, as seats are swapped"
+            )
+    for yardstick in yardsticks:
+        if yardstick.bot is not None:
+            try:
+                seated_bot(yardstick.bot, settings.env.id, game, settings.bots)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+        elif yardstick.positions == STORED_POSITIONS and settings.env.id not in STORED:
+            raise ValueError(
+                f"{where}: no positions are stored for '{settings.env.id}', only for {', '.join(STORED)}; "
+                "give a file of your own, {positions: FILE}, or leave them out"
+            )
 
 
 def _check_league(settings: Settings, game: BatchedGame) -> None:

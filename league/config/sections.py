@@ -11,7 +11,9 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from league.config.sinks import SinkSettings
+from league.rollout.requests import MOST_AT_ONCE
 from league.section import Section
+from league.yardsticks.settings import YardstickSettings, by_name, each_once
 from storage.cache.node_cache import CacheSettings
 
 
@@ -78,12 +80,30 @@ class StopSettings(Section):
 
 
 class EvaluationSettings(Section):
-    """Runners that play evaluation matches, which are recorded and rated but not learned from."""
+    """Runners that play evaluation matches, and fixed yardsticks; neither is learned from.
+
+    Evaluation matches are between members of the league, and rated. Yardsticks measure each snapshot of a
+    main when it is frozen; they change neither ratings nor what is trained.
+    """
 
     runners: int = Field(
         default=0, ge=0, description="Number of Ray actors that play evaluation matches all the time"
     )
     matches_per_request: int = Field(default=256, ge=1, description="Matches in one request to such a runner")
+    yardsticks: tuple[YardstickSettings, ...] = Field(
+        default=(),
+        description="What snapshots of mains are measured on: positions, a bot's name, a snapshot of another "
+        "run ({run: ..., snapshot: ...}), a file of positions ({positions: ...})",
+    )
+    yardstick_games: int = Field(
+        default=256,
+        ge=2,
+        le=MOST_AT_ONCE,
+        description="Least number of games of each snapshot against each opponent among the yardsticks",
+    )
+
+    _by_name = field_validator("yardsticks", mode="before")(by_name)
+    _each_once = field_validator("yardsticks")(each_once)
 
 
 class StorageSettings(Section):

@@ -50,6 +50,7 @@ class Deeds:
         seconds: Callable[[], float],
     ) -> None:
         """`seconds` returns the seconds of training so far, resumed ones included."""
+        self.frozen: Callable[[Snapshot], None] = lambda snapshot: None  # called with each stored snapshot
         self.sources = Sources(settings, archive)
         self.log = UpdateLog()
         self.caches = CacheLog()
@@ -214,6 +215,7 @@ class Deeds:
             self._state.apply(decision)
             if isinstance(decision, Reset):
                 self._give_weights(member, decision.target)
+        self.frozen(snapshot)
 
     def _freeze_initial(self, newcomers: Iterable[Member]) -> None:
         """Freeze the first snapshot of each newcomer: weights of `init_from`, or those its learner drew."""

@@ -1,5 +1,7 @@
 """THE LOOP: how a league trains.
 
+    measure   snapshots of mains play a few games against fixed yardsticks, if there are any: not recorded
+              as matches, not rated, not learned from
     ask       the matchmaker draws whole matches for the player that is furthest behind its share;
               a runner plays them with the players' newest weights
     evaluate  evaluation runners, if there are any, play matches that are recorded but not learned from
@@ -41,6 +43,7 @@ from league.training.session import Session
 from league.training.sinks.reporting import Reporting
 from league.training.state.members import player_seed
 from league.training.view import View
+from league.yardsticks.opened import open_yardsticks
 from storage.disk import Progress
 
 
@@ -62,16 +65,20 @@ def train(
     """
     require_installed(settings.log.sinks)
     check(settings, run, resume, progress)
+    yardsticks = open_yardsticks(
+        settings.evaluation.yardsticks, settings.game, settings.env.id, settings.env.options
+    )
     with (
         _engine(settings) as (runners, learners, evaluators),
         open_archive(settings, run, resume, progress) as archive,
         uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,
     ):
-        session = Session(settings, archive, runners, learners, uploader, evaluators)
+        session = Session(settings, archive, runners, learners, uploader, evaluators, yardsticks)
         session.begin()
         with _showing(make_view, session) as show:
             while not (session.finished() or interrupted.is_set()):
+                session.measure()
                 session.ask()
                 session.evaluate()
                 session.take()
@@ -126,8 +133,9 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         threads,
     )
     cache = settings.storage.cache()
+    own = tuple(sorted({spec.architecture for spec in specs.values() if ":" in spec.architecture}))
     playing = PlaySetup(
-        settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots
+        settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots, trust=own
     )
     with contextlib.ExitStack() as stack:
         runners: RunnerGroup

@@ -18,17 +18,20 @@ from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import RunnerGroup
 from league.rules.building.builder import Clock, LeagueBuilder, find_builder
 from league.training.deeds import Deeds
+from league.training.measuring import Measuring
 from league.training.remote import Upload
 from league.training.state.members import Member, Ticket
 from league.training.state.state import State
+from league.yardsticks.opened import Opened
 from storage.archive import Archive
 from storage.records import Bot, LivePlayer, MatchBatch
 
+NO_YARDSTICKS = Opened()
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
 
 
 class Session:
-    """The turns of the loop: ask, evaluate, take, learn, decide, save."""
+    """The turns of the loop: measure, ask, evaluate, take, learn, decide, save."""
 
     def __init__(
         self,
@@ -38,8 +41,12 @@ class Session:
         learners: LearnerGroup,
         uploader: Upload | None = None,
         evaluators: RunnerGroup | None = None,
+        yardsticks: Opened = NO_YARDSTICKS,
     ) -> None:
-        """Join the parts of a run. Matches of `evaluators` are recorded but not learned from."""
+        """Join the parts of a run. Matches of `evaluators` are recorded but not learned from.
+
+        Snapshots of mains are measured on `yardsticks`.
+        """
         self.settings = settings
         self.archive = archive
         self.uploader = uploader
@@ -54,6 +61,8 @@ class Session:
         self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)
         self.log, self.caches = self._deeds.log, self._deeds.caches
         self._sources = self._deeds.sources
+        self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
+        self._deeds.frozen = self.measuring.frozen
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder: LeagueBuilder = find_builder(settings.league.builder)(roles)
         self._tickets: dict[int, Ticket] = {}
@@ -79,11 +88,13 @@ class Session:
                 self.archive.add_bot(Bot(name))
                 self.state.apply(Bot(name))
         self._deeds.begin_learners()
+        self.measuring.begin()
         self._began = self._saved = self.log.since = time.monotonic()
 
     def end(self) -> None:
         """Freeze the mains as they are now and save everything; matches under way are dropped."""
         self._deeds.end()
+        self.measuring.end()
 
     def finished(self) -> bool:
         """Return whether the run has reached its `stop`."""
@@ -131,6 +142,10 @@ class Session:
             member.matches_evaluated += len(matches)
             self._submit(matches, self.evaluators)
 
+    def measure(self) -> None:
+        """Submit games of snapshots against fixed yardsticks, if there are any to play."""
+        self.measuring.ask()
+
     def _request(self, member: Member) -> None:
         count = self.settings.rollout.matches_per_request
         matches = self._matchmaker.next_matches(
@@ -161,7 +176,7 @@ class Session:
         rollouts = self.runners.ready(WAIT_SECONDS)
         if self.evaluators is not None:
             rollouts += self.evaluators.ready(0.0)
-        for rollout in rollouts:
+        for rollout in self.measuring.take(rollouts):
             ticket = self._tickets.pop(rollout.request_id)
             if any(
                 name not in self.members or self.members[name].generation != generation
@@ -176,7 +191,7 @@ class Session:
                 if steps:
                     self.learners.submit(player, rollout.episodes[player], self.progress(), steps)
         lost = self.runners.lost() + ([] if self.evaluators is None else self.evaluators.lost())
-        for request_id in lost:
+        for request_id in self.measuring.lost(lost):
             self.totals.dropped_matches += self._tickets.pop(request_id).matches
 
     def learn(self) -> None:

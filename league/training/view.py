@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from league.learning.groups.shards import describe
+from league.training.measuring import Measuring
 from league.training.session import Session
 
 REFRESH_SECONDS = 0.5
@@ -69,7 +70,10 @@ class Lately:
 
 
 class News:
-    """Lines that are printed once: placement of players, players that have stopped, errors of the remote."""
+    """Lines that are printed once: placement of players, players that have stopped, errors of the remote.
+
+    At the end: what the players score on yardsticks.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -83,6 +87,30 @@ class News:
             if line not in self._printed:
                 self._printed.add(line)
                 self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+    def print_yardsticks(self, session: Session) -> None:
+        """Print the first and the newest figure of each player on each yardstick."""
+        for line in summary(session.measuring):
+            self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def summary(measuring: Measuring) -> list[str]:
+    """Return a line for each player and yardstick: its newest snapshot, and its first one for comparison."""
+    lines = []
+    for player, newest in measuring.newest.items():
+        for name, (snapshot, record) in newest.items():
+            first = measuring.first[player][name]
+            before = (
+                ""
+                if first.snapshot is snapshot
+                else f", {first.snapshot.snapshot_id} {first.record.value:.2f}"
+            )
+            yardstick, measure = name.split("/")
+            lines.append(
+                f"{player} on {yardstick}: {measure.replace('_', ', ')} {record.value:.2f} "
+                f"[{record.low:.2f}, {record.high:.2f}], {snapshot.snapshot_id}{before}"
+            )
+    return lines
 
 
 class PlainView:
@@ -103,8 +131,9 @@ class PlainView:
             self._print(session)
 
     def close(self, session: Session) -> None:
-        """Print a last line."""
+        """Print a last line, and what the players score on yardsticks."""
         self._print(session)
+        self._news.print_yardsticks(session)
 
     def _print(self, session: Session) -> None:
         self._news.print_new(session)
@@ -143,6 +172,7 @@ class LiveView:
         """Draw the page a last time and stop drawing."""
         self._live.update(self._page(session), refresh=True)
         self._live.stop()
+        self._news.print_yardsticks(session)
 
     def _page(self, session: Session) -> RenderableType:
         self._news.print_new(session)
@@ -160,7 +190,8 @@ class LiveView:
         )
         left = Group(_leaderboard(session), _lessons(session))
         middle = Group(_learners(session), _decisions(session))
-        right = Group(_mix(session, self._lately.mix(session)), _caches(session), *_remote(session))
+        mix = _mix(session, self._lately.mix(session))
+        right = Group(mix, *_yardsticks(session), _caches(session), *_remote(session))
         return Group(Panel(head), Columns([left, middle, right], padding=(0, 2)))
 
 
@@ -224,6 +255,20 @@ def _mix(session: Session, lately: Counter[str]) -> Table:
     for match_type, count in session.state.match_mix.most_common():
         table.add_row(match_type, f"{count / total:.1%}", f"{lately[match_type] / recent:.1%}")
     return table
+
+
+def _yardsticks(session: Session) -> list[RenderableType]:
+    """Return the table of figures on yardsticks, if there are any: those of each main's newest snapshot."""
+    if not session.measuring.newest:
+        return []
+    table = _table("Yardsticks", "measure", *session.measuring.newest)
+    names = dict.fromkeys(name for own in session.measuring.newest.values() for name in own)
+    for name in names:
+        cells = [own.get(name) for own in session.measuring.newest.values()]
+        table.add_row(
+            name.replace("_", " "), *("" if cell is None else f"{cell.record.value:.2f}" for cell in cells)
+        )
+    return [table]
 
 
 def _caches(session: Session) -> Table:

@@ -37,12 +37,18 @@ from storage.records import (
     Role,
     Stop,
     UpdateRecord,
+    YardstickRecord,
 )
 from storage.tables.meetings import meetings, names_column, sorted_by_name
 
 OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 REASONS = [reason.name.lower() for reason in EndReason]
 METRICS = ("policy_loss", "value_loss", "entropy", "gradient_norm")  # with a column of their own
+YARDSTICK_COLUMNS = {
+    **dict.fromkeys(("competitor", "yardstick", "kind", "measure", "mode", "part"), pa.string()),
+    **dict.fromkeys(("value", "low", "high"), pa.float64()),
+    "samples": pa.int64(),
+}
 
 _DECISION = pa.schema(
     [
@@ -258,6 +264,20 @@ def cache_table(records: Sequence[CacheRecord], seq: int, recorded_at: float) ->
             "bytes": pa.array([r.bytes for r in records], pa.int64()),
             "evictions": pa.array([json.dumps(dict(r.evictions)) for r in records], pa.string()),
             "recorded_at": np.full(len(records), recorded_at, dtype=np.float64),
+        }
+    )
+
+
+def yardstick_table(records: Sequence[YardstickRecord], seq: int | None, created_at: float) -> pa.Table:
+    """Return rows of `yardsticks`, as they are after `seq`; `created_at` in seconds since the epoch."""
+    return pa.table(
+        {
+            "seq": pa.array([seq] * len(records), pa.int64()),
+            **{
+                name: pa.array([getattr(r, name) for r in records], kind)
+                for name, kind in YARDSTICK_COLUMNS.items()
+            },
+            "created_at": pa.array([created_at] * len(records), pa.float64()),
         }
     )
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
@@ -24,7 +25,7 @@ from storage.errors import Mistake, NotARun
 from storage.layout import LEDGER, origin, require_run
 from storage.tables import migrations
 from storage.tables.live_tables import LiveRun
-from storage.tables.moments import Moment, last_frame_at
+from storage.tables.moments import Moment, last_frame_at, last_time
 
 _UNIONED_AS = {"entrants": "* RENAME (run AS origin)"}  # it has a column `run` of its own
 _INDIRECT = ("query", "execute", "prepare", "export", "copy ")  # may come to tables without naming them
@@ -58,7 +59,10 @@ class LiveConnection:
         self._arguments = (runs, as_of, native)
         last = [None if as_of is None else last_frame_at(run, as_of) for run in runs]
         self.schemas = ["main"] if len(runs) == 1 else [f"run_{i}" for i in range(len(runs))]
-        self._runs = [LiveRun(*each, native) for each in zip(runs, self.schemas, last, strict=True)]
+        self._runs = [
+            LiveRun(run, schema, frame, native, functools.partial(_time_of, run, as_of))
+            for run, schema, frame in zip(runs, self.schemas, last, strict=True)
+        ]
         self._connection = duckdb.connect(":memory:", config=migrations.CONFIG)
         try:
             self._connection.execute("SET enable_progress_bar = false")  # it would be among what is printed
@@ -165,6 +169,11 @@ def names_of(runs: tuple[Path, ...]) -> list[str]:
             parts += 1
         names.append("/".join(path.parts[-parts:]))
     return names
+
+
+def _time_of(run: Path, as_of: Moment | None) -> float:
+    """Return the time of a moment of `run`, in seconds since the epoch; infinite for now."""
+    return math.inf if as_of is None else last_time(run, as_of)
 
 
 def _named(question: Any) -> set[str]:

@@ -26,7 +26,10 @@ from storage.layout import LEDGER
 from storage.ledger.frames import Place, open_stream, streams
 from storage.ledger.ledger import Follower
 from storage.ledger.segments import Segment
+from storage.snapshots import yardsticks
+from storage.snapshots.yardsticks import YARDSTICKS
 from storage.tables import migrations
+from storage.tables.columns import yardstick_table
 from storage.tables.database import utc
 
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
@@ -39,13 +42,19 @@ _Section: TypeAlias = pa.Buffer | pa.Table  # rows of a frame, as they lie in it
 class LiveRun:
     """All tables of the run in `folder`, in a schema of their own.
 
-    `last` limits them to frames up to that one. With `native` DuckDB opens the Parquet files, which is
-    fastest; else pyarrow does.
+    `last` limits them to frames up to that one. `until` returns the time, in seconds since the epoch, up to
+    which figures on yardsticks count that are in no frame; it is called when there are any. With `native`
+    DuckDB opens the Parquet files, which is fastest; else pyarrow does.
     """
 
-    def __init__(self, folder: Path, schema: str, last: int | None, native: bool) -> None:
+    def __init__(
+        self, folder: Path, schema: str, last: int | None, native: bool, until: Callable[[], float]
+    ) -> None:
         self.schema = schema
         self._last = last
+        self._folder = folder
+        self._until = functools.cache(until)
+        self._figures: set[Path] = set()  # files with figures on yardsticks that were taken in
         self._follower = Follower(folder / LEDGER)
         self._tables = {
             table: LiveTable(table, types, f"{table}_{schema}", native)
@@ -78,6 +87,8 @@ class LiveRun:
         """Show `connection` all rows of the tables `wanted`, and of those that were wanted before."""
         for name in wanted:
             self._tables[name].wanted = True
+        if YARDSTICKS in self._tables and self._tables[YARDSTICKS].wanted:
+            self._take_figures()
         for table in self._tables.values():
             table.show(connection)
 
@@ -98,6 +109,16 @@ class LiveRun:
         for name, section in sections.items():
             if name in self._tables:
                 self._tables[name].take(place.sequence, section)
+
+    def _take_figures(self) -> None:
+        """Take in the figures on yardsticks that were measured beside the writer, and are in no frame."""
+        for path in yardsticks.files(self._folder):
+            if path not in self._figures:
+                self._figures.add(path)
+                found = yardsticks.read_file(path)
+                if found and found[0][0] <= self._until():
+                    records = [record for _, record in found]
+                    self._tables[YARDSTICKS].take_lasting(yardstick_table(records, None, found[0][0]))
 
 
 class LiveTable:

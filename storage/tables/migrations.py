@@ -38,6 +38,12 @@ BASELINE = (
 # The steps since then: name and SQL.
 MIGRATIONS: tuple[tuple[str, str], ...] = (
     ("seats know their team", "ALTER TABLE seats ADD COLUMN team TINYINT"),
+    (
+        "competitors are measured on yardsticks",
+        "CREATE TABLE yardsticks (seq BIGINT, competitor VARCHAR, yardstick VARCHAR, kind VARCHAR, "
+        "measure VARCHAR, mode VARCHAR, part VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, samples BIGINT, "
+        "created_at TIMESTAMP)",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

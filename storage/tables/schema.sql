@@ -120,6 +120,21 @@ CREATE TABLE recordings (
     actions FLOAT[]  -- in order of time, then of seats; the numbers of one action side by side
 );
 
+-- What competitors score on fixed yardsticks: positions with known best moves, and fixed opponents. One row
+-- per measure, mode and part. Live readers also show what was measured in a folder `yardsticks` of the run.
+CREATE TABLE yardsticks (
+    seq BIGINT,          -- of the last match, decision or update before; NULL: measured by `league yardstick`
+    competitor VARCHAR,  -- a snapshot, or a bot for comparison
+    yardstick VARCHAR,   -- positions, or the name of the fixed opponent
+    kind VARCHAR,        -- positions, games
+    measure VARCHAR,     -- best, kept: shares of positions; score: points per game
+    mode VARCHAR,        -- how the competitor acts: sample, greedy
+    part VARCHAR,        -- all, decisive, or a band of plies
+    value DOUBLE, low DOUBLE, high DOUBLE,  -- with its 95 % interval
+    samples BIGINT,      -- positions or games
+    created_at TIMESTAMP
+);
+
 -- Every ordered pair of competitors that met, over all purposes, from `home`'s side.
 CREATE VIEW payoff AS
 SELECT

@@ -88,7 +88,10 @@ class Reporting:
 
 
 def figures(session: Session) -> dict[str, float]:
-    """Return the figures of a session: ratings and learning of each player, sizes, mix of match types."""
+    """Return the figures of a session: ratings and learning of each player, sizes, mix of match types.
+
+    Of a player's newest snapshot that was measured: its figures on yardsticks.
+    """
     found: dict[str, float] = {
         "league/snapshots": len(session.roster.snapshots()),
         "league/matches": session.totals.matches,
@@ -103,6 +106,8 @@ def figures(session: Session) -> dict[str, float]:
         if record is not None:
             found[f"learning/{name}/lag"] = record.lag
             found |= {f"learning/{name}/{key}": value for key, value in record.metrics.items()}
+    for name, newest in session.measuring.newest.items():
+        found |= {f"yardstick/{name}/{key}": shown.record.value for key, shown in newest.items()}
     played = sum(session.state.match_mix.values())
     found |= {f"mix/{kind}": count / played for kind, count in session.state.match_mix.items()}
     return found

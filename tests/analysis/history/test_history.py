@@ -24,8 +24,9 @@ from storage.records import (
     RatingChange,
     ResultBatch,
     UpdateRecord,
+    YardstickRecord,
 )
-from storage.snapshots import measurements
+from storage.snapshots import measurements, yardsticks
 from storage.snapshots.measurements import Measurement
 
 pytestmark = pytest.mark.slow
@@ -69,6 +70,21 @@ def played(*ranks: tuple[int, int], first: int = 0) -> ResultBatch:
         reason=np.zeros(count, np.int8),
         started_at=1.7e9 + ids,
         seconds=np.full(count, 0.25, np.float32),
+    )
+
+
+def figure(competitor: str, measure: str = "best", part: str = "all") -> YardstickRecord:
+    return YardstickRecord(
+        competitor=competitor,
+        yardstick="positions",
+        kind="positions",
+        measure=measure,
+        mode="sample",
+        part=part,
+        value=0.5,
+        low=0.4,
+        high=0.6,
+        samples=100,
     )
 
 
@@ -147,6 +163,7 @@ def eventful(archive):
         "main-0@40", "main-0", 40, 36, "lower_bound", 0.5, 0.25, 0.75, "points per game", 10_000, 1.7e9
     )
     measurements.add(archive.run, measured)
+    yardsticks.add(archive.run, [figure("main-0@40")])
     return archive.run
 
 
@@ -331,3 +348,18 @@ def test_a_run_that_has_played_nothing_gives_empty_frames(tmp_path):
 def test_a_folder_without_a_run_is_refused(tmp_path):
     with pytest.raises(NotARun, match="expected a run folder"):
         analysis.open_run(tmp_path)
+
+
+def test_figures_on_yardsticks_know_whose_they_are_and_how_far_the_league_was(archive):
+    archive.append_yardsticks([figure("main-0@40"), figure("random", "kept")])
+    yardsticks.add(archive.run, [figure("main-0@0")])
+    with analysis.open_run(archive.run) as history:
+        frame, steps = history.yardsticks(), history.snapshots().set_index("snapshot_id")["league_env_steps"]
+        assert frame["competitor"].tolist() == ["main-0@40", "random", "main-0@0"]
+        assert frame["player"].isna().tolist() == [False, True, False]
+        assert frame["env_steps"].tolist() == [40, pd.NA, 0]
+        assert frame["league_env_steps"].iloc[0] == steps["main-0@40"]
+        assert history.exploitability().empty
+        with history.as_of("2001-01-01") as before:
+            assert before.yardsticks().dtypes.equals(frame.dtypes)
+            assert before.yardsticks().empty

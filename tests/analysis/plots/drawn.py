@@ -22,6 +22,7 @@ PLOTS: dict[str, Callable[[Frames], Figure]] = {
     "lineage": lambda of: plots.lineage_tree(of["snapshots"], of["leaderboard"]),
     "match_mix": lambda of: plots.match_mix(of["match_mix"]),
     "exploitability": lambda of: plots.exploitability(of["exploitability"]),
+    "yardsticks": lambda of: plots.yardsticks(of["yardsticks"]),
     "responses": lambda of: plots.response_graph(of["payoff"], of["leaderboard"]),
     "cyclic_plane": lambda of: plots.cyclic_plane(of["payoff"], of["leaderboard"]),
 }

@@ -24,6 +24,7 @@ def league(snapshots: int, seed: int = 0) -> dict[str, pd.DataFrame]:
         "payoff": _payoff(board, rng),
         "match_mix": _match_mix(rng, 90 if snapshots > 10 else 3),
         "exploitability": _exploitability(frozen, rng),
+        "yardsticks": _yardsticks(frozen, rng),
     }
 
 
@@ -140,3 +141,26 @@ def _exploitability(frozen: pd.DataFrame, rng: np.random.Generator) -> pd.DataFr
     bound = exact.iloc[::3].assign(kind="lower_bound")
     bound = bound.assign(value=bound["value"] * 0.9, low=bound["value"] * 0.8, high=bound["value"] * 0.95)
     return pd.concat([exact, bound], ignore_index=True).assign(unit="score per seat", run="planted")
+
+
+def _yardsticks(frozen: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:
+    main = frozen[frozen["role"] == "main"]
+    grown = 1 - np.exp(-main["league_env_steps"].to_numpy() / 2e7)
+    kept = main[["snapshot_id", "player", "league_env_steps", "created_at"]].rename(
+        columns={"snapshot_id": "competitor"}
+    )
+    parts = []
+    for level, (measure, mode) in enumerate((m, o) for m in ("best", "kept") for o in ("greedy", "sample")):
+        value = 0.2 + 0.1 * level + 0.4 * grown + rng.uniform(0, 0.01, len(main))
+        parts.append(
+            kept.assign(yardstick="positions", kind="positions", measure=measure, mode=mode, value=value)
+        )
+    games = kept.assign(kind="games", measure="score", mode="sample", value=0.5 + 0.4 * grown)
+    parts += [games.assign(yardstick=opponent) for opponent in ("random", "one_ply")]
+    bots = pd.DataFrame({"competitor": list(BOTS), "value": [0.25, 0.26]})
+    start = pd.Timestamp("2024-01-01")
+    bots = bots.assign(yardstick="positions", kind="positions", mode="sample", created_at=start)
+    parts += [bots.assign(measure=measure) for measure in ("best", "kept")]
+    frame = pd.concat(parts, ignore_index=True)
+    frame = frame.assign(part="all", low=frame["value"] - 0.03, high=frame["value"] + 0.03, samples=1000)
+    return frame.assign(run="planted", player=frame.get("player"))

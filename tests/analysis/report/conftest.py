@@ -20,6 +20,7 @@ from storage.records import (
     RatingChange,
     Reset,
     ResultBatch,
+    YardstickRecord,
 )
 from tests import made_up
 from tests.analysis.browser import Browser
@@ -67,11 +68,27 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             reason=ATTACK,
         ).snapshot_id
         evidence = {ATTACK: 1.0}
+        archive.append_yardsticks([_figure(frozen, kind) for kind in ("positions", "games")])
         archive.append_decisions([Reset(player=player, reason=ATTACK, target=frozen, evidence=evidence)])
         seat = np.array([[0, 1], [1, 2], [2, 0]] * 20, np.int32)
         names = (player, opponent, frozen)
         archive.append_results(_played(names, seat), [RatingChange(name, 25.0, 3.0, 40) for name in names])
     return folder
+
+
+def _figure(snapshot_id: str, kind: str) -> YardstickRecord:
+    return YardstickRecord(
+        competitor=snapshot_id,
+        yardstick=ATTACK,
+        kind=kind,
+        measure=ATTACK,
+        mode=ATTACK,
+        part="all",
+        value=0.5,
+        low=0.4,
+        high=0.6,
+        samples=10,
+    )
 
 
 def _played(names: tuple[str, ...], seat: np.ndarray) -> ResultBatch:

@@ -16,6 +16,8 @@ from analysis.report.interactive import charts_of
 from analysis.report.makers import OF_A_LEAGUE, OF_A_TOURNAMENT
 from analysis.report.story import Story
 from storage.errors import Mistake
+from storage.records import YardstickRecord
+from storage.snapshots import yardsticks
 from storage.snapshots.measurements import Measurement, add
 from tests.analysis.report.conftest import ATTACK, PLAN
 
@@ -229,6 +231,25 @@ def test_what_was_measured_stands_in_a_table(planted, tmp_path):
         (part,) = sections(history, only=["exploitability"])
     (row,) = Page(part.html).tables["exploitability-table"][1:]
     assert row == [name, "exact", "0.1250", "[0.1250, 0.1250]", "score per seat", "–"]
+
+
+def test_figures_on_yardsticks_are_drawn_and_those_of_the_newest_snapshot_stand_in_a_table(planted, tmp_path):
+    run = shutil.copytree(planted, tmp_path / "measured")
+    with analysis.open_run(run) as history:
+        (before,) = sections(history, only=["yardsticks"])
+        first, *_, last = history.snapshots().query("player == 'main-0'")["snapshot_id"]
+    assert "league yardstick" in Page(before.html).said
+    for name, value in ((first, 0.25), (last, 0.5), ("one_ply", 0.75)):
+        given = {"competitor": name, "yardstick": "positions", "kind": "positions", "measure": "best"}
+        figure = YardstickRecord(
+            **given, mode="sample", part="all", value=value, low=0.2, high=0.8, samples=9
+        )
+        yardsticks.add(run, [figure])
+    with analysis.open_run(run) as history:
+        (part,) = sections(history, only=["yardsticks"])
+    rows = Page(part.html).tables["yardsticks-table"][1:]
+    assert [(row[0], row[5], row[7]) for row in rows] == [(last, "0.500", "9"), ("one_ply", "0.750", "9")]
+    assert part.html.count("<svg") == 1
 
 
 def test_a_report_is_of_one_run(planted, begun):

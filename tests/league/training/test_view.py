@@ -2,6 +2,7 @@
 
 import io
 import re
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -9,7 +10,9 @@ from rich.console import Console
 from league.config.loading import load
 from league.learning.learner import Learner
 from league.training.loop import train
-from league.training.view import LEADERBOARD_ROWS, Lately, LiveView, PlainView, Rates
+from league.training.measuring import Shown
+from league.training.view import LEADERBOARD_ROWS, Lately, LiveView, PlainView, Rates, _yardsticks, summary
+from storage.records import MAIN, Snapshot, YardstickRecord
 
 CONFIG = {
     "name": "shown",
@@ -144,6 +147,31 @@ def test_a_view_is_finished_even_if_the_run_was_already(tmp_path):
     console = Console(force_terminal=True, record=True, width=160, file=io.StringIO())
     train(load(CONFIG), tmp_path / "run", resume=True, make_view=lambda: LiveView(console))
     assert "Leaderboard" in console.export_text()
+
+
+def test_figures_on_yardsticks_are_a_table_on_the_page_and_lines_at_the_end():
+    def shown(name, value, measure="best", mode="greedy"):
+        given = {"competitor": name, "yardstick": "positions", "kind": "positions", "part": "all"}
+        record = YardstickRecord(
+            **given, measure=measure, mode=mode, value=value, low=value - 0.1, high=value + 0.1, samples=100
+        )
+        return Shown(Snapshot(name, "main-0", MAIN, 0, 0, None, "", 0, "mlp", 0.0, ""), record)
+
+    name = "positions/best_greedy"
+    measuring = SimpleNamespace(
+        first={"main-0": {name: shown("main-0@0", 0.25)}, "main-1": {name: shown("main-1@0", 0.3)}},
+        newest={"main-0": {name: shown("main-0@9", 0.5)}, "main-1": {name: shown("main-1@0", 0.3)}},
+    )
+    measuring.first["main-1"] = measuring.newest["main-1"]
+    out = io.StringIO()
+    Console(file=out, width=100).print(*_yardsticks(SimpleNamespace(measuring=measuring)))
+    assert re.search(r"measure +main-0 +main-1", out.getvalue())
+    assert re.search(r"positions/best greedy +0.50 +0.30", out.getvalue())
+    assert summary(measuring) == [
+        "main-0 on positions: best, greedy 0.50 [0.40, 0.60], main-0@9, main-0@0 0.25",
+        "main-1 on positions: best, greedy 0.30 [0.20, 0.40], main-1@0",
+    ]
+    assert _yardsticks(SimpleNamespace(measuring=SimpleNamespace(newest={}))) == []
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ def make_first(connection):
     """Take the newest index back to the oldest schema that is brought forward."""
     connection.execute("DROP VIEW learned_from")
     connection.execute("CREATE VIEW another AS SELECT 1 AS x")
+    connection.execute("DROP TABLE yardsticks")
     connection.execute("ALTER TABLE seats DROP COLUMN team")
     connection.execute(f"DELETE FROM migrations WHERE rowid >= {len(migrations.BASELINE)}")
 

@@ -1,0 +1,1 @@
+"""Commands that measure snapshots of a run."""

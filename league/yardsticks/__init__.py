@@ -1,0 +1,1 @@
+"""Yardsticks: fixed measures of snapshots, on positions with known best moves and against fixed opponents."""
