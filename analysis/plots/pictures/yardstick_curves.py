@@ -182,16 +182,18 @@ def _limits(panel: _Panel) -> tuple[float, float]:
 
 
 def _title(frame: pd.DataFrame) -> str:
-    """Return the strongest statement about the newest measured snapshots."""
-    own = frame[frame["player"].notna()]
+    """Return what the newest measured snapshot scores. The best of many would be the luckiest of them."""
+    own = frame[frame["player"].notna()].sort_values(["league_env_steps", "value"], kind="stable")
     best = own[own["measure"] == "best"]
     if not best.empty:
         greedy = best[best["mode"] == "greedy"]
-        top = (best if greedy.empty else greedy).sort_values("value", kind="stable").iloc[-1]
-        share = f"{100 * top['value']:.0f} % of {top['samples']:,} positions"
-        return f"{top['competitor']} chooses a best move in {share}"
-    top = own.sort_values("value", kind="stable").iloc[-1]
-    return f"{top['competitor']} scores {top['value']:.2f} points per game against {top['yardstick']}"
+        newest = (best if greedy.empty else greedy).iloc[-1]
+        share = f"{100 * newest['value']:.0f} % of {newest['samples']:,} positions"
+        return f"{newest['competitor']} chooses a best move in {share}"
+    newest = own.iloc[-1]
+    return (
+        f"{newest['competitor']} scores {newest['value']:.2f} points per game against {newest['yardstick']}"
+    )
 
 
 def _caption(frame: pd.DataFrame) -> str:

@@ -68,6 +68,7 @@ def test_no_match_is_over_full_columns_have_no_score_and_no_position_is_there_tw
         seen.add((mine, theirs))
 
 
+@pytest.mark.slow
 def test_wins_at_once_and_the_answers_to_them_have_the_scores_that_the_rules_give():
     checked = 0
     for row, moves in enumerate(POSITIONS.actions):

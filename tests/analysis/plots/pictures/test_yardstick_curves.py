@@ -30,6 +30,7 @@ def test_curves_pass_through_what_was_measured_with_intervals():
     np.testing.assert_array_equal([piece[:, 1] for piece in segments(bars)], rows[["low", "high"]])
 
 
+@pytest.mark.slow
 def test_bots_are_level_lines_beside_the_curves_they_can_be_compared_with():
     figure = plots.yardsticks(league(60)["yardsticks"])
     heights = {
@@ -64,10 +65,10 @@ def test_of_two_measurements_the_newer_one_is_drawn_and_parts_are_not():
 
 
 @pytest.mark.slow
-def test_the_title_names_the_best_snapshot():
+def test_the_title_names_the_newest_snapshot():
     of = league(60)["yardsticks"]
     best = of[(of["measure"] == "best") & (of["mode"] == "greedy")]
-    top = best.loc[best["value"].idxmax()]
+    top = best.loc[best["league_env_steps"].idxmax()]
     title = words(plots.yardsticks(of), "title")
     assert (
         title == f"{top['competitor']} chooses a best move in {100 * top['value']:.0f} % of 1,000 positions"
