@@ -85,7 +85,8 @@ def _snapshot(
         raise Mistake(f"{where}: found a bot, expected a snapshot of {run}; give the bot's name alone")
     if isinstance(source, MixtureSource):
         raise Mistake(
-            f"{where}: found a mixture, expected a snapshot of {run}; export it, and name it in the table bots"
+            f"{where}: found a mixture, expected a snapshot of {run}; export it, and name the folder in the "
+            "table bots"
         )
     if any(
         spaces != (source.spec.observation, source.spec.action)
