@@ -6,7 +6,9 @@
     teacher     a magnet that never changes, whatever happens to the player
     average     a moving average of the weights, which snapshots may store
 
-A copy keeps the statistics of observations that it was copied with; averages have the live ones.
+A copy keeps the statistics of observations that it was copied with; averages have the live ones. Networks
+with memory begin a sequence that was cut from an episode with the live network's memory, a teacher with an
+empty one.
 """
 
 from __future__ import annotations

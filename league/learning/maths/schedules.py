@@ -23,7 +23,7 @@ class Ramp(Section):
 
     `cosine` leaves the start and reaches the end slowly (arXiv 1608.03983, equation 5). `power` falls as
     1 / (1 + c t)^exponent, fast at first, with the c that reaches `end`; with an exponent of 0.5 this is the
-    annealing of MMD (arXiv 2206.05825, appendix).
+    annealing of MMD (arXiv 2206.05825).
     """
 
     start: float = Field(ge=0, allow_inf_nan=False, description="Value at the beginning of the run")
