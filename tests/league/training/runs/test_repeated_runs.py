@@ -39,6 +39,7 @@ def test_a_run_without_ray_repeats_every_match_rating_snapshot_and_decision(env,
         },
         "rollout": {"slots": 32, "matches_per_request": 64, "record": 0.5},
         "learner": {"batch_steps": 256},
+        "log": {"seconds": 1e6},  # updates are written by the clock, and take a place among the frames
         "runners": 0,
         "stop": {"env_steps": 20_000},
     }
