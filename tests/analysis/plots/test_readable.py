@@ -11,6 +11,8 @@ from storage.errors import Mistake
 from tests.analysis.plots.drawn import PLOTS, texts, words
 from tests.analysis.plots.leagues import league
 
+pytestmark = pytest.mark.slow
+
 # Alpha-ranks and circles of a thousand take seconds; with more than are drawn by name, sizes look alike.
 SIZES = {"responses": (3, 60, 250), "cyclic_plane": (3, 60, 250), "clusters": (3, 60, 250)}
 CASES = [(name, size) for name in PLOTS for size in SIZES.get(name, (3, 60, 1_000))]

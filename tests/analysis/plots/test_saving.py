@@ -15,6 +15,8 @@ from storage.errors import Mistake
 from tests.analysis.plots.drawn import PLOTS
 from tests.analysis.plots.leagues import board_of, league, payoff_of
 
+pytestmark = pytest.mark.slow
+
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -55,7 +57,6 @@ def test_another_process_gives_the_same_bytes(elements):
     assert done.stdout.strip() == hashlib.sha256("".join(elements.values()).encode()).hexdigest()
 
 
-@pytest.mark.slow
 def test_a_users_settings_change_nothing_and_stay_as_they_are(frames, elements):
     with matplotlib.rc_context({"font.size": 31, "axes.facecolor": "red", "svg.fonttype": "path"}):
         before = dict(matplotlib.rcParams)
@@ -100,7 +101,6 @@ def test_text_stays_text(elements):
     assert any(text.startswith("main-0 ") for text in said)
 
 
-@pytest.mark.slow
 def test_hostile_names_are_shown_and_not_obeyed(tmp_path):
     names = [
         "<script>alert(1)</script>",

@@ -11,6 +11,8 @@ from storage.errors import Mistake
 from storage.records import Outcome, Recordings
 from tests.analysis.played_tournaments import duel, place, snapshots, store
 
+pytestmark = pytest.mark.slow
+
 A, B, C = snapshots(3)
 a, b, c = (entrant.competitor for entrant in (A, B, C))
 

@@ -21,6 +21,8 @@ from tests.analysis.played_tournaments import (
     store,
 )
 
+pytestmark = pytest.mark.slow
+
 A, B, C, D = snapshots(4)
 NAMES = [entrant.competitor for entrant in (A, B, C, D)]
 a, b, c, d = NAMES
@@ -114,7 +116,6 @@ def test_the_anchor_is_that_of_the_settings_or_another_that_is_asked_for(folder)
         verdict(run, anchor="main-0@9")
 
 
-@pytest.mark.slow
 def test_bootstrapped_intervals_are_about_as_wide(folder):
     elo = {a: 0.0, b: 50.0, c: 100.0}
     run = store(folder, (A, B, C), [round_robin(elo, 100, np.random.default_rng(2))])
@@ -177,7 +178,6 @@ def test_a_pair_is_counted_when_all_of_its_games_are_there(folder):
     assert found.table["games"].tolist() == [2, 2]
 
 
-@pytest.mark.slow
 def test_the_declared_rule_decides_what_a_crash_counts(folder):
     results = duel(a, b, [(1.0, 1.0), (1.0, 0.5)])
     reason = np.array([0, EndReason.CRASH, 0, 0], np.int8)
@@ -255,7 +255,6 @@ def test_two_modes_of_a_snapshot_and_bots_are_competitors_of_their_own(folder):
     assert table["competitor"].tolist() == ["main-0@5", "main-0@5:greedy", "random"]
 
 
-@pytest.mark.slow
 def test_a_tournament_is_judged_while_it_runs(folder):
     store(folder, (A, B), [duel(a, b, [(1.0, 1.0)])])
     with Archive.open(folder) as archive:

@@ -10,6 +10,8 @@ from analysis.tournaments.wording import HEADER, as_json, headline, rows, summar
 from storage.records import EndReason
 from tests.analysis.played_tournaments import duel, round_robin, snapshots, store
 
+pytestmark = pytest.mark.slow
+
 FIELD = snapshots(6)
 a, b, c, d, e, f = (entrant.competitor for entrant in FIELD)
 

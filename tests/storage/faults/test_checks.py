@@ -11,6 +11,8 @@ from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS
 from tests.storage.faults.checks import Promises, check, check_opening
 from tests.storage.faults.workload import KINDS, any_kind, create, write
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def written(scratch):
@@ -23,7 +25,6 @@ def written(scratch):
     return run, promises
 
 
-@pytest.mark.slow
 def test_what_is_whole_passes(written):
     run, promises = written
     check(run, promises)

@@ -23,6 +23,8 @@ from storage.snapshots.blobs import verify
 from storage.tables import columns
 from storage.tables.competitors import competitor_tables
 
+pytestmark = pytest.mark.slow
+
 
 class Writer:
     """A run's ledger with segments of four frames, written as an archive does."""
@@ -91,7 +93,6 @@ def assert_complete(run):
     assert newest == 0 or state[1]["env_steps"] >= newest
 
 
-@pytest.mark.slow
 def test_all_of_a_run_is_sent_and_comes_back(run, url, tmp_path, make_results):
     with Writer(run) as writer:
         for step in (10, 20, 30):
@@ -146,7 +147,6 @@ def test_a_blob_is_there_before_its_manifest_and_that_before_the_ledger_that_nam
     assert kinds[4:] == ["objects", "manifests", "ledger"] * 2, "a snapshot in each of two segments"
 
 
-@pytest.mark.slow
 def test_chunks_of_a_segment_go_when_it_is_compacted(run, url, make_results, tmp_path):
     remote = Remote(url, make=True)
     with Writer(run) as writer:

@@ -14,6 +14,8 @@ from storage.snapshots import manifests
 from storage.snapshots.yardsticks import YARDSTICKS, add, files, prepare, read
 from storage.upkeep.garbage import collect
 
+pytestmark = pytest.mark.slow
+
 FIGURE = YardstickRecord(
     competitor="main-0@0",
     yardstick="positions",
@@ -95,7 +97,6 @@ def test_collecting_garbage_leaves_them(run):
     assert len(read(run)) == 1
 
 
-@pytest.mark.slow
 def test_live_readers_show_those_of_the_ledger_and_those_in_files_as_soon_as_they_are_there(run):
     asked = "SELECT competitor, measure, value, seq FROM yardsticks ORDER BY measure, created_at"
     with Archive.open(run) as archive, storage.connect(run) as live:
@@ -111,7 +112,6 @@ def test_live_readers_show_those_of_the_ledger_and_those_in_files_as_soon_as_the
         assert archive.yardsticks() == [FIGURE]
 
 
-@pytest.mark.slow
 def test_as_of_a_time_only_older_figures_are_shown(run):
     add(run, [FIGURE])
     count = "SELECT count(*) AS n FROM yardsticks"

@@ -6,6 +6,8 @@ from storage.records import RatingChange
 from storage.tables import columns, migrations
 from storage.tables.migrations import Damaged
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def old_run(run, make_results, monkeypatch):
@@ -45,7 +47,6 @@ def described(index):
         return {name: connection.execute(f"DESCRIBE {name}").fetchall() for (name,) in found}
 
 
-@pytest.mark.slow
 def test_an_index_of_an_older_version_is_brought_forward_to_what_a_rebuild_gives(old_run):
     index = old_run / "league.duckdb"
     Archive.open(old_run).close()
@@ -58,7 +59,6 @@ def test_an_index_of_an_older_version_is_brought_forward_to_what_a_rebuild_gives
     assert {row[-1] for row in migrated["seats"]} == {None}
 
 
-@pytest.mark.slow
 def test_a_migrated_index_goes_on_as_any_other(old_run, make_results):
     with Archive.open(old_run) as archive:
         archive.append_results(make_results(10, 200, seed=9), [RatingChange("main-0", 30.0, 8.0, 50)])

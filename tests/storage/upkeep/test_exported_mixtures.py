@@ -10,6 +10,8 @@ from storage.snapshots.manifests import read, seal
 from storage.upkeep.exported_mixtures import export_mixture, is_mixture, read_mixture
 from storage.upkeep.exports import MEMBERS, MIXTURE, README, NotAnExport, read_export
 
+pytestmark = pytest.mark.slow
+
 CONFIG = "env: {id: connect_four, options: {rows: 6}}\n"
 SPEC = {
     "settings": {"architecture": "mlp"},

@@ -16,6 +16,8 @@ from storage.snapshots.blobs import map_tensors
 from storage.snapshots.manifests import CorruptManifest, read, seal
 from storage.upkeep.exports import MANIFEST, README, WEIGHTS, NotAnExport, export_snapshot, read_export
 
+pytestmark = pytest.mark.slow
+
 TENSORS = {"b": torch.arange(4.0), "a": torch.ones(2, 3)}
 CONFIG = "env: {id: connect_four, options: {rows: 6}}\n"
 SPEC = {

@@ -17,6 +17,8 @@ from storage.snapshots.manifests import CorruptManifest, read, seal
 from storage.upkeep.garbage import UNFINISHED_SECONDS, collect, pin, unpin
 from storage.upkeep.verification import verify_snapshots
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def orphan(run):
@@ -88,7 +90,6 @@ def test_a_leased_blob_stays_until_its_lease_ends(run, orphan):
     assert [path for path, _, _ in collect(run, delete=True).files] == [orphan]
 
 
-@pytest.mark.slow
 def test_nothing_is_removed_beside_a_writer(run, orphan):
     with Archive.open(run):
         assert [path for path, _, _ in collect(run).files] == [orphan]
@@ -132,7 +133,6 @@ def test_only_old_unfinished_files_of_the_runs_own_folders_go(run):
     assert all(path.exists() for path in kept)
 
 
-@pytest.mark.slow
 def test_states_that_newer_ones_replaced_go(run, weights):
     with Archive.open(run) as archive:
         archive.save_learner("main-0", weights, {"updates": 1})

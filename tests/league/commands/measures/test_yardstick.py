@@ -8,6 +8,8 @@ import analysis
 from storage import query
 from storage.snapshots import yardsticks
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def c4(make_run, tmp_path_factory):
@@ -25,7 +27,6 @@ def tictac(make_run, tmp_path):
     return make_run(tmp_path / "tictac", snapshots=2)
 
 
-@pytest.mark.slow
 def test_a_snapshot_and_a_bot_are_a_table_of_all_measures_and_parts(league_here, own):
     done = league_here("yardstick", own, "main-0", "one_ply")
     assert done.returncode == 0, done.stderr
@@ -38,7 +39,6 @@ def test_a_snapshot_and_a_bot_are_a_table_of_all_measures_and_parts(league_here,
     ]
 
 
-@pytest.mark.slow
 def test_json_has_a_row_for_each_figure_and_a_curve_takes_every_kth(league_here, own):
     done = league_here("yardstick", own, "--every", 2, "--json")
     rows = json.loads(done.stdout)
