@@ -79,9 +79,13 @@ def test_the_entropy_bonus_is_a_uniform_magnet():
     "magnet",
     [
         {"kind": "copy", "every": 10, "weight": WEIGHT},
-        {"kind": "ema", "decay": 0.9, "weight": WEIGHT},
-        {"kind": "copy", "every": 10, "weight": WEIGHT, "through": "reward"},
-        {"kind": "copy", "every": 10, "weight": WEIGHT, "direction": "forward"},
+        pytest.param({"kind": "ema", "decay": 0.9, "weight": WEIGHT}, marks=pytest.mark.long),
+        pytest.param(
+            {"kind": "copy", "every": 10, "weight": WEIGHT, "through": "reward"}, marks=pytest.mark.long
+        ),
+        pytest.param(
+            {"kind": "copy", "every": 10, "weight": WEIGHT, "direction": "forward"}, marks=pytest.mark.long
+        ),
     ],
     ids=["copy", "ema", "reward", "forward"],
 )

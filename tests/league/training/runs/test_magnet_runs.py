@@ -11,6 +11,7 @@ from league.exploit.exact import exact
 CONFIG = yaml.safe_load((Path(__file__).parents[4] / "configs" / "magnet.yaml").read_text())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_last_policy_of_a_held_player_is_far_less_exploitable(tmp_path):
     found = {}
