@@ -105,7 +105,7 @@ def test_a_session_has_room_for_every_actor_whatever_the_cores_and_the_clusters_
     assert not ray.is_initialized()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_process_that_plays_may_open_as_many_files_as_the_system_allows():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit("

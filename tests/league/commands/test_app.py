@@ -16,7 +16,6 @@ import pytest
 from league.commands import app as cli
 from storage.archive import open_reader
 from storage.upkeep.exports import read_export
-from tests.parameters import mostly_long
 
 pytestmark = pytest.mark.slow
 
@@ -647,12 +646,10 @@ def test_an_answer_is_cut_at_the_limit_and_says_so(league_command, trained):
     refused(league_command("sql", trained, SLOW, "--timeout", 0.5), "longer than 0.5 seconds")
 
 
+@pytest.mark.long
 @pytest.mark.alone
 @pytest.mark.parametrize(
-    "giant",
-    mostly_long(
-        ["SELECT range(400_000_000)", "SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))"]
-    ),
+    "giant", ["SELECT range(400_000_000)", "SELECT levenshtein(repeat('ab', 200_000), repeat('ba', 200_000))"]
 )
 def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command, trained, giant):
     began = time.monotonic()

@@ -168,6 +168,7 @@ def test_its_kl_is_in_the_table_of_updates(tmp_path, monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.alone
 def test_learners_in_processes_of_their_own_get_their_teacher_too(before, tmp_path):
     magnet = {"kind": "snapshot", "weight": 0.5, "folder": str(before[1])}
     settings = config(magnet=magnet, ema={"decay": 0.9}, freeze="ema", processes=2)

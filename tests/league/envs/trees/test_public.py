@@ -201,7 +201,7 @@ def test_uniform_liars_dice_has_its_published_nash_conv():
 
 
 @pytest.mark.parametrize(
-    "options", [{"dice": 2, "faces": 2}, {"faces": 3}, pytest.param({}, marks=pytest.mark.slow)]
+    "options", [{"dice": 2, "faces": 2}, {"faces": 3}, pytest.param({}, marks=pytest.mark.long)]
 )
 def test_liars_dice_has_the_information_sets_and_nash_conv_of_openspiel(options):
     name = f"openspiel:liars_dice(numdice={options.get('dice', 1)},dice_sides={options.get('faces', 6)})"

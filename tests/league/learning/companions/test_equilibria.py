@@ -95,7 +95,7 @@ def test_the_last_iterate_of_a_moving_magnet_comes_to_the_nash_equilibrium(magne
         np.testing.assert_allclose(player.policy, NASH, atol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_without_a_magnet_self_play_circles_and_never_comes_closer():
     _, policies = self_play(GAME, exactly(), steps=500, lr=0.3, starts=LEANING)
     found = [nash_conv(GAME, x, y) for x, y in policies]

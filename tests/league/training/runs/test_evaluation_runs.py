@@ -26,7 +26,7 @@ def history(tmp_path_factory):
     return analysis.open_run(league.train(config(), tmp_path_factory.mktemp("runs") / "run"))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_runners_of_evaluation_play_beside_training_and_never_train(history):
     played = history.sql(
@@ -40,7 +40,7 @@ def test_runners_of_evaluation_play_beside_training_and_never_train(history):
     assert 0 < learned <= played.loc["training", "env_steps"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.alone
 def test_they_measure_players_against_the_snapshots_of_the_league(history):
     seated = history.sql(

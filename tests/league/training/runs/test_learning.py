@@ -19,7 +19,7 @@ CONFIGS = Path(__file__).parents[4] / "configs"
 JACK, QUEEN, KING = range(3)
 PASS, BET = 0, 1
 
-LONG = bool(os.environ.get("LEAGUE_LONG"))  # make test-long
+LONG = bool(os.environ.get("LEAGUE_LONG"))  # make test-variants
 
 
 def kuhn_bet_probabilities(policy):

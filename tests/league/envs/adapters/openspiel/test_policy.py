@@ -66,7 +66,7 @@ def test_a_network_plays_every_state_as_it_does_in_our_own_matches(observation):
     assert len(seen) > 50
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_its_nash_conv_is_that_of_the_same_probabilities_in_a_table():
     actor = network("openspiel:leduc_poker")
     policy = as_openspiel_policy("leduc_poker", actor)
