@@ -32,7 +32,7 @@ test-long: browser
 # Further seeds and variants of what takes longest; CI does not run them.
 test-variants:
 	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
-	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules/building/test_simulated_leagues.py
+	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules
 
 # The tests of one room: make test-storage, test-analysis, test-league, or a folder: make test-league/rules
 test-%:

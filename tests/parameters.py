@@ -1,9 +1,12 @@
 """Parameters of tests that repeat one thing many times."""
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
+
+VARIANTS = bool(os.environ.get("LEAGUE_LONG"))  # make test-variants
 
 
 def mostly_long(values: Iterable[Any], short: int = 1) -> list[Any]:

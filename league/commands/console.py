@@ -44,6 +44,15 @@ TrustOption = Annotated[
     list[str] | None,
     typer.Option(metavar="MODULE:CLASS", help="A network class of your own that snapshots may be built from"),
 ]
+PlayerOption = Annotated[
+    str | None, typer.Option(help="Measure a curve: all snapshots of this player, instead of ID")
+]
+EveryOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1, metavar="K", help="Measure a curve: every K-th snapshot, of all mains or of --player"
+    ),
+]
 AsOfOption = Annotated[
     str | None,
     typer.Option(

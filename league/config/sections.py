@@ -6,13 +6,13 @@ Sections of one part (learner, rollout, rules, ...) are defined beside that part
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from league.config.sinks import SinkSettings
 from league.rollout.requests import MOST_AT_ONCE
-from league.section import Section
+from league.section import Section, StoredPolicy
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
 from storage.cache.node_cache import CacheSettings
 
@@ -24,32 +24,10 @@ class EnvSettings(Section):
     options: dict[str, Any] = Field(default_factory=dict, description="Keyword arguments of the game")
 
 
-class InitFrom(Section):
+class InitFrom(StoredPolicy):
     """Source of a player's first weights: a snapshot of a run, or an exported folder."""
 
     player: str = Field(description="Name of a player of this league, such as main-0")
-    run: str | None = Field(default=None, description="Run folder to take a snapshot from")
-    snapshot: str | None = Field(
-        default=None,
-        description="Snapshot in that run (id or unique prefix), or a player, for its newest snapshot",
-    )
-    folder: str | None = Field(
-        default=None, description="Folder made by `league snapshots RUN export ID DIR`"
-    )
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.run is None) == (self.folder is None) or (self.run is None) != (self.snapshot is None):
-            raise ValueError(
-                f"init_from of {self.player}: found {self.source}, expected run and snapshot, or folder alone"
-            )
-        return self
-
-    @property
-    def source(self) -> str:
-        """The source as messages show it."""
-        given = ((name, getattr(self, name)) for name in ("run", "snapshot", "folder"))
-        return ", ".join(f"{name} {value}" for name, value in given if value is not None) or "nothing"
 
 
 def check_players(entries: Sequence[InitFrom], players: Sequence[str]) -> None:

@@ -17,18 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from blake3 import blake3
-
-from storage.disk import make_folder, write_whole
-from storage.errors import Mistake, StorageError
-from storage.layout import file_name, require_run
-from storage.snapshots import manifests
+from storage.errors import StorageError
+from storage.layout import require_run
+from storage.snapshots import manifests, sealed_files
 
 MEASUREMENTS = "measurements"
-MAX_BYTES = 2**20
 LARGEST = 1e12  # of values and times: no measurement is beyond, and no axis fits it
 MAX_ID = 1000  # characters of a snapshot's id, or of a mixture's name
-MAX_NAME = 160  # characters of a snapshot's id in a file's name, which are 255 at most
 
 Kind = Literal["exact", "lower_bound"]
 
@@ -58,14 +53,7 @@ def add(run: str | Path, measurement: Measurement, details: Mapping[str, Any] | 
     """
     fields = dataclasses.asdict(measurement) | {"details": dict(details or {})}
     _parsed(fields)
-    data = manifests.seal(fields)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"measurement: {len(data):,} bytes, expected at most {MAX_BYTES:,}; shorten details")
-    folder = prepare(run)
-    name = file_name(measurement.snapshot_id)[:MAX_NAME]
-    path = folder / f"{name}.{measurement.kind}.{blake3(data).hexdigest()[:16]}.json"
-    write_whole(path, [data])
-    return path
+    return sealed_files.add(run, MEASUREMENTS, measurement.snapshot_id, fields, measurement.kind)
 
 
 def prepare(run: str | Path) -> Path:
@@ -73,13 +61,7 @@ def prepare(run: str | Path) -> Path:
 
     Raise NotARun, Mistake, DiskFailed.
     """
-    run = Path(run)
-    require_run(run)
-    folder = _folder(run)
-    if folder.exists() and not folder.is_dir():
-        raise Mistake(f"{folder}: found a file, expected a folder of the run's own; remove it")
-    make_folder(folder)
-    return folder
+    return sealed_files.prepare(run, MEASUREMENTS)
 
 
 def read(run: str | Path, tell: Callable[[str], None] = lambda problem: None) -> list[Measurement]:
@@ -90,7 +72,7 @@ def read(run: str | Path, tell: Callable[[str], None] = lambda problem: None) ->
     found = []
     for path in files(run):
         try:
-            found.append(_parsed(manifests.read(path, MAX_BYTES)))
+            found.append(_parsed(manifests.read(path, sealed_files.MAX_BYTES)))
         except FileNotFoundError:
             continue
         except StorageError as error:
@@ -102,21 +84,8 @@ def read(run: str | Path, tell: Callable[[str], None] = lambda problem: None) ->
 
 def files(run: str | Path) -> list[Path]:
     """Return the paths of measurements of the run folder `run`, if their files are whole. Raise NotARun."""
-    run = Path(run)
-    require_run(run)
-    try:
-        paths = sorted(_folder(run).iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [path for path in paths if path.suffix == ".json" and not path.name.startswith(".")]
-
-
-def _folder(run: Path) -> Path:
-    """Return the folder of measurements. Raise Mistake for a link: its target is not part of the run."""
-    folder = run / MEASUREMENTS
-    if folder.is_symlink():
-        raise Mistake(f"{folder}: found a link, expected a folder of the run's own; remove it")
-    return folder
+    require_run(Path(run))
+    return sealed_files.files(run, MEASUREMENTS)
 
 
 def _parsed(fields: Mapping[str, Any]) -> Measurement:

@@ -16,17 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from blake3 import blake3
-
-from storage.disk import make_folder, write_whole
-from storage.errors import Mistake, StorageError
-from storage.layout import file_name, require_run
+from storage.errors import StorageError
 from storage.records import YardstickRecord
-from storage.snapshots import manifests
+from storage.snapshots import manifests, sealed_files
 
 YARDSTICKS = "yardsticks"
-MAX_BYTES = 2**20
-MAX_NAME = 160  # characters of a competitor's id in a file's name, which are 255 at most
 LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999
 _FIELDS = tuple(field.name for field in dataclasses.fields(YardstickRecord))
 _NUMBERS = ("value", "low", "high")
@@ -40,13 +34,7 @@ def add(run: str | Path, records: Sequence[YardstickRecord]) -> Path:
     rows = [dataclasses.asdict(record) for record in records]
     fields = {"created_at": time.time(), "figures": rows}
     _parsed(fields)
-    data = manifests.seal(fields)
-    if len(data) > MAX_BYTES:
-        raise ValueError(f"yardsticks: {len(data):,} bytes, expected at most {MAX_BYTES:,}")
-    name = file_name(records[0].competitor)[:MAX_NAME]
-    path = prepare(run) / f"{name}.{blake3(data).hexdigest()[:16]}.json"
-    write_whole(path, [data])
-    return path
+    return sealed_files.add(run, YARDSTICKS, records[0].competitor, fields)
 
 
 def prepare(run: str | Path) -> Path:
@@ -54,22 +42,12 @@ def prepare(run: str | Path) -> Path:
 
     Raise NotARun, Mistake, DiskFailed.
     """
-    run = Path(run)
-    require_run(run)
-    folder = _folder(run)
-    if folder.exists() and not folder.is_dir():
-        raise Mistake(f"{folder}: found a file, expected a folder of the run's own; remove it")
-    make_folder(folder)
-    return folder
+    return sealed_files.prepare(run, YARDSTICKS)
 
 
 def files(run: str | Path) -> list[Path]:
     """Return the paths of all files with figures of the run folder `run`. Raise Mistake for a link."""
-    try:
-        paths = sorted(_folder(Path(run)).iterdir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [path for path in paths if path.suffix == ".json" and not path.name.startswith(".")]
+    return sealed_files.files(run, YARDSTICKS)
 
 
 def read(
@@ -88,7 +66,7 @@ def read_file(
 ) -> list[tuple[float, YardstickRecord]]:
     """Return the figures of one file, each with its time; none if it is no such file."""
     try:
-        return _parsed(manifests.read(path, MAX_BYTES))
+        return _parsed(manifests.read(path, sealed_files.MAX_BYTES))
     except FileNotFoundError:
         return []
     except StorageError as error:
@@ -96,14 +74,6 @@ def read_file(
     except ValueError as error:
         tell(f"{path}: {error}; the file is left out")
     return []
-
-
-def _folder(run: Path) -> Path:
-    """Return the folder of figures. Raise Mistake for a link: its target is not part of the run."""
-    folder = run / YARDSTICKS
-    if folder.is_symlink():
-        raise Mistake(f"{folder}: found a link, expected a folder of the run's own; remove it")
-    return folder
 
 
 def _parsed(fields: Mapping[str, Any]) -> list[tuple[float, YardstickRecord]]:

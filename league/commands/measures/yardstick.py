@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, TrustOption, print_rows
+from league.commands.console import (
+    EveryOption,
+    JsonOption,
+    PlayerOption,
+    RunArgument,
+    TrustOption,
+    print_rows,
+)
 
 if TYPE_CHECKING:
     from storage.records import YardstickRecord
@@ -26,15 +33,8 @@ def yardstick(
             metavar="ID...", help="Snapshots by id or unique prefix; a player means its newest one; or bots"
         ),
     ] = None,
-    player: Annotated[
-        str | None, typer.Option(help="Measure a curve: all snapshots of this player, instead of ID")
-    ] = None,
-    every: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="K", help="Measure a curve: every K-th snapshot, of all mains or of --player"
-        ),
-    ] = None,
+    player: PlayerOption = None,
+    every: EveryOption = None,
     positions: Annotated[
         Path | None,
         typer.Option(

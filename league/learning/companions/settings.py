@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from league.learning.maths.schedules import Schedule
-from league.section import Section
+from league.section import Section, StoredPolicy
 
 Decay = Annotated[float, Field(gt=0, lt=1)]
 DECAY = "Weight of the old average in each update; about the last 1 / (1 - decay) updates count"
@@ -62,30 +62,10 @@ class InitialMagnet(_Hold):
     kind: Literal["initial"]
 
 
-class SnapshotMagnet(_Hold):
+class SnapshotMagnet(_Hold, StoredPolicy):
     """A fixed teacher: a snapshot of a run, or an exported folder."""
 
     kind: Literal["snapshot"]
-    run: str | None = Field(default=None, description="Run folder to take a snapshot from")
-    snapshot: str | None = Field(
-        default=None,
-        description="Snapshot in that run (id or unique prefix), or a player, for its newest snapshot",
-    )
-    folder: str | None = Field(
-        default=None, description="Folder made by `league snapshots RUN export ID DIR`"
-    )
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Self:
-        if (self.run is None) == (self.folder is None) or (self.run is None) != (self.snapshot is None):
-            raise ValueError(f"found {self.source}, expected run and snapshot, or folder alone")
-        return self
-
-    @property
-    def source(self) -> str:
-        """The source as messages show it."""
-        given = ((name, getattr(self, name)) for name in ("run", "snapshot", "folder"))
-        return ", ".join(f"{name} {value}" for name, value in given if value is not None) or "nothing"
 
 
 MagnetSettings = Annotated[

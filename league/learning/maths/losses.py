@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal, TypeVar, get_args
 
 from torch import Tensor
 
@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 PolicyLoss = Callable[..., Tensor]  # (log-probabilities, advantage [N], clip, **options) or (steps) -> [N]
+Part = TypeVar("Part")  # of a loss that a config names
 Kind = Literal["discrete", "multi_discrete", "continuous"]
 
 
@@ -147,27 +148,23 @@ TERMS: dict[str, Term] = {"upgo": Term("upgo", upgo.upgo)}
 
 def find_loss(name: str) -> Loss:
     """Return the loss called `name`, or the one at "module:Name". Raise ValueError if not found."""
-    if name in LOSSES:
-        return LOSSES[name]
-    if not is_import_path(name):
-        near = nearest(name, LOSSES)
-        remedy = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(LOSSES)}"
-        raise ValueError(f"found '{name}'; {remedy} (or 'module:Name' for your own)")
-    loss = import_path(name)
-    if not isinstance(loss, Loss):
-        raise ValueError(f"'{name}' is {loss!r}, expected a league.learning.maths.losses.Loss")
-    return loss
+    return _found(name, LOSSES, Loss)
 
 
 def find_term(name: str) -> Term:
     """Return the term called `name`, or the one at "module:Name". Raise ValueError if not found."""
-    if name in TERMS:
-        return TERMS[name]
+    return _found(name, TERMS, Term)
+
+
+def _found(name: str, known: Mapping[str, Part], kind: type[Part]) -> Part:
+    """Return what is `known` by that name, or what a user has at "module:Name"."""
+    if name in known:
+        return known[name]
     if not is_import_path(name):
-        near = nearest(name, TERMS)
-        remedy = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(TERMS)}"
+        near = nearest(name, known)
+        remedy = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(known)}"
         raise ValueError(f"found '{name}'; {remedy} (or 'module:Name' for your own)")
-    term = import_path(name)
-    if not isinstance(term, Term):
-        raise ValueError(f"'{name}' is {term!r}, expected a league.learning.maths.terms.Term")
-    return term
+    own = import_path(name)
+    if not isinstance(own, kind):
+        raise ValueError(f"'{name}' is {own!r}, expected a {kind.__module__}.{kind.__name__}")
+    return own

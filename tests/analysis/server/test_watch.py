@@ -35,7 +35,7 @@ def watch(run):
     watch.close()
 
 
-def until(condition, seconds=20.0):
+def until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it never came"

@@ -6,6 +6,7 @@ import pytest
 
 from league.rules.presets import LeagueSettings
 from storage.records import MAIN
+from tests.parameters import VARIANTS
 
 GENERATION = 400  # matches of the main in which it becomes 2 mu better
 SNAPSHOTS = 12  # when it forgets
@@ -72,7 +73,7 @@ VIGILANT = {"prior_strength": 2.0, "branches": {"pfsp": {"weighting": "uniform"}
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("planted", [1, 8])
+@pytest.mark.parametrize("planted", [1, 8] if VARIANTS else [8])
 def test_what_was_forgotten_is_verified_within_two_hundred_matches_and_from_then_on(make, planted):
     for seed in range(5):
         league = climb(make, seed, planted, VIGILANT, decay=0.8)

@@ -22,8 +22,7 @@ from league.envs.games.liars_dice import LiarsDice
 from league.envs.trees.errors import Inexact, TooLarge
 from league.envs.trees.public import walk_public
 from league.envs.trees.trees import smallest_tree_of, tree_of
-from league.models.policies.policy import Policy, initial_weights
-from league.models.spec import PolicySettings, PolicySpec
+from tests.league.envs.trees.answers import answers_by_row, network_table, random_table, uniform
 
 GAMES = [
     ("kuhn_poker", {}),
@@ -42,41 +41,6 @@ def both(env_id, *options, step_limit=None):
     return tree_of(env_id, options, step_limit=step_limit), walk_public(env_id, game)
 
 
-def uniform(observations, masks):
-    return masks / masks.sum(axis=1, keepdims=True)
-
-
-def same(table):
-    """A policy by its answers [Q, A] to the questions of a tree, to the bit wherever it is asked."""
-    tree, probabilities = table
-    rows = {
-        (seen.tobytes(), mask.tobytes()): row
-        for seen, mask, row in zip(
-            tree.questions.observations, tree.questions.masks, probabilities, strict=True
-        )
-    }
-
-    def policy(observations, masks):
-        return np.array([rows[o.tobytes(), m.tobytes()] for o, m in zip(observations, masks, strict=True)])
-
-    return policy
-
-
-def random_answers(tree, seed):
-    """Probabilities [Q, A], some of them 0."""
-    rng = np.random.default_rng(seed)
-    weights = rng.exponential(size=tree.questions.masks.shape) * tree.questions.masks
-    weights *= (rng.random(weights.shape) < 0.8) | (weights >= weights.max(axis=1, keepdims=True))
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
-def network_answers(tree, env_id, options):
-    spec = PolicySpec.for_game(PolicySettings(hidden=(16,)), registry.make(env_id, 1, **options))
-    weights = initial_weights(spec, 5)
-    weights["policy_head.weight"] *= 300  # a fresh policy is nearly uniform
-    return Policy(spec, weights).evaluate(tree.questions.observations, tree.questions.masks)[0]
-
-
 def expect_same(single, public, policy):
     expected = best_responses(single, strategy(single, policy))
     found = public_best_responses(public, public_strategy(public, policy))
@@ -89,11 +53,11 @@ def expect_same(single, public, policy):
 def test_public_histories_have_the_values_of_single_ones(env_id, options):
     single, public = both(env_id, *options.items())
     for answers in (
-        random_answers(single, 0),
-        random_answers(single, 1),
-        network_answers(single, env_id, options),
+        random_table(single, 0),
+        random_table(single, 1),
+        network_table(single, env_id, 5, options),
     ):
-        found = expect_same(single, public, same((single, answers)))
+        found = expect_same(single, public, answers_by_row(single, answers))
         assert found.nash_conv > 0.1
     expect_same(single, public, uniform)
 
@@ -110,12 +74,12 @@ def test_both_trees_count_the_same_histories_and_information_sets(env_id, option
 def test_a_step_limit_cuts_both_trees_alike(env_id, step_limit):
     single, public = both(env_id, step_limit=step_limit)
     assert (public.histories, public.num_information_sets) == (single.histories, single.num_information_sets)
-    expect_same(single, public, same((single, random_answers(single, 3))))
+    expect_same(single, public, answers_by_row(single, random_table(single, 3)))
 
 
 def test_threads_ask_for_the_same_strategy():
     single, public = both("liars_dice", ("dice", 2), ("faces", 2))
-    policy = same((single, random_answers(single, 2)))
+    policy = answers_by_row(single, random_table(single, 2))
     alone, together = public_strategy(public, policy), public_strategy(public, policy, threads=2)
     assert all((one == other).all() for one, other in zip(alone, together, strict=True))
 
@@ -123,7 +87,9 @@ def test_threads_ask_for_the_same_strategy():
 @pytest.mark.parametrize("env_id", ["leduc_poker", "kuhn_poker"])
 def test_a_mixture_earns_what_its_parts_earn_on_average(env_id):
     single, tree = both(env_id)
-    one, other, against = (public_strategy(tree, same((single, random_answers(single, n)))) for n in range(3))
+    one, other, against = (
+        public_strategy(tree, answers_by_row(single, random_table(single, n))) for n in range(3)
+    )
     mixture = public_mixture(tree, [(3.0, one), (1.0, other)])
     for seat in (0, 1):
 
@@ -183,7 +149,7 @@ class UnlikeEndings(LiarsDice):
 def test_other_shapes_of_games_have_the_values_of_single_histories(game, options, own_module):
     single, public = both(f"{own_module}:{game}", *options.items())
     assert (public.histories, public.num_information_sets) == (single.histories, single.num_information_sets)
-    expect_same(single, public, same((single, random_answers(single, 4))))
+    expect_same(single, public, answers_by_row(single, random_table(single, 4)))
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from league.envs.adapters.openspiel.policy import as_openspiel_policy
 from league.envs.trees.errors import Inexact, TooLarge
 from league.envs.trees.openspiel import estimated_histories
 from league.envs.trees.trees import tree_of
-from league.models.policies.policy import Policy, initial_weights
-from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake
+from tests.league.envs.trees.answers import answers_by_row, network_table, random_table, uniform
 
 TWIN = "turn_based_simultaneous_game(game={})"
 GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order={})"
@@ -26,41 +25,6 @@ TURN_BASED = [
     "liars_dice(dice_sides=4)",
     TWIN.format(GOOFSPIEL.format("descending")),
 ]
-
-
-def uniform(observations, masks):
-    return masks / masks.sum(axis=1, keepdims=True)
-
-
-def answers_by_row(tree, probabilities):
-    """A policy that gives each question [Q] its row of `probabilities`, whatever else is asked beside it."""
-    rows = {
-        (seen.tobytes(), mask.tobytes()): row
-        for seen, mask, row in zip(
-            tree.questions.observations, tree.questions.masks, probabilities, strict=True
-        )
-    }
-
-    def policy(observations, masks):
-        return np.array([rows[o.tobytes(), m.tobytes()] for o, m in zip(observations, masks, strict=True)])
-
-    return policy
-
-
-def random_table(tree, seed):
-    """Probabilities [Q, A], some of them 0."""
-    rng = np.random.default_rng(seed)
-    weights = rng.exponential(size=tree.questions.masks.shape) * tree.questions.masks
-    weights *= (rng.random(weights.shape) < 0.8) | (weights.sum(axis=1, keepdims=True) == weights)
-    weights += 1e-3 * tree.questions.masks * (weights.sum(axis=1, keepdims=True) == 0)
-    return weights / weights.sum(axis=1, keepdims=True)
-
-
-def network_table(tree, env_id, seed):
-    spec = PolicySpec.for_game(PolicySettings(hidden=(16,)), registry.make(env_id, 1))
-    weights = initial_weights(spec, seed)
-    weights["policy_head.weight"] *= 300  # a fresh policy is nearly uniform
-    return Policy(spec, weights).evaluate(tree.questions.observations, tree.questions.masks)[0]
 
 
 class Table:

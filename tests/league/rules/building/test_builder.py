@@ -33,6 +33,7 @@ from storage.records import (
     Retire,
 )
 from tests.league.rules.building.explains import explains
+from tests.parameters import VARIANTS
 
 WIN, DRAW, LOSS, _ = Outcome
 N = 1_000
@@ -484,7 +485,7 @@ def test_whatever_the_rules_and_results_every_decision_is_in_order_and_explains_
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("by", ["newest", "strongest", "diverse"])
+@pytest.mark.parametrize("by", ["newest", "strongest", "diverse"] if VARIANTS else ["diverse"])
 def test_ten_thousand_steps_keep_the_league_as_small_as_it_may_be(by, make):
     keep = KeepSettings(snapshots=12, by=by, pinned=("main-0@0",))
     roles = {role: r.model_copy(update={"keep": keep}) for role, r in PAPER.items()}

@@ -1,7 +1,6 @@
 """Leagues of known strengths, ten thousand turns of the loop each; no networks, nothing is trained."""
 
 import math
-import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,8 +11,8 @@ from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.presets import PRESETS, LeagueSettings
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Outcome, ResultBatch, Retire
 from tests.league.rules.building.explains import explains
+from tests.parameters import VARIANTS
 
-LONG = bool(os.environ.get("LEAGUE_LONG"))  # make test-variants
 IN_CI = ("cycle", "two against two")  # a league of three roles, and one of teams
 STEPS = 10_000
 GAMES = 4  # of a step; 1 in free-for-alls, which take long to rate
@@ -100,7 +99,7 @@ def bits(standings):
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in LEAGUES if LONG or name in IN_CI])
+@pytest.mark.parametrize("name", [name for name in LEAGUES if VARIANTS or name in IN_CI])
 def test_ten_thousand_steps_of_a_league_of_known_strengths(make, name):
     it = simulate(make, name)
     least_tau = LEAGUES[name][-1]

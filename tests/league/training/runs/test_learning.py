@@ -1,7 +1,6 @@
 """The league gets strong: the examples of `configs/`, cut short, measured against exact truths."""
 
 import itertools
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,11 @@ from league.envs import registry
 from league.tournament.comparison import compare
 from storage.archive import open_reader
 from storage.records import Outcome
+from tests.parameters import VARIANTS
 
 CONFIGS = Path(__file__).parents[4] / "configs"
 JACK, QUEEN, KING = range(3)
 PASS, BET = 0, 1
-
-LONG = bool(os.environ.get("LEAGUE_LONG"))  # make test-variants
 
 
 def kuhn_bet_probabilities(policy):
@@ -245,8 +243,8 @@ CARTPOLE = {
 
 @pytest.mark.long
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2] if LONG else [0])
-@pytest.mark.parametrize("loss", CARTPOLE if LONG else ["ppo"])  # the others learn other games here
+@pytest.mark.parametrize("seed", [0, 1, 2] if VARIANTS else [0])
+@pytest.mark.parametrize("loss", CARTPOLE if VARIANTS else ["ppo"])  # the others learn other games here
 def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
     overrides = [f"seed={seed}", "stop.env_steps=200_000", *CARTPOLE[loss]]
     run = league.train(CONFIGS / "cartpole.yaml", tmp_path / "run", overrides=overrides)
@@ -259,7 +257,7 @@ def test_cartpole_is_balanced_within_200_000_steps(loss, seed, tmp_path):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("memory", "solved"), [("gru", True), *([("lstm", True)] if LONG else []), ("none", False)]
+    ("memory", "solved"), [("gru", True), *([("lstm", True)] if VARIANTS else []), ("none", False)]
 )
 def test_recall_is_solved_by_memory_and_not_without(memory, solved, tmp_path):
     overrides = [f"policy.memory={memory}", "stop.env_steps=250_000"]
