@@ -20,7 +20,7 @@ from tests.storage.faults.counts import figure, tried
 from tests.storage.hostile.limited import limited
 from tests.storage.hostile.malicious_exports import REFUSED, TAKEN
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 CONFIG = "env: {id: tic_tac_toe, options: {}}\n"
 SPEC = PolicySpec(
@@ -122,7 +122,6 @@ def test_the_run_is_whole_afterwards_and_has_what_was_taken_as_nobodys(outcomes,
         assert json.dumps(reader.manifest(snapshot.snapshot_id))
 
 
-@pytest.mark.long
 def test_mutants_that_are_sealed_and_hashed_as_if_meant_so_are_refused_in_a_sentence_or_harmless(tmp_path):
     write_run(tmp_path / "run", 0)
     write_run(tmp_path / "theirs", 7)
@@ -147,7 +146,6 @@ def test_who_plays_what_was_taken_runs_nothing_either(outcomes, place):
     assert not (place / "canary").exists()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("attack", "exit_code"),
     [
