@@ -8,11 +8,13 @@ from pydantic import ValidationError
 from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs.base import BatchedGame
+from league.envs.mirrors import is_mirrored
 from league.learning.maths.objective import check_actions
 from league.learning.settings import LearnerSettings, check_precision
 from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
-from league.models.networks.networks import check_network, trust_network
+from league.models.mirror import Mirror
+from league.models.networks.networks import build_network, check_network, trust_network
 from league.rules.building.builder import find_builder
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
@@ -72,6 +74,25 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
             if ":" in spec.architecture:
                 trust_network(spec.architecture)  # named by the author of the config
             check_network(spec)
+            _check_mirror(settings, spec.settings.mirror, player)
+            if settings.rollout.opening.share and build_network(spec).memory_size:
+                raise ValueError(
+                    f"rollout.opening.share is {settings.rollout.opening.share:g}, but the network of {player} "
+                    "has a memory, and what it would remember of moves that it has not made is not learned "
+                    "from; set policy.memory to none, or the share to 0"
+                )
+
+
+def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> None:
+    """Raise ValueError for a mirror that the game does not have."""
+    env = settings.env
+    if mirror is not None and not is_mirrored(
+        env.id, env.options, mirror.observation_order, mirror.action_order
+    ):
+        raise ValueError(
+            f"policy.mirror of {player}: after mirrored moves, a match of '{env.id}' is not the mirror image of "
+            "the other, expected a symmetry of the game; correct shape and axes, or set mirror to null"
+        )
 
 
 def _check_learner(settings: Settings) -> None:

@@ -90,6 +90,7 @@ class Learner:
         self._network = build_network(spec)
         self._network.load_state_dict(initial_weights(spec, seed))
         self._network.to(self.device)
+        self._mirrored = self._network.mirrored
         self._parameters = dict(self._network.named_parameters())
         self._forward = Forward(self._network, bfloat16)
         self._speedup: float | None = None  # of compiling; None: not tried yet
@@ -277,6 +278,8 @@ class Learner:
         )
 
     def _apply_gradients(self, batch: Batch, means: Tensor) -> Tensor:
+        if self._mirrored is not None:
+            self._mirrored.average_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients)
         if not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
@@ -367,6 +370,8 @@ class Learner:
         companions: Mapping[str, Mapping[str, Tensor]],
     ) -> None:
         load_weights(self._network, weights)
+        if self._mirrored is not None:  # weights from elsewhere may be of a policy without the mirror
+            self._mirrored.project()
         self._companions.start(weights, companions)
         self._optimizers = optimizers
         self._waiting = []

@@ -18,6 +18,7 @@ from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.mistakes import explain
 from league.models.connectors import Connector, seen_through
+from league.models.mirror import Mirror
 from league.section import Section
 from storage.errors import WeightsMismatch
 
@@ -60,6 +61,10 @@ class PolicySettings(Section):
     heads: Width = Field(default=4, description="transformer: attention heads")
     squash: bool = Field(
         default=True, description="Continuous actions: tanh into the bounds (false: clipped at them)"
+    )
+    mirror: Mirror | None = Field(
+        default=None,
+        description="mlp: a symmetry of the game that the policy has by construction; `null`: none",
     )
     connectors: tuple[Connector, ...] = Field(
         default=(),

@@ -125,14 +125,18 @@ class EnvRunner:
             actions = []
             for block in game.due():
                 action, taken, certain = seats.decide(block, rng)
+                learned = learns
                 if opening is not None:
-                    opening.make(block, action, certain)
+                    made = opening.make(block, action, certain)
+                    if learners and len(made):
+                        learned = learns.copy()
+                        learned[block.slot[made], block.seat[made]] = False
                 if fingerprints is not None:
                     fingerprints.decided(block, action, certain, match_of)
                 actions.append(action)
                 transcript.decided(block, action, match_of)
                 for who, own in taken:
-                    recorders[who].decided(own, match_of, learns)
+                    recorders[who].decided(own, match_of, learned)
             transition = game.step(actions)
             score += transition.rewards
             seats.rewarded(transition.rewards)

@@ -13,24 +13,45 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from league.envs import chance
 from league.envs.base import BatchedGame, Decisions, is_legal
 from league.envs.spaces import MOST_CHOICES, ActionSpec
 from league.rollout.prompter import Prompter
+from league.section import Section
 from storage.errors import Mistake
 from storage.records import Recordings
 
 _MOVE = 2**41  # the first draw from the seed for a random move: beyond those that any game uses
+_HOW_MANY = 2**62  # the draw for the number of random moves; the one after it decides if there are any
 _OPEN = 2**62  # a move number that no match reaches
 _TRIED = 8  # matches played to check that an opening leaves moves to play
+
+
+class OpeningSettings(Section):
+    """Random first moves of training matches, so that players learn from positions that they avoid."""
+
+    share: float = Field(
+        default=0.0, ge=0, le=1, description="Share of training matches that begin with random moves"
+    )
+    plies: int = Field(
+        default=12,
+        ge=1,
+        description="Most random moves of one match, of all seats together; their number is drawn evenly from "
+        "1 to this. They are not learned from",
+    )
+
+    def openings(self) -> Openings | None:
+        """Return the openings for runners; `None` if no match has one."""
+        return Openings(self.plies, share=self.share) if self.share else None
 
 
 @dataclass(frozen=True, slots=True)
 class Openings:
     """Beginning of matches: first a line of the book, if there is a book, then random plies.
 
-    A ply is one decision of one seat. Matches with openings are not learned from. The competitors still get
+    A ply is one decision of one seat. Moves of an opening are not learned from. The competitors still get
     every decision of the opening and update their memory. The connector `previous` shows a policy, right
     after the opening, the action that the policy itself would have taken.
     """
@@ -39,6 +60,8 @@ class Openings:
     # lines of actions, in order of time, then of seats; an action may take several numbers
     book: tuple[tuple[float, ...], ...] = ()
     line: npt.NDArray[np.int64] | None = None  # [M] index into `book` for each match of the request
+    # share of matches with random plies, 1 to `plies` of them; `None`: all matches have `plies`
+    share: float | None = None
 
     def check(self, game: BatchedGame) -> None:
         """Play each line of the book once in `game`, from one seed.
@@ -79,19 +102,30 @@ class OpeningMoves:
         """Begin the matches [n], given by their index in the batch, in these slots [n]."""
         self._match[slot] = match
         self._move[slot] = 0
-        self._end[slot] = self._openings.plies
+        self._end[slot] = self._plies(self._seeds[match])
         if self._openings.line is not None:
             self._prompter.begin(slot, self._openings.line[match])
             self._end[slot] = _OPEN
 
-    def make(self, block: Decisions, action: npt.NDArray, certain: npt.NDArray[np.bool_]) -> None:
+    def _plies(self, seeds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int:
+        """Return the number of random plies of the matches with these seeds [n]: [n], or one for all."""
+        plies, share = self._openings.plies, self._openings.share
+        if share is None:
+            return plies
+        has_some = chance.below(seeds, _HOW_MANY + 1, 2**32) < share * 2**32
+        return np.where(has_some, 1 + chance.below(seeds, _HOW_MANY, plies), 0)
+
+    def make(
+        self, block: Decisions, action: npt.NDArray, certain: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
         """Replace chosen actions of a block by opening moves, in place: `action` [n, *shape], `certain` [n].
 
-        Call it for every block of every step. Raise Mistake for a move of the book that is not legal.
+        Call it for every block of every step. Return the rows [k] that were replaced. Raise Mistake for a
+        move of the book that is not legal.
         """
         rows = np.flatnonzero(self._end[block.slot] > self._move[block.slot])
         if not len(rows):
-            return
+            return rows
         own = Decisions(block.slot[rows], block.seat[rows], block.observation[:0], block.mask[rows])
         before = np.arange(len(rows)) - np.searchsorted(
             own.slot, own.slot
@@ -103,7 +137,9 @@ class OpeningMoves:
         drawn = ~by_book & (move < self._end[own.slot])
         seeds, spec = self._seeds[self._match[own.slot[drawn]]], self._game.action_specs[int(block.seat[0])]
         action[rows[drawn]] = random_legal(spec, own.mask[drawn], seeds, move[drawn])
-        certain[rows[by_book | drawn]] = True
+        made = rows[by_book | drawn]
+        certain[made] = True
+        return made
 
     def _follow(
         self, own: Decisions, move: npt.NDArray[np.int64], rows: npt.NDArray[np.int64], action: npt.NDArray

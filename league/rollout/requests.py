@@ -10,7 +10,7 @@ from pydantic import Field
 
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
-from league.rollout.openings import Openings
+from league.rollout.openings import Openings, OpeningSettings
 from league.rollout.snapshots import SnapshotSource
 from league.section import Section
 from storage.cache.node_cache import CacheSettings
@@ -48,6 +48,7 @@ class RolloutSettings(Section):
         ge=1,
         description="Bytes of weights that one runner keeps loaded; none: limited by number alone",
     )
+    opening: OpeningSettings = OpeningSettings()
     record: float = Field(
         default=0.0, ge=0, le=1, description="Share of matches whose actions are recorded for replay"
     )
@@ -107,12 +108,6 @@ class PlayRequest:
     seed: int  # for sampled actions
     openings: Openings | None = None  # how the matches begin; None: the players choose all moves
     fingerprint: bool = False  # whether to compute `ResultBatch.digest`, equal for identical matches
-
-    def __post_init__(self) -> None:
-        if self.openings is not None and self.learners:
-            raise ValueError(
-                f"request: found openings with learners {self.learners}, expected one of the two"
-            )
 
 
 @dataclass(frozen=True, slots=True)

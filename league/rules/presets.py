@@ -30,6 +30,7 @@ from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from league.mistakes import placed
 from league.rules.building.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
+from league.rules.earnings import EarningSettings
 from league.rules.matchmaking.branches import Branch
 from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
 from league.rules.matchmaking.branches.nash import Nash
@@ -54,6 +55,10 @@ class RoleSettings(Section):
         gt=0,
         allow_inf_nan=False,
         description="Matches for a player of this role, relative to others",
+    )
+    earns: EarningSettings | None = Field(
+        default=None,
+        description="Rule by which a player's share depends on what it wins; `null`: it does not",
     )
     opponents: OpponentSettings = Field(description="Opponents that it plays")
     freeze: FreezeSettings = Field(default=FreezeSettings(), description="Conditions to take a snapshot")

@@ -17,6 +17,7 @@ from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import RunnerGroup
 from league.rules.building.builder import Clock, LeagueBuilder, find_builder
+from league.rules.earnings import earned
 from league.training.deeds import Deeds
 from league.training.measuring import Measuring
 from league.training.remote import Upload
@@ -24,7 +25,7 @@ from league.training.state.members import Member, Ticket
 from league.training.state.state import State
 from league.yardsticks.opened import Opened
 from storage.archive import Archive
-from storage.records import Bot, LivePlayer, MatchBatch
+from storage.records import Bot, LivePlayer, MatchBatch, Purpose
 
 NO_YARDSTICKS = Opened()
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
@@ -53,7 +54,7 @@ class Session:
         self.runners = runners
         self.evaluators = evaluators
         self.learners = learners
-        roles = settings.league.resolve()
+        roles = self._roles = settings.league.resolve()
         teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
         self.state = State(roles, settings.ratings, settings.league.decay, teams)
         self.roster, self.standings = self.state.roster, self.state.standings
@@ -63,6 +64,7 @@ class Session:
         self._sources = self._deeds.sources
         self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
         self._deeds.frozen = self.measuring.frozen
+        self._openings = settings.rollout.opening.openings()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder: LeagueBuilder = find_builder(settings.league.builder)(roles)
         self._tickets: dict[int, Ticket] = {}
@@ -152,7 +154,10 @@ class Session:
             member.player, count, self.roster, self.standings, self._rng, self._next_match_id
         )
         self._submit(matches, self.runners)
-        member.matches_asked += count
+        since_reset = member.env_steps - member.reset_at
+        rule = self._roles[member.player.role].earns
+        # a match is dearer for a player that has earned only a part of its share
+        member.matches_asked += count / earned(member.player, rule, self.roster, self.standings, since_reset)
 
     def _submit(self, matches: MatchBatch, runners: RunnerGroup) -> None:
         seated = [self.roster[competitor] for competitor in matches.competitors]
@@ -162,8 +167,9 @@ class Session:
         request = PlayRequest(
             matches=matches,
             sources=tuple(self._sources.of(*each) for each in zip(seated, versions, strict=True)),
-            learners=tuple(name for name in live if name in learning),
+            learners=tuple(name for name in live if name in learning and not self.members[name].stopped),
             seed=int(self._rng.integers(2**63)),
+            openings=self._openings if matches.purpose is Purpose.TRAINING else None,
         )
         runners.submit(self._next_request, request, {n: w.handle for n, w in live.items()})
         generations = {name: self.members[name].generation for name in live}

@@ -11,6 +11,7 @@ in and gets back, all zero when a match begins.
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +23,9 @@ from torch import Tensor, nn
 from league.import_paths import import_callable
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
+from league.models.mirror import Mirror
 from league.models.networks.memory import Memory, build_memory
+from league.models.networks.mirrored import MirroredLayers
 from league.models.networks.normaliser import Normaliser
 from league.models.spec import PolicySpec
 from storage.errors import WeightsMismatch
@@ -73,6 +76,11 @@ class Network(nn.Module, ABC):
         """
         raise NotImplementedError
 
+    @property
+    def mirrored(self) -> MirroredLayers | None:
+        """Layers whose weights are mirrored; `None` if the policy has no mirror."""
+        return None
+
 
 class LayeredNetwork(Network):
     """A torso under a policy head and a value head, with the memory of the settings between them.
@@ -99,6 +107,14 @@ class LayeredNetwork(Network):
         if self.value_torso is not None:
             width = self.value_torso.width + (0 if self.memory is None else width)
         self.value_head = nn.Linear(width, 1)
+        self._mirror = _checked_mirror(spec)
+
+    @property
+    def mirrored(self) -> MirroredLayers | None:
+        if self._mirror is None:
+            return None
+        torsos = [self.torso] if self.value_torso is None else [self.torso, self.value_torso]
+        return MirroredLayers(self._mirror, torsos, self.policy_head, self.value_head)
 
     def initialise(self, generator: torch.Generator) -> None:
         if self.normaliser is not None:
@@ -112,6 +128,8 @@ class LayeredNetwork(Network):
         if self.value_torso is not None:
             self.value_torso.initialise(generator)
         orthogonal(self.value_head, 1.0, generator)
+        if self.mirrored is not None:
+            self.mirrored.initialise()
 
     def step(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         features = self.torso(_normalised(self.normaliser, observation))
@@ -145,6 +163,27 @@ class LayeredNetwork(Network):
             # the value reads the policy's memory, without a gradient into it
             features = own if self.memory is None else torch.cat([own, features.detach()], 1)
         return self.value_head(features).squeeze(-1)
+
+
+def _checked_mirror(spec: PolicySpec) -> Mirror | None:
+    """Return the mirror of the policy. Raise BadNetwork if its network cannot have it."""
+    settings, mirror = spec.settings, spec.settings.mirror
+    if mirror is None:
+        return None
+    sizes = (math.prod(mirror.observation), math.prod(mirror.actions))
+    if settings.architecture != "mlp" or settings.memory != "none" or settings.connectors:
+        raise BadNetwork(
+            f"policy.mirror: found architecture '{settings.architecture}', memory '{settings.memory}' and "
+            f"{len(settings.connectors)} connectors, expected an mlp without memory and connectors; set "
+            "mirror to null, or change these"
+        )
+    if spec.action.kind != "discrete" or sizes != (spec.seen.size, spec.action.mask_width):
+        raise BadNetwork(
+            f"policy.mirror: it has {sizes[0]} numbers and {sizes[1]} actions, the game has {spec.seen.size} "
+            f"numbers and {spec.action.mask_width or 'no discrete'} actions, expected the same and discrete "
+            "actions; correct observation and actions"
+        )
+    return mirror
 
 
 def _given(memory: Tensor | None) -> Tensor:

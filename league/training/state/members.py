@@ -33,7 +33,9 @@ class Member:
     initial: str = ""  # its first snapshot
     parent: str | None = None  # the snapshot that its present weights come from
     generation: int = 0  # resets so far: matches begun before one are dropped
-    matches_asked: float = 0  # a newcomer starts with as many, relative to its share, as the others
+    # each counts for more than one while only a part of the share is earned; a newcomer starts with as many,
+    # relative to its share, as the others
+    matches_asked: float = 0
     matches_evaluated: int = 0  # by runners of evaluation, this session
     env_steps: int = 0
     updates: int = 0

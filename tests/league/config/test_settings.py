@@ -256,6 +256,15 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
         (["league.roles.main.learner.entropy=-1"], "league.roles.main.learner.entropy"),
         (["league.roles.main.learner.aggregators=1"], "aggregators: is shared by all players"),
         (["policy.architecture=transformr"], "transformr"),
+        (
+            ["policy.mirror={observation: [2, 3, 3], axis: 1, actions: [9]}"],
+            "after mirrored moves, a match of 'tic_tac_toe' is not the mirror image",
+        ),
+        (
+            ["policy.mirror={observation: [18], axis: 1, actions: [9]}"],
+            "axis: found 1, expected one of the 1",
+        ),
+        (["policy.memory=gru", "rollout.opening.share=0.1"], "the network of main-0 has a memory"),
         (["policy.architecture=cnn"], "[planes, rows, columns]"),
         (["policy.architecture=nowhere:Net"], "nowhere"),
         (["policy.connectors=[{kind: flaten}]"], "policy.connectors"),

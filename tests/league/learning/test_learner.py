@@ -29,6 +29,21 @@ def same(a, b):
     return set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
 
 
+def test_a_policy_with_a_mirror_keeps_it_while_it_learns(learner):
+    mirror = {"observation": [4], "axis": 0, "actions": [3]}
+    player, rng = learner({"mirror": mirror}, lr=3e-3), np.random.default_rng(0)
+    fresh = player.weights()
+    for _ in range(5):
+        player.update_from_episodes(bandit(player, rng))
+    learned = player.weights()
+    for name in ("torso.0.weight", "policy_head.weight"):
+        assert torch.allclose(learned[name], learned[name].flip(0, 1), atol=1e-6)
+        assert not torch.allclose(learned[name], fresh[name], atol=1e-3)
+    player.reset(learner(seed=2).weights())  # of a policy without the mirror
+    weights = player.weights()["torso.0.weight"]
+    assert torch.equal(weights, weights.flip(0, 1))
+
+
 def one_step_matches(player, observation, mask, reward_of, rng):
     """Episodes of one step each; `reward_of` gives [n] rewards of what was chosen."""
     n = len(observation)

@@ -16,7 +16,7 @@ from league.rollout.openings import OpeningMoves, Openings, random_legal
 from league.rollout.requests import PlaySetup, RolloutSettings
 from league.watching.replay import Recorded, play_again
 from storage.errors import Mistake
-from storage.records import EndReason
+from storage.records import EndReason, Outcome
 
 
 class Mixed(BatchedGame):
@@ -275,7 +275,30 @@ def test_a_book_without_lines_for_the_matches_is_refused(play_pairs):
         play_pairs("connect_four", 2, Openings(0, ((0.0,),)))
 
 
-def test_nobody_learns_from_openings(make_request):
-    request, _ = make_request("tic_tac_toe", 2)
-    with pytest.raises(ValueError, match="found openings with learners"):
-        dataclasses.replace(request, openings=Openings(2))
+def test_a_share_of_matches_begins_with_one_to_so_many_random_moves(play_pairs):
+    results = play_pairs("connect_four", 200, Openings(6, share=0.5))
+    seeds, actions = results.matches.seed, actions_of(results)
+    game = registry.make("connect_four", 1)
+    moves = OpeningMoves(game, Openings(6, share=0.5), seeds)
+    plies = moves._plies(seeds)
+    assert np.array_equal(plies[::2], plies[1::2])  # both games of a pair, of one seed
+    assert 0.4 < np.mean(plies > 0) < 0.6
+    assert set(plies) == set(range(7))
+    for first, second, n in zip(actions[::2], actions[1::2], plies[::2], strict=True):
+        assert first[:n] == second[:n]
+
+
+def test_moves_of_an_opening_are_not_learned_from(make_request):
+    request, weights = make_request("connect_four", 60, self_play=60)
+    learned = dataclasses.replace(request.matches, learning=np.ones((60, 2), np.bool_))
+    request = dataclasses.replace(request, matches=learned)
+    runner = EnvRunner(PlaySetup("connect_four", {}, RolloutSettings(slots=16)))
+    for openings, plies in ((None, 0), (Openings(7), 7)):
+        results, _, episodes = runner.play(dataclasses.replace(request, openings=openings), weights)
+        own = episodes["main-0"]
+        assert own.num_steps == results.env_steps.sum() - 60 * plies
+        stones = own.observation.reshape(own.num_steps, -1).sum(axis=1)
+        assert stones.min() == plies
+        first = stones[own.offset[:-1]]
+        assert set(first - plies) == {0, 1}  # each seat's first own decision
+        assert np.abs(own.reward).sum() == 2 * np.count_nonzero(results.outcome[:, 0] != Outcome.DRAW)

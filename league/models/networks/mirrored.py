@@ -1,0 +1,67 @@
+"""Mirrored weights: a network of fully connected layers that commutes with a mirror of the game.
+
+Unit h of a hidden layer and unit width - 1 - h are images of each other, so a weight matrix W is unchanged
+when its rows and its columns are mirrored: W = P W Q. Such weights give mirrored logits and the same value
+for the mirror image of an observation. If the weights are mirrored, then the gradient of a batch and of its
+mirror image is (G + P G Q) / 2, with G the gradient of the batch alone: both are learned from at the price of
+one (van der Pol et al. 2020, MDP homomorphic networks, https://arxiv.org/abs/2006.16908).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from league.models.mirror import Mirror
+
+Order = npt.NDArray[np.int64]
+
+
+class MirroredLayers:
+    """Orders of the outputs and inputs of each fully connected layer under a mirror."""
+
+    def __init__(
+        self, mirror: Mirror, torsos: Iterable[nn.Module], policy: nn.Linear, value: nn.Linear
+    ) -> None:
+        """`torsos` are stacks of linear layers over the observation; `policy` and `value` are the heads."""
+        self._layers: list[tuple[nn.Linear, Order, Order]] = []
+        for torso in torsos:
+            seen = mirror.observation_order
+            for layer in torso.modules():
+                if isinstance(layer, nn.Linear):
+                    units = np.arange(layer.out_features)[::-1].copy()
+                    self._layers.append((layer, units, seen))
+                    seen = units
+        self._layers.append((policy, mirror.action_order, np.arange(policy.in_features)[::-1].copy()))
+        self._layers.append((value, np.arange(1), np.arange(value.in_features)[::-1].copy()))
+
+    def initialise(self) -> None:
+        """Make freshly drawn weights mirrored, at the same size."""
+        for layer, out, seen in self._layers:
+            _average(layer.weight.data, out, seen, math.sqrt(2.0))
+
+    def project(self) -> None:
+        """Replace the weights by the nearest mirrored ones; those that are mirrored stay as they are."""
+        for layer, out, seen in self._layers:
+            _average(layer.weight.data, out, seen, 2.0)
+            _average(layer.bias.data, out, None, 2.0)
+
+    def average_gradients(self) -> None:
+        """Make the gradients those of the batch and of its mirror image."""
+        for layer, out, seen in self._layers:
+            if layer.weight.grad is not None and layer.bias.grad is not None:
+                _average(layer.weight.grad, out, seen, 2.0)
+                _average(layer.bias.grad, out, None, 2.0)
+
+
+def _average(tensor: Tensor, out: Order, seen: Order | None, divisor: float) -> None:
+    """Add to `tensor` [out] or [out, in] its mirror image, and divide by `divisor`, in place."""
+    image = tensor[torch.from_numpy(out).to(tensor.device)]
+    if seen is not None:
+        image = image[:, torch.from_numpy(seen).to(tensor.device)]
+    tensor.add_(image).div_(divisor)
