@@ -77,8 +77,8 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
             _check_mirror(settings, spec.settings.mirror, player)
             if settings.rollout.opening.share and build_network(spec).memory_size:
                 raise ValueError(
-                    f"rollout.opening.share is {settings.rollout.opening.share:g}, but the network of {player} "
-                    "has a memory, and what it would remember of moves that it has not made is not learned "
+                    f"rollout.opening.share is {settings.rollout.opening.share:g}, but the network of "
+                    f"{player} has a memory, and what it would remember of moves that it has not made is not learned "
                     "from; set policy.memory to none, or the share to 0"
                 )
 
@@ -90,8 +90,8 @@ def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> Non
         env.id, env.options, mirror.observation_order, mirror.action_order
     ):
         raise ValueError(
-            f"policy.mirror of {player}: after mirrored moves, a match of '{env.id}' is not the mirror image of "
-            "the other, expected a symmetry of the game; correct shape and axes, or set mirror to null"
+            f"policy.mirror of {player}: after mirrored moves, a match of '{env.id}' is not the mirror image "
+            "of the other, expected a symmetry of the game; correct shape and axes, or set mirror to null"
         )
 
 

@@ -21,9 +21,9 @@ import torch
 from torch import Tensor, nn
 
 from league.import_paths import import_callable
+from league.models.mirror import Mirror
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
-from league.models.mirror import Mirror
 from league.models.networks.memory import Memory, build_memory
 from league.models.networks.mirrored import MirroredLayers
 from league.models.networks.normaliser import Normaliser
