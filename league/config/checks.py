@@ -75,11 +75,11 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
                 trust_network(spec.architecture)  # named by the author of the config
             check_network(spec)
             _check_mirror(settings, spec.settings.mirror, player)
-            if settings.rollout.opening.share and build_network(spec).memory_size:
+            if settings.opening.share and build_network(spec).memory_size:
                 raise ValueError(
-                    f"rollout.opening.share is {settings.rollout.opening.share:g}, but the network of "
-                    f"{player} has a memory, and what it would remember of moves that it has not made is not learned "
-                    "from; set policy.memory to none, or the share to 0"
+                    f"opening.share is {settings.opening.share:g}, but the network of "
+                    f"{player} has a memory, and what it would remember of moves that it "
+                    "has not made is not learned from; set policy.memory to none, or the share to 0"
                 )
 
 

@@ -20,6 +20,7 @@ from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec
+from league.rollout.openings import OpeningSettings
 from league.rollout.requests import RolloutSettings
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
@@ -46,6 +47,7 @@ class Settings(Section):
     matchmaking: MatchmakingSettings = MatchmakingSettings()
     ratings: RatingSettings = RatingSettings()
     rollout: RolloutSettings = RolloutSettings()
+    opening: OpeningSettings = OpeningSettings()
     learner: LearnerSettings = LearnerSettings()
     init_from: tuple[InitFrom, ...] = Field(
         default=(), description="Players whose first weights come from a snapshot"

@@ -21,14 +21,14 @@ def reversal(shape: tuple[int, ...], axis: int) -> npt.NDArray[np.int64]:
 
 
 class Mirror(Section):
-    """A mirror of a game with discrete actions: one axis of the observation and one of the actions, reversed."""
+    """Mirror of a game with discrete actions: an axis of the observation and one of the actions, reversed."""
 
     observation: tuple[PositiveInt, ...] = Field(
         description="Shape of an observation, such as [planes, columns, rows]", min_length=1, max_length=8
     )
     axis: int = Field(description="Axis of the observation that is reversed, from 0", ge=0)
     actions: tuple[PositiveInt, ...] = Field(
-        description="Shape of the actions, such as [columns], or [rows, columns] where each cell is an action",
+        description="Shape of the actions, such as [columns], or [rows, columns] if each cell is an action",
         min_length=1,
         max_length=8,
     )

@@ -38,8 +38,8 @@ class OpeningSettings(Section):
     plies: int = Field(
         default=12,
         ge=1,
-        description="Most random moves of one match, of all seats together; their number is drawn evenly from "
-        "1 to this. They are not learned from",
+        description="Most random moves of one match, of all seats together; their number is drawn evenly "
+        "from 1 to this. They are not learned from",
     )
 
     def openings(self) -> Openings | None:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
-from league.rollout.openings import Openings, OpeningSettings
+from league.rollout.openings import Openings
 from league.rollout.snapshots import SnapshotSource
 from league.section import Section
 from storage.cache.node_cache import CacheSettings
@@ -48,7 +48,6 @@ class RolloutSettings(Section):
         ge=1,
         description="Bytes of weights that one runner keeps loaded; none: limited by number alone",
     )
-    opening: OpeningSettings = OpeningSettings()
     record: float = Field(
         default=0.0, ge=0, le=1, description="Share of matches whose actions are recorded for replay"
     )

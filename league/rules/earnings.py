@@ -26,7 +26,7 @@ class EarningSettings(Section):
     trial_steps: int = Field(
         default=0,
         ge=0,
-        description="Env steps of the player, from its start or last reset on, in which it has its whole share",
+        description="Env steps of a player, from its start or last reset on, in which it has its whole share",
     )
     prior_strength: float = Field(
         default=10.0,
@@ -41,8 +41,8 @@ def earned(
 ) -> float:
     """Return the part of its share that `player` has now, in (0, 1].
 
-    `since_reset`: its env steps from its start or last reset on. Without a rule, or without other mains, it is
-    the whole share.
+    `since_reset`: its env steps from its start or last reset on. Without a rule, or without other mains, it
+    is the whole share.
     """
     if rule is None or since_reset < rule.trial_steps:
         return 1.0

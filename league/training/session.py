@@ -64,7 +64,7 @@ class Session:
         self._sources = self._deeds.sources
         self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
         self._deeds.frozen = self.measuring.frozen
-        self._openings = settings.rollout.opening.openings()
+        self._openings = settings.opening.openings()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder: LeagueBuilder = find_builder(settings.league.builder)(roles)
         self._tickets: dict[int, Ticket] = {}

@@ -293,7 +293,7 @@ def test_moves_of_an_opening_are_not_learned_from(make_request):
     learned = dataclasses.replace(request.matches, learning=np.ones((60, 2), np.bool_))
     request = dataclasses.replace(request, matches=learned)
     runner = EnvRunner(PlaySetup("connect_four", {}, RolloutSettings(slots=16)))
-    for openings, plies in ((None, 0), (Openings(7), 7)):
+    for openings, plies in ((None, 0), (Openings(4), 4)):
         results, _, episodes = runner.play(dataclasses.replace(request, openings=openings), weights)
         own = episodes["main-0"]
         assert own.num_steps == results.env_steps.sum() - 60 * plies

@@ -1,4 +1,4 @@
-"""Mirrored policies: an observation and its mirror image are one position to them, before and after learning."""
+"""A mirrored policy takes an observation and its mirror image for one position, fresh and trained."""
 
 import copy
 
@@ -44,7 +44,8 @@ def assert_mirrored(net, wanted):
     of_images, value_of_images = net(images(mirror, seen))
     torch.testing.assert_close(of_images, logits[:, torch.from_numpy(mirror.action_order)])
     torch.testing.assert_close(value_of_images, value)
-    assert (value.std() > 0.01) and (logits.std(0) > 0).all()
+    assert value.std() > 0.01
+    assert (logits.std(0) > 0).all()
 
 
 @pytest.mark.parametrize("separate", [False, True])
