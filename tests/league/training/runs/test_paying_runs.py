@@ -1,4 +1,4 @@
-"""A league whose exploiters cost the main little: their matches teach it, and are fewer while they win nothing."""
+"""Exploiters cost the main little: their matches teach it, and are fewer while they win nothing."""
 
 import numpy as np
 import pytest
