@@ -21,10 +21,10 @@ def test_exploiters_teach_the_main_and_have_the_share_that_they_earn(tiny, tmp_p
     roles = {"main": {"opponents": {"evaluation": 0.1}}, "main_exploiter": EXPLOITER}
     settings = tiny(
         "tic_tac_toe",
-        league={"players": {"main": 1, "main_exploiter": 1}, "roles": roles, "freeze_every": 10_000},
+        league={"players": {"main": 1, "main_exploiter": 1}, "roles": roles, "freeze_every": 5_000},
         opening={"share": 1.0, "plies": 1},
         rollout={"record": 1.0},
-        stop={"env_steps": 60_000},
+        stop={"env_steps": 24_000},
     )
     run = league.train(settings, tmp_path / "run")
     with analysis.open_run(run) as history:
@@ -40,7 +40,7 @@ def test_exploiters_teach_the_main_and_have_the_share_that_they_earn(tiny, tmp_p
     assert alone.all_learn
     assert not learned.loc["evaluation"].any_learns
     of_exploiter = against_main.matches / learned.matches.sum()
-    assert 0.25 < of_exploiter < 0.45  # one of two players, which wins about half of its games
+    assert 0.2 < of_exploiter < 0.48  # one of two players, which wins about half of its games
     openings = first[first.purpose == "training"].move.to_numpy()
     counts = np.bincount(openings.astype(int), minlength=9)
-    assert counts.min() > 0.08 * len(openings)  # drawn alike, to the end of the run
+    assert counts.min() > 0.07 * len(openings)  # drawn alike, to the end of the run
