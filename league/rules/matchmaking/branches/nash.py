@@ -1,7 +1,7 @@
 """Branch `nash`, and its meta-strategies: the share of each opponent, given a pool's payoffs among itself.
 
 The meta-game of a pool of n is symmetric and zero-sum: `payoff` [n, n] holds what the row gains
-against the column, in [-1, 1], and the transposed is its negative. Package `analysis` finds equilibria.
+against the column, and the transposed is its negative. Package `analysis` finds equilibria.
 """
 
 from __future__ import annotations
@@ -101,8 +101,9 @@ class Nash(Branch):
             or abs(games - found.games) >= self.refresh_games  # a reset takes games away
         ):
             each = cast(int, candidates[:, None])  # it broadcasts
-            rates = standings.win_rate(each, candidates, view.rules.prior_strength)  # [n, n]
-            payoff = rates - rates.T  # 2 p - 1, antisymmetric to the last bit
+            leads = standings.lead(each, candidates, view.rules.prior_strength)  # [n, n]
+            payoff = (leads - leads.T) / 2.0  # antisymmetric to the last bit
+            payoff /= max(float(np.abs(payoff).max()), 1.0)  # a scale changes no equilibrium
             self._found = found = _Found(candidates, META_STRATEGIES[self.meta_strategy](payoff), games)
         if self.meta_strategy == "rectified":
             return Pool(candidates, rectify(found.p, view.rates(candidates)))

@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -5,7 +6,9 @@ import numpy as np
 import pytest
 
 from analysis.solution.equilibria.nash import best_response_gain
-from league.rules.matchmaking.branches.nash import META_STRATEGIES, rectify, replicator, uniform
+from league.rules.matchmaking.branches.nash import META_STRATEGIES, Nash, rectify, replicator, uniform
+from league.rules.standings import Standings
+from storage.records import Outcome
 
 
 def antisymmetric(n, seed):
@@ -52,3 +55,19 @@ def test_rules_take_their_equilibria_from_analysis_but_neither_its_history_nor_s
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_mixture_is_that_of_the_scores_where_payoffs_count_scores(make):
+    """`a` wins nine of ten games against `b`, but loses more in the tenth than it wins in all."""
+    found = {}
+    for scale in (None, 1.0):
+        it = make.crowd("main-0", {}, snapshots={"main-0": 2})
+        standings = Standings(it.roster, decay=1.0, scale=scale)
+        names = ("main-0@0", "main-0@1")
+        batch = make.games(*[(*names, Outcome.WIN)] * 9, (*names, Outcome.LOSS))
+        batch.score[:] = np.array([[1.0, -1.0]] * 9 + [[-20.0, 20.0]])
+        standings.record(batch)
+        view = it.view("nash", prior_strength=0.0)
+        pool = Nash(share=1.0).pool(dataclasses.replace(view, standings=standings))
+        found[scale] = pool.p.round(6).tolist()
+    assert found == {None: [1.0, 0.0], 1.0: [0.0, 1.0]}
