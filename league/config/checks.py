@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from pydantic import ValidationError
 
+from league.config.mirrors import is_mirrored
 from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs.base import BatchedGame
-from league.envs.mirrors import is_mirrored
 from league.learning.maths.objective import check_actions
 from league.learning.settings import LearnerSettings, check_precision
 from league.mistakes import explain, sentence_of

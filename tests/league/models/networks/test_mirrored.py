@@ -7,8 +7,6 @@ import pytest
 import torch
 
 from league.envs import registry
-from league.envs.mirrors import is_mirrored
-from league.models.mirror import Mirror
 from league.models.networks.encoders import BadNetwork
 from league.models.networks.networks import build_network
 from league.models.policies.policy import initial_weights
@@ -83,15 +81,6 @@ def test_projected_weights_are_mirrored_and_those_that_are_stay():
     net.load_state_dict(initial_weights(spec(mirror=None), 5))
     net.mirrored.project()
     assert_mirrored(net, wanted)
-
-
-def test_a_game_has_its_mirror_and_no_other():
-    four, toe = Mirror.model_validate(FOUR), Mirror.model_validate(TOE)
-    assert is_mirrored("connect_four", {}, four.observation_order, four.action_order)
-    assert is_mirrored("tic_tac_toe", {}, toe.observation_order, toe.action_order)
-    upside_down = Mirror(observation=(2, 7, 6), axis=2, actions=(7,))
-    assert not is_mirrored("connect_four", {}, upside_down.observation_order, upside_down.action_order)
-    assert not is_mirrored("connect_four", {}, four.observation_order, np.arange(7))
 
 
 @pytest.mark.parametrize(
