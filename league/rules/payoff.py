@@ -1,16 +1,55 @@
-"""Payoff: wins, draws and losses of every pair of competitors, fading with every further game."""
+"""Payoff: wins, draws, losses and leads of every pair of competitors, fading with every further game."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
+from league.section import Section
 from storage.arrays import Floats, Indices
 from storage.records import Outcome, ResultBatch
 
 _VOID = -1  # both seats lost (each forfeited): the game counts for neither
+
+
+class PayoffSettings(Section):
+    """Payoff: what a game between two competitors counts."""
+
+    unit: Literal["auto", "outcome", "score"] = Field(
+        default="auto",
+        description="outcome: games won; score: what the game pays; auto: score where the game declares its "
+        "bounds (score_bounds), as games for chips do",
+    )
+    scale: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="With score: lead per game that is as good as a certain win in weightings and thresholds; "
+        "none: the game's own (score_unit), or half of what lies between its bounds",
+    )
+
+    def scale_for(self, bounds: tuple[float, float] | None, unit: float | None) -> float | None:
+        """Return the lead that is as good as a certain win; `None` if payoffs count games won.
+
+        `bounds` and `unit` are the game's (`score_bounds`, `score_unit`). Raise ValueError for scores
+        without bounds and for a scale that is not used.
+        """
+        if self.unit == "score" and bounds is None:
+            raise ValueError(
+                "payoff.unit: found score, but the game does not declare the least and the greatest score of a "
+                "seat (score_bounds); declare them, or use outcome"
+            )
+        if bounds is None or self.unit == "outcome":
+            if self.scale is not None:
+                raise ValueError(
+                    f"payoff.scale: found {self.scale:g}, but payoffs count games won; leave it out, or set "
+                    "unit: score for a game that declares score_bounds"
+                )
+            return None
+        return self.scale or unit or (bounds[1] - bounds[0]) / 2.0
 
 
 class Payoff:
@@ -21,14 +60,21 @@ class Payoff:
     There are plain counts too: games by pair (`recorded`), and games, wins and draws by competitor
     (`totals`).
 
+    With `scores`, sums of leads are kept as well. The lead of a game is half of what home's score is above
+    away's: where one pays the other it is what home won.
+
     The counts are dense, so that a batch of results and a row of rates are a few array operations
-    whatever the size of the league: 20 bytes for each pair of places, and places grow by half. Of
-    competitors that come one by one, 1,000 take 24 MB and 10,000 take 3.1 GB.
+    whatever the size of the league: 20 bytes for each pair of places, 16 more with scores, and places grow
+    by half. Of competitors that come one by one, 1,000 take 24 MB and 10,000 take 3.1 GB.
     """
 
-    def __init__(self, *, decay: float = 0.99, capacity: int = 64) -> None:
+    def __init__(self, *, decay: float = 0.99, capacity: int = 64, scores: bool = False) -> None:
         self.decay = _checked(decay)
+        self.scores = scores
         capacity = max(capacity, 1)
+        size = capacity if scores else 0
+        self._leads = np.zeros((size, size), dtype=np.float64)  # sums; away's are the negative
+        self._squares = np.zeros((size, size), dtype=np.float64)  # sums of squared leads
         # A loss is the mirrored win, so two matrices hold all three counts.
         self._wins = np.zeros((capacity, capacity), dtype=np.float64)
         self._draws = np.zeros((capacity, capacity), dtype=np.float64)
@@ -46,16 +92,22 @@ class Payoff:
             _grown(counts, (wider, wider)) for counts in (self._wins, self._draws, self._recorded)
         )
         self._totals = _grown(self._totals, (wider, 3))
+        if self.scores:
+            self._leads, self._squares = (
+                _grown(sums, (wider, wider)) for sums in (self._leads, self._squares)
+            )
 
     def fade(self, index: int, decay: float) -> None:
         """Fade games of this competitor by `decay` from here on, unless its opponent's fade faster."""
         self._own_decay[index] = _checked(decay)
 
-    def record(self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8]) -> None:
-        """Add G games in order: indices [G], [G] and home's Outcome [G] (a forfeit is a loss).
+    def record(
+        self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8], lead: Floats | None = None
+    ) -> None:
+        """Add G games in order: indices [G], [G], home's Outcome [G] (a forfeit is a loss), home's lead [G].
 
         The result is that of recording them one after the other. Games of a competitor with itself are left
-        out.
+        out. Leads are required with `scores` and not used otherwise.
         """
         other = home != away
         home, away, outcome = home[other], away[other], outcome[other]
@@ -81,6 +133,13 @@ class Payoff:
         self._wins[j, i] = self._wins[j, i] * faded + np.add.reduceat(weight * low_lost, first)
         draws = self._draws[i, j] * faded + np.add.reduceat(weight * drawn_low, first)
         self._draws[i, j] = self._draws[j, i] = draws
+        if self.scores:
+            assert lead is not None, "payoff: leads are required with scores"
+            low_lead = np.where(swapped, -lead[other], lead[other])[order]
+            sums = self._leads[i, j] * faded + np.add.reduceat(weight * low_lead, first)
+            self._leads[i, j], self._leads[j, i] = sums, -sums
+            squares = self._squares[i, j] * faded + np.add.reduceat(weight * low_lead**2, first)
+            self._squares[i, j] = self._squares[j, i] = squares
         self._recorded[i, j] += games
         self._recorded[j, i] = self._recorded[i, j]
         size = len(self._totals)
@@ -115,6 +174,14 @@ class Payoff:
         """Return the faded count of games with each of `away` [n]."""
         return self._wins[home, away] + self._draws[home, away] + self._wins[away, home]
 
+    def lead(self, home: int, away: Indices) -> Floats:
+        """Return the faded sum of home's leads over each of `away` [n]; only with `scores`."""
+        return self._leads[home, away]
+
+    def squares(self, home: int, away: Indices) -> Floats:
+        """Return the faded sum of squared leads of games with each of `away` [n]; only with `scores`."""
+        return self._squares[home, away]
+
     def recorded(self, home: int, away: Indices) -> npt.NDArray[np.int64]:
         """Return the unfaded number of games with each of `away` [n] since the later `clear` of either."""
         return self._recorded[home, away].astype(np.int64)
@@ -126,9 +193,10 @@ class Payoff:
 
     def clear(self, index: int) -> None:
         """Forget all games of a competitor that was reset. Its opponents keep their totals."""
-        for counts in (self._wins, self._draws, self._recorded):
-            counts[index, :] = 0
-            counts[:, index] = 0
+        for counts in (self._wins, self._draws, self._recorded, self._leads, self._squares):
+            if counts.size:
+                counts[index, :] = 0
+                counts[:, index] = 0
         self._totals[index] = 0
 
 
@@ -147,8 +215,10 @@ def _grown(counts: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[Any]
 
 def pairs_of(
     results: ResultBatch, seated: Indices, team_of_seat: Indices | None = None
-) -> tuple[Indices, Indices, npt.NDArray[np.int8]]:
-    """Return the games of M matches, pair by pair in order of play: home [G], away [G], home's Outcome [G].
+) -> tuple[Indices, Indices, npt.NDArray[np.int8], Floats]:
+    """Return the games of M matches, pair by pair in order of play.
+
+    They are home [G], away [G], home's Outcome [G] and home's lead [G].
 
     `seated` [M, S] holds the index of the competitor in each seat. Two seats are compared by outcome, more
     by rank. Left out are pairs of seats of the same competitor, and pairs that both lost (both forfeited):
@@ -178,4 +248,5 @@ def pairs_of(
         same = (home[:, :, None] == home[:, None, :]) & (away[:, :, None] == away[:, None, :])
         same &= result[:, :, None] == result[:, None, :]
         counts &= ~np.tril(same, k=-1).any(axis=2)
-    return home[counts], away[counts], result[counts].astype(np.int8)
+    lead = (results.score[:, first].astype(np.float64) - results.score[:, second]) / 2.0
+    return home[counts], away[counts], result[counts].astype(np.int8), lead[counts]

@@ -46,6 +46,8 @@ class Standings:
 
     `teams` is the team of each seat of the game, such as (0, 0, 1, 1); `None` if each seat plays for itself.
     `decay_of_role` is the decay of games of live players of these roles, where it differs from `decay`.
+    `scale` is for payoffs that count scores: the lead per game that is as good as a certain win. With `None`
+    payoffs count games won. Ratings count games won either way.
     """
 
     def __init__(
@@ -55,8 +57,10 @@ class Standings:
         decay: float = 0.99,
         teams: Sequence[int] | Indices | None = None,
         decay_of_role: Mapping[Role, float] | None = None,
+        scale: float | None = None,
     ) -> None:
         self._roster = roster
+        self.scale = scale
         self._decay_of_role = dict(decay_of_role or {})
         sizes = (
             (1, 1) if teams is None else tuple(np.bincount(np.unique(teams, return_inverse=True)[1]).tolist())
@@ -66,7 +70,7 @@ class Standings:
         self._matchups = Counter(itertools.permutations(sizes, 2)) or Counter([(1, 1)])
         self._updates: dict[str, int] = {}  # by player, when its last snapshot was taken
         self.settings = RatingSettings() if settings is None else settings
-        self.payoff = Payoff(decay=decay)
+        self.payoff = Payoff(decay=decay, scores=scale is not None)
         self.ratings = RatingBook(self.settings)
         self._anchor: str | None = None
         for index in range(len(roster)):
@@ -152,14 +156,14 @@ class Standings:
                 f"standings: matches of {matches.num_seats} seats, expected {len(self._teams)} seats, of the "
                 f"teams {self._teams.tolist()}"
             )
-        home, away, outcome = pairs_of(results, seated, self._teams)
+        home, away, outcome, lead = pairs_of(results, seated, self._teams)
         if matches.num_seats == 2:
             played = self.ratings.rate_pairs(home, away, outcome)
         else:
             rated = ~(results.outcome == Outcome.FORFEIT).all(axis=1)
             teams = np.arange(matches.num_seats) if self._teams is None else self._teams
             played = self.ratings.rate_teams(seated[rated], teams, results.rank[rated])
-        self.payoff.record(home, away, outcome)
+        self.payoff.record(home, away, outcome, lead)
         mu, sigma = self.ratings.mu[played].tolist(), np.sqrt(self.ratings.variance[played]).tolist()
         games = self.ratings.games[played].tolist()
         return [
@@ -181,13 +185,46 @@ class Standings:
         p = (wins + draws/2 + k p_trueskill) / (games + k), where k is `prior_strength` and counts are
         faded. Without games, p is p_trueskill, also at k = 0. In a game of teams, p_trueskill is that of
         teams which either competitor fills alone, the mean over the ways to take the teams.
+
+        Where payoffs count scores, p = 1/2 + lead / (2 scale), within [0, 1] (`lead`).
         """
+        if self.scale is not None:
+            return np.clip(0.5 + 0.5 * self.lead(home, away, prior_strength) / self.scale, 0.0, 1.0)
         prior = self._prediction(home, away)
         games = self.payoff.games(home, away)
         score = self.payoff.wins(home, away) + 0.5 * self.payoff.draws(home, away)
         weight = games + prior_strength
         known = weight > 0.0
         return np.where(known, (score + prior_strength * prior) / np.where(known, weight, 1.0), prior)
+
+    def lead(self, home: int, away: Indices, prior_strength: float = 0.0) -> Floats:
+        """Return what `home` wins per game against each of `away`: [n], in units of the payoffs.
+
+        Where payoffs count scores, that is the mean lead in the game's own units, with `prior_strength` even
+        games added: ratings count games won, so they predict no scores. Otherwise it is 2 p - 1, p the win
+        rate. Without games it is 0, or what the ratings predict.
+        """
+        if self.scale is None:
+            return 2.0 * self.win_rate(home, away, prior_strength) - 1.0
+        weight = self.payoff.games(home, away) + prior_strength
+        return self.payoff.lead(home, away) / np.where(weight > 0.0, weight, 1.0)
+
+    def lead_error(self, home: int, away: Indices) -> Floats:
+        """Return the standard errors of the leads that the games alone show: [n], infinite without games.
+
+        One further game, even in the mean but a certain win or loss, counts as in the variance: equal results
+        of a few games are not certain. Games are counted as faded, so an error never falls below that of
+        1 / (1 - decay) games.
+        """
+        games = self.payoff.games(home, away)
+        if self.scale is None:
+            total = self.payoff.wins(home, away) - self.payoff.losses(home, away)
+            squares = games - self.payoff.draws(home, away) + 1.0
+        else:
+            total = self.payoff.lead(home, away)
+            squares = self.payoff.squares(home, away) + self.scale**2
+        variance = squares / (games + 1.0) - (total / (games + 1.0)) ** 2
+        return np.sqrt(np.divide(variance, games, out=np.full(len(games), np.inf), where=games > 0.0))
 
     def _prediction(self, home: int, away: Indices) -> Floats:
         if len(self._matchups) == 1:
