@@ -66,6 +66,7 @@ META_STRATEGIES: Mapping[str, MetaStrategy] = MappingProxyType(
         "projected_replicator": projected_replicator,
         "alpha_rank": ranked,
         "rectified": max_entropy_nash,
+        "anytime": max_entropy_nash,
     }
 )
 
@@ -79,6 +80,18 @@ def rectify(mixture: Floats, rates: Floats) -> Floats:
     kept = np.where(rates >= 0.5, mixture, 0.0)
     total = kept.sum()
     return kept / total if total > 0.0 else mixture
+
+
+def hedged(gains: Floats, rounds: float) -> Floats:
+    """Return the shares [n] of a pool by what each member gained on average against a response so far.
+
+    It is the exponentially weighted forecaster (Hedge) after `rounds` plays of every member. Played while the
+    response trains, no member would have gained sqrt(2 log(n) / rounds) more than the mixture did (McAleer et
+    al.: Anytime PSRO for two-player zero-sum games, 2022, arXiv 2201.07700). `gains` [n] are in [-1, 1].
+    """
+    logs = np.sqrt(2.0 * np.log(len(gains)) * rounds) * gains
+    raised: Floats = np.exp(logs - logs.max())
+    return raised / raised.sum()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +143,13 @@ class Nash(Branch):
     """All snapshots, by a meta-strategy of what they win against each other (PSRO)."""
 
     meta_strategy: Literal[
-        "nash", "uniform", "replicator", "projected_replicator", "alpha_rank", "rectified"
-    ] = Field(default="nash", description="Mixture of the pool: maximum-entropy equilibrium, or another")
+        "nash", "uniform", "replicator", "projected_replicator", "alpha_rank", "rectified", "anytime"
+    ] = Field(
+        default="nash",
+        description="Mixture of the pool: nash: the equilibrium of most entropy; uniform: fictitious play; "
+        "replicator and projected_replicator: averages of dynamics; alpha_rank; rectified: what the player "
+        "beats of nash; anytime: adapts, without regret, to the player since its last reset",
+    )
     exploration: float = Field(
         default=0.01,
         ge=0,
@@ -195,6 +213,10 @@ class Nash(Branch):
             return EMPTY
         if self.meta_strategy == "uniform":
             return alike(candidates)
+        if self.meta_strategy == "anytime":
+            gains = -view.standings.lead(view.home, candidates) / (view.standings.scale or 1.0)
+            rounds = view.standings.payoff.games(view.home, candidates).mean()
+            return Pool(candidates, hedged(np.clip(gains, -1.0, 1.0), float(rounds)))
         mixture = self.meta(candidates, view).mixture
         if self.meta_strategy == "rectified":
             return Pool(candidates, rectify(mixture, view.rates(candidates)))

@@ -11,6 +11,7 @@ from league.rules.matchmaking.branches.nash import (
     META_STRATEGIES,
     Meta,
     Nash,
+    hedged,
     rectify,
     replicator,
     uniform,
@@ -59,11 +60,36 @@ def test_rectified_is_what_one_beats_or_all_when_it_beats_nothing():
         ("alpha_rank", [1 / 3, 1 / 3, 1 / 3], [1, 0]),  # a cycle of three is one sink, whatever is paid
         ("uniform", [1 / 3, 1 / 3, 1 / 3], [1 / 2, 1 / 2]),
         ("rectified", [1 / 4, 1 / 4, 1 / 2], [1, 0]),
+        ("anytime", [1 / 4, 1 / 4, 1 / 2], [1, 0]),
     ],
 )
 def test_each_meta_strategy_finds_the_known_mixture_of_a_matrix_game(name, cycle, dominated):
     np.testing.assert_allclose(META_STRATEGIES[name](ROCK_FOR_TWO / 2), cycle, atol=0.02)
     np.testing.assert_allclose(META_STRATEGIES[name](DOMINATED), dominated, atol=0.02)
+
+
+def test_hedging_has_no_regret_against_a_response_that_adapts():
+    total, played, mixtures = np.zeros(3), 0.0, np.zeros(3)
+    for rounds in range(2_000):
+        mixture = hedged(total / max(rounds, 1), rounds)
+        gains = -(ROCK_FOR_TWO / 2)[
+            np.argmax(ROCK_FOR_TWO @ mixture)
+        ]  # of the pool against the best response
+        total, played, mixtures = total + gains, played + gains @ mixture, mixtures + mixture
+    assert (total.max() - played) / 2_000 < np.sqrt(2 * np.log(3) / 2_000)
+    np.testing.assert_allclose(mixtures / 2_000, [1 / 4, 1 / 4, 1 / 2], atol=0.05)
+
+
+def test_anytime_plays_what_the_response_loses_to(make):
+    it = make.crowd("main-0", {}, snapshots={"main-0": 3})
+    names = [f"main-0@{n}" for n in range(3)]
+    it.standings.record(make.games(*[("main-0", name, WIN) for name in names[:2] * 20]))
+    it.standings.record(make.games(*[("main-0", names[2], LOSS)] * 20))
+    view = it.view("nash", meta_strategy="anytime")
+    pool = view.branches["nash"].pool(view)
+    assert pool.p[2] > 0.99
+    it.standings.on_reset("main-0", names[0])
+    np.testing.assert_allclose(view.branches["nash"].pool(view).p, 1 / 3)
 
 
 def test_every_meta_strategy_is_a_setting():
