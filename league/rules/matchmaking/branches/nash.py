@@ -246,6 +246,7 @@ class Nash(Branch):
         return found.meta
 
     def _solve(self, payoff: Floats) -> Floats:
+        payoff = payoff / max(float(np.abs(payoff).max()), 1.0)  # a scale changes no equilibrium
         if self.meta_strategy == "projected_replicator":
             return projected_replicator(payoff, exploration=self.exploration)
         return META_STRATEGIES[self.meta_strategy](payoff)
