@@ -89,8 +89,8 @@ class Archive(ArchiveReader):
     ) -> Archive:
         """Make a new run at `run`, which appears whole, with the `entrants` of a tournament, or not at all.
 
-        `run_row` has name, env and seed. Raise RunExists unless `run` is absent or an empty folder, Mistake
-        where no folder can be.
+        `run_row` has name, env and seed, and most_lead where payoffs count scores. Raise RunExists unless
+        `run` is absent or an empty folder, Mistake where no folder can be.
         """
         run = Path(run)
         require_new(run)

@@ -16,16 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
 import storage
-from analysis.history import clock
+from analysis.history import clock, payoffs
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
+from analysis.history.payoffs import Unit
 from storage.errors import Mistake
 from storage.snapshots import measurements
 from storage.tables.moments import Moment, last_time
@@ -169,28 +170,36 @@ class History:
         """
         return self._frame("SELECT * FROM seats ORDER BY seq, seat", _CATEGORIES["seats"])
 
-    def payoff(self, purpose: str | None = None) -> pd.DataFrame:
+    def payoff(self, purpose: str | None = None, unit: Unit | None = None) -> pd.DataFrame:
         """Return one row per ordered pair that has met, from `home`'s side, in matches of `purpose` (default:
         all).
 
         `run` text, `home` text, `away` text, `games` int64, `wins` int64, `draws` int64, `losses` int64,
-        `win_rate` float64 (a draw is half a win). Raise Mistake for an unknown purpose.
+        `win_rate` float64 (a draw is half a win), `lead` float64 (per game, half of what home's score is
+        above away's; in the game's own units), `unit` text (outcome, score), `points` float64 and `deviation`
+        float64: mean and standard deviation of what a game counts, in [0, 1], `most_lead` float64 (NaN where
+        games count their outcomes).
+
+        What games count is chosen by `unit`: by default what they counted in the run's own payoffs. A game
+        counts its outcome (1, 1/2, 0) or its score, 1/2 + lead / (2 most_lead): the most that the game
+        declares, or the largest lead of the run. Runs that did not count scores can be read by scores too,
+        and the reverse. Raise Mistake for an unknown purpose or unit.
         """
+        if unit is not None and unit not in get_args(Unit):
+            raise Mistake(f"payoff: unit '{unit}', expected one of {', '.join(get_args(Unit))}")
         known = ("training", "evaluation", "tournament")
         if purpose is not None and purpose not in known:
             raise Mistake(f"payoff: purpose '{purpose}', expected one of {', '.join(known)}")
-        where = "" if purpose is None else f"WHERE purpose = '{purpose}'"
-        return self._frame(
-            f"""
-            SELECT
-                home, away,
-                CAST(sum(games) AS BIGINT) AS games, CAST(sum(wins) AS BIGINT) AS wins,
-                CAST(sum(draws) AS BIGINT) AS draws, CAST(sum(losses) AS BIGINT) AS losses,
-                (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate
-            FROM meetings {where}
-            GROUP BY home, away ORDER BY home, away
-            """
-        )
+        return self._frame(payoffs.query(purpose, unit, from_seats=self._needs_seats(unit)))
+
+    def _needs_seats(self, unit: Unit | None) -> bool:
+        """Return whether leads have to be found in `seats`: some run was recorded before they were summed."""
+        if unit is not None:
+            return unit == "score"
+        ((counts_scores, lacking),) = self._live.execute(
+            "SELECT (SELECT count(most_lead) FROM runs), (SELECT count(*) FROM meetings WHERE lead IS NULL)"
+        ).fetchall()
+        return counts_scores > 0 and lacking > 0
 
     def match_mix(self, over_time: bool = False) -> pd.DataFrame:
         """Return the numbers of matches by player, purpose and match type.
@@ -224,7 +233,8 @@ class History:
 
         `run` text, `competitor` text, `role` text (none: a bot), `kind` text (player, snapshot, bot), `mu`
         float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts), `win_rate` float64
-        (over all opponents; NaN: no game), `skill` float64 (mu - 3 sigma).
+        (over all opponents; NaN: no game), `lead` float64 (per game, in the game's own units; NaN: not
+        recorded), `skill` float64 (mu - 3 sigma).
         """
         return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
 

@@ -20,8 +20,13 @@ class Pairings:
     names: list[str]
     roles: list[str | None]
     mu: Floats  # [N]; NaN: not rated
-    score: Floats  # [N, N] points per game, in [0, 1]; NaN: never met; 0.5 on the diagonal
+    # [N, N] points per game, in [0, 1]; NaN: never met; 0.5 on the diagonal. Where games count scores:
+    # 1/2 + lead / (2 most), most the largest lead per game of any pairing.
+    score: Floats
     games: Floats  # [N, N]
+    most: float | None = (
+        None  # that largest lead, in the game's own units; `None`: games count their outcomes
+    )
 
     def ordered(self, order: npt.NDArray[np.int64]) -> Pairings:
         """Return the pairings of the competitors at places `order`, in that order."""
@@ -31,7 +36,13 @@ class Pairings:
             self.mu[order],
             self.score[np.ix_(order, order)],
             self.games[np.ix_(order, order)],
+            self.most,
         )
+
+    def value(self, row: int, column: int) -> str:
+        """Return what the row reaches per game against the column, as text."""
+        score = self.score[row, column]
+        return f"{100 * score:.1f} %" if self.most is None else f"{(2 * score - 1) * self.most:+.3g}"
 
 
 def between(payoff: pd.DataFrame) -> pd.DataFrame:
@@ -50,16 +61,21 @@ def pairings(payoff: pd.DataFrame, leaderboard: pd.DataFrame) -> Pairings:
     rows, columns = index.get_indexer(pd.Index(home)), index.get_indexer(pd.Index(away))
     games, points = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))
     counted = payoff["games"].to_numpy(dtype=float)
+    by_score = "unit" in payoff and bool((payoff["unit"] == "score").any())
     np.add.at(games, (rows, columns), counted)
-    np.add.at(points, (rows, columns), counted * payoff["win_rate"].to_numpy(dtype=float))
+    each = payoff["lead" if by_score else "win_rate"].to_numpy(dtype=float)
+    np.add.at(points, (rows, columns), counted * each)
     score = np.divide(points, games, out=np.full(games.shape, np.nan), where=games > 0)
+    most = None
+    if by_score:
+        most = float(np.nanmax(np.abs(score), initial=0.0)) or 1.0
+        score = 0.5 + score / (2.0 * most)
     np.fill_diagonal(score, 0.5)
     np.fill_diagonal(games, 0.0)
     roles = {name: role_of(role) for name, role in zip(rated, board["role"], strict=True)}
     mu = dict(zip(rated, board["mu"].astype(float), strict=True))
-    return Pairings(
-        names, [roles.get(name) for name in names], np.array([mu.get(n, np.nan) for n in names]), score, games
-    )
+    rated_mu = np.array([mu.get(name, np.nan) for name in names])
+    return Pairings(names, [roles.get(name) for name in names], rated_mu, score, games, most)
 
 
 def filled_in(payoff: pd.DataFrame, table: Pairings, filled: pd.DataFrame | None) -> Floats:

@@ -33,7 +33,9 @@ class Field:
     def payoffs(self) -> Payoffs:
         """Payoffs of the field: by pairs in a tournament, by games otherwise."""
         if self.games is not None:
-            return Payoffs.from_games(self.games).subset(self.names)
+            by_score = bool((self.met["unit"] == "score").any())
+            most = float(self.met["most_lead"].iloc[0]) if by_score else None
+            return Payoffs.from_games(self.games, most).subset(self.names)
         return Payoffs.from_frame(self.met, self.names)
 
     @cached_property

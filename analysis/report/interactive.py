@@ -64,11 +64,17 @@ def heatmap(story: Story) -> dict[str, Any] | None:
     met = met[met["home"].isin(names) & met["away"].isin(names)]
     if met.empty:
         return None
+    by_score = bool((met["unit"] == "score").any())
+    rate = met["lead" if by_score else "win_rate"]
+    most = float(rate.abs().max()) or 1.0
+    what, ends = (
+        ("lead in score per game", [-most, 0, most]) if by_score else ("points per game", [0, 0.5, 1])
+    )
     cells = pd.DataFrame(
         {
             "i": met["home"].map(index),
             "j": met["away"].map(index),
-            "rate": met["win_rate"].round(3),
+            "rate": rate.round(3),
             "games": met["games"],
         }
     )
@@ -76,7 +82,7 @@ def heatmap(story: Story) -> dict[str, Any] | None:
     label = {"labelOverlap": True, "labelLimit": 110, "title": None}
     return {
         "$schema": _SCHEMA,
-        "description": "Heatmap: points per game of each competitor against each other, best rated first.",
+        "description": f"Heatmap: {what} of each competitor against each other, best rated first.",
         "width": "container",
         "height": min(620, 140 + 12 * len(names)),
         "data": {"values": _rows(cells)},
@@ -97,16 +103,16 @@ def heatmap(story: Story) -> dict[str, Any] | None:
                 "field": "rate",
                 "type": "quantitative",
                 "scale": {
-                    "domain": [0, 0.5, 1],
+                    "domain": ends,
                     "range": ["#8c3b00", "#f3f0ea", "#08436e"],
                     "type": "linear",
                 },
-                "legend": {"title": "points per game", "orient": "bottom", "gradientLength": 180},
+                "legend": {"title": what, "orient": "bottom", "gradientLength": 180},
             },
             "tooltip": [
                 {"field": "row", "title": "row"},
                 {"field": "column", "title": "against"},
-                {"field": "rate", "type": "quantitative", "title": "points per game", "format": ".3f"},
+                {"field": "rate", "type": "quantitative", "title": what, "format": ".3f"},
                 {"field": "games", "type": "quantitative", "title": "games", "format": ",d"},
             ],
         },

@@ -43,6 +43,9 @@ class Payoffs:
     scores: Floats  # [N, N] points per game of row against column, NaN: never met; diagonal 1/2
     games: Indices  # [N, N] counted
     units: Units = field(repr=False)
+    unit: str = (
+        "outcome"  # what a point is: a game won, or a lead in score as a share of the most there can be
+    )
     drawn: Floats | None = field(
         default=None, repr=False
     )  # [N, N] of a resample: all scores, also of pairings that never met
@@ -52,7 +55,9 @@ class Payoffs:
         """Return the payoffs of `History.payoff()` of one run, in which every game is a unit of its own.
 
         Its rows hold each pairing from either side; one side is enough. `competitors` selects and orders;
-        games with others are skipped. Raise Mistake for a frame of several runs, or one that is not a payoff.
+        games with others are skipped. Points are those of the frame (columns `points`, `deviation` and
+        `unit`), or games won if it has none. Raise Mistake for a frame of several runs, or one that is not a
+        payoff.
         """
         import pandas as pd
 
@@ -70,28 +75,40 @@ class Payoffs:
         home, away = number.get_indexer(pd.Index(names))[which].reshape(2, -1)
         known = (home >= 0) & (away >= 0) & (home != away) & (frame["games"].to_numpy() > 0)
         home, away = home[known].astype(np.int64), away[known].astype(np.int64)
+        by_score = "unit" in frame and len(frame) > 0 and bool((frame["unit"] == "score").all())
+        unit = "score" if by_score else "outcome"
         games, wins, draws = (frame[name].to_numpy(np.float64)[known] for name in _COLUMNS[2:])
+        if unit == "outcome":
+            total, squares = wins + draws / 2.0, wins + draws / 4.0
+        else:
+            mean, deviation = (frame[name].to_numpy(np.float64)[known] for name in ("points", "deviation"))
+            total, squares = games * mean, games * (mean**2 + deviation**2)
         # A pairing may be given from both sides.
         n, upper = len(number), home < away
         twice = np.isin(away * n + home, (home * n + away)[upper]) & ~upper
-        home, away, games, wins, draws = (column[~twice] for column in (home, away, games, wins, draws))
+        home, away, games, total, squares = (x[~twice] for x in (home, away, games, total, squares))
         turned = home > away
-        wins = np.where(turned, games - wins - draws, wins)
+        squares = np.where(turned, games - 2.0 * total + squares, squares)
+        total = np.where(turned, games - total, total)
         first, second = np.minimum(home, away), np.maximum(home, away)
         codes, which = np.unique(first * n + second, return_inverse=True)
-        count, won, even = (sums(which, x, len(codes)) for x in (games, wins, draws))
-        units = Units(n, codes // n, codes % n, count, count, won + even / 2.0, won + even / 4.0)
-        return cls._of(tuple(map(str, number)), units)
+        count, total, squares = (sums(which, x, len(codes)) for x in (games, total, squares))
+        units = Units(n, codes // n, codes % n, count, count, total, squares)
+        return cls._of(tuple(map(str, number)), units, unit)
 
     @classmethod
-    def from_games(cls, games: Games) -> Payoffs:
+    def from_games(cls, games: Games, most_lead: float | None = None) -> Payoffs:
         """Return the payoffs of a tournament.
 
-        Pairs are the units, as the games of one pair share their luck.
+        Pairs are the units, as the games of one pair share their luck. With `most_lead`, the most that the
+        game lets a seat be ahead, games count their scores, otherwise their outcomes.
         """
         n, turned = len(games.competitors), games.home > games.away
         first, second = np.where(turned, [games.away, games.home], [games.home, games.away])
-        points = np.where(turned, 1.0 - games.points, games.points)
+        counted = games.points
+        if most_lead is not None and games.lead is not None:
+            counted = 0.5 + games.lead / (2.0 * most_lead)
+        points = np.where(turned, 1.0 - counted, counted)
         codes, pairing = np.unique(first * n + second, return_inverse=True)
         e = len(codes)
         met, unit = np.unique(pairing * max(games.num_pairs, 1) + games.pair, return_inverse=True)
@@ -106,16 +123,16 @@ class Payoffs:
             total=sums(of, score, e),
             squares=sums(of, score**2, e),
         )
-        return cls._of(games.competitors, units)
+        return cls._of(games.competitors, units, "outcome" if most_lead is None else "score")
 
     @classmethod
-    def _of(cls, competitors: tuple[str, ...], units: Units) -> Payoffs:
+    def _of(cls, competitors: tuple[str, ...], units: Units, unit: str = "outcome") -> Payoffs:
         n, (i, j) = len(competitors), (units.first, units.second)
         scores, games = np.full((n, n), np.nan), np.zeros((n, n), dtype=np.int64)
         np.fill_diagonal(scores, 0.5)
         scores[i, j], scores[j, i] = units.score, 1.0 - units.score
         games[i, j] = games[j, i] = units.games.astype(np.int64)
-        return cls(competitors, scores, games, units)
+        return cls(competitors, scores, games, units, unit)
 
     @cached_property
     def posterior(self) -> Posterior:
@@ -126,10 +143,19 @@ class Payoffs:
         """Return 2 score - 1 of row against column, [N, N] antisymmetric in [-1, 1].
 
         Pairings that never met have the score that the strengths of the two, fitted to all games, predict.
+        Where points are leads in score, the matrix is divided by its largest entry: leads are small beside
+        the most there can be, and no concept but alpha-rank's strength of selection depends on the scale.
         """
         filling = self.posterior.expected() if self.drawn is None else self.drawn
         upper = np.triu(2.0 * np.where(np.isnan(self.scores), filling, self.scores) - 1.0, 1)
+        if self.unit == "score":
+            upper = np.clip(upper / self._largest, -1.0, 1.0)
         return upper - upper.T
+
+    @cached_property
+    def _largest(self) -> float:
+        """Largest entry of the matrix that was observed, for all resamples alike."""
+        return float(np.nanmax(np.abs(2.0 * self.scores - 1.0), initial=0.0)) or 1.0
 
     def resampled(self, rng: np.random.Generator) -> Payoffs:
         """Return possible scores: a draw from the posterior of every pairing.
@@ -138,9 +164,15 @@ class Payoffs:
         """
         drawn = self.posterior.draw(rng)
         again = Payoffs(
-            self.competitors, np.where(np.isnan(self.scores), np.nan, drawn), self.games, self.units, drawn
+            self.competitors,
+            np.where(np.isnan(self.scores), np.nan, drawn),
+            self.games,
+            self.units,
+            self.unit,
+            drawn,
         )
         again.__dict__["posterior"] = self.posterior  # fitted once
+        again.__dict__["_largest"] = self._largest
         return again
 
     def subset(self, competitors: Sequence[str]) -> Payoffs:
@@ -173,7 +205,7 @@ class Payoffs:
             squares=np.where(turned, count - 2.0 * total + squares, squares),
         )
         drawn = None if self.drawn is None else self.drawn[at]
-        return Payoffs(tuple(competitors), self.scores[at], self.games[at], fewer, drawn)
+        return Payoffs(tuple(competitors), self.scores[at], self.games[at], fewer, self.unit, drawn)
 
 
 @dataclass(frozen=True, slots=True)

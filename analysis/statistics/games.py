@@ -56,6 +56,8 @@ class Games:
     points: npt.NDArray[np.float64]  # [g] of home: 1, 1/2, 0
     pair: Indices  # [g] number of the pair; games of one pair are not independent
     match: Indices  # [g] number of the match it comes from (match_id)
+    # [g] half of what home's score is above away's, in the game's own units; `None`: not known
+    lead: npt.NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.home)
@@ -99,7 +101,9 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
     if not batches:
         return Tally(_no_games(competitors), 0, 0, ())
     parts = [_by_team(batch, competitors, rule) for batch in batches]
-    seated, place, valid, seed, match, digest = (np.concatenate(part) for part in zip(*parts, strict=True))
+    seated, place, score, valid, seed, match, digest = (
+        np.concatenate(part) for part in zip(*parts, strict=True)
+    )
     order = np.sort(seated, axis=1)
     apart = (order[:, 0] >= 0) & (order[:, 1:] != order[:, :-1]).all(axis=1)
 
@@ -118,7 +122,9 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
     rows = np.sort(rows[~repeat])
 
     return Tally(
-        games=_compared(tuple(competitors), seated[rows], place[rows], numbered(pair[rows]), match[rows]),
+        games=_compared(
+            tuple(competitors), seated[rows], place[rows], score[rows], numbered(pair[rows]), match[rows]
+        ),
         unfinished_pairs=int((played & ~whole).sum()),
         ruled_out_pairs=int((whole & ruled_out).sum()),
         repeated_pairs=tuple(
@@ -148,10 +154,11 @@ def numbered(*columns: Indices) -> Indices:
 
 
 def _by_team(batch: ResultBatch, competitors: Sequence[str], rule: Rule) -> tuple[npt.NDArray, ...]:
-    """Return teams, places, validity, seed, match_id and digest of M matches of T teams.
+    """Return teams, places, scores, validity, seed, match_id and digest of M matches of T teams.
 
     Teams are [M, T] indices of `competitors`, -1: another. Places [M, T] are those at the end, lower is
-    better. Validity [M]: the rule lets the match count. All others are [M].
+    better; scores [M, T] are those of each team's first seat. Validity [M]: the rule lets the match count.
+    All others are [M].
     """
     matches = batch.matches
     index = {name: i for i, name in enumerate(competitors)}
@@ -165,7 +172,8 @@ def _by_team(batch: ResultBatch, competitors: Sequence[str], rule: Rule) -> tupl
     valid = forfeited.sum(axis=1) <= most_forfeits
     valid &= ~(cut & (rule.step_limit == "left_out")) & ~(crashed & (rule.crash == "left_out"))
     digest = np.zeros(len(batch), dtype=np.int64) if batch.digest is None else batch.digest
-    return known[matches.seat[:, first]], place, valid, matches.seed, matches.match_id, digest
+    score = batch.score[:, first].astype(np.float64)
+    return known[matches.seat[:, first]], place, score, valid, matches.seed, matches.match_id, digest
 
 
 def _first_of_each(number: Indices) -> npt.NDArray[np.bool_]:
@@ -200,11 +208,16 @@ def _repeats(pair: Indices, pairing: Indices, seating: Indices, digest: Indices)
 
 
 def _compared(
-    competitors: tuple[str, ...], seated: Indices, place: Indices, pair: Indices, match: Indices
+    competitors: tuple[str, ...],
+    seated: Indices,
+    place: Indices,
+    score: npt.NDArray[np.float64],
+    pair: Indices,
+    match: Indices,
 ) -> Games:
     """Return the comparisons of M matches.
 
-    Given are team [M, T], place at the end [M, T], pair [M] and match [M].
+    Given are team [M, T], place at the end and score [M, T], pair [M] and match [M].
     """
     home, away = np.triu_indices(seated.shape[1], k=1)
     ahead = np.sign(place[:, away] - place[:, home])  # lower is better
@@ -217,9 +230,10 @@ def _compared(
         points=(0.5 + 0.5 * ahead).ravel(),
         pair=np.repeat(pair, len(home)),
         match=np.repeat(match, len(home)),
+        lead=((score[:, home] - score[:, away]) / 2.0).ravel(),
     )
 
 
 def _no_games(competitors: Sequence[str]) -> Games:
     none = np.zeros(0, dtype=np.int64)
-    return Games(tuple(competitors), none, none, none, none, np.zeros(0), none, none)
+    return Games(tuple(competitors), none, none, none, none, np.zeros(0), none, none, np.zeros(0))

@@ -92,8 +92,10 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
     """Show the leaderboard: TrueSkill's mu and sigma, ordered by mu - 3 sigma."""
     from storage import query
 
-    statement = "SELECT competitor, role, mu, sigma, skill, games, win_rate FROM leaderboard"
-    table = query(run, statement, as_of=as_of)
+    shown = "competitor, role, mu, sigma, skill, games, win_rate"
+    if query(run, "FROM runs WHERE most_lead IS NOT NULL", as_of=as_of).num_rows:
+        shown += ", lead"  # payoffs count scores
+    table = query(run, f"SELECT {shown} FROM leaderboard", as_of=as_of)
     print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
 
 

@@ -1,4 +1,4 @@
-"""The command `league snapshots`: list, show, verify, export, import, gc."""
+"""The command `league snapshots`: list, show, verify, export, distil, import, gc."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Action(StrEnum):
     SHOW = "show"
     VERIFY = "verify"
     EXPORT = "export"
+    DISTIL = "distil"
     IMPORT = "import"
     GC = "gc"
 
@@ -38,7 +39,8 @@ class Action(StrEnum):
 def snapshots(
     run: RunArgument,
     action: Annotated[
-        Action, typer.Argument(help="Action: list, show ID, verify, export ID DIR, import DIR or gc")
+        Action,
+        typer.Argument(help="Action: list, show ID, verify, export ID DIR, distil ID DIR, import DIR or gc"),
     ] = Action.LIST,
     given: Annotated[
         list[str] | None,
@@ -52,6 +54,11 @@ def snapshots(
     license_: Annotated[
         str, typer.Option("--license", metavar="TEXT", help="export: licence for other users")
     ] = "unspecified",
+    decisions: Annotated[
+        int,
+        typer.Option(min=1, help="distil: number of the mixture's decisions that the network learns from"),
+    ] = 3_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="distil: seed of the matches and of the training")] = 0,
     name: Annotated[
         str | None,
         typer.Option("--as", metavar="ID", help="import: new id of the snapshot, if its own is taken"),
@@ -62,8 +69,12 @@ def snapshots(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List, show, verify, export or import the snapshots of a run, or remove unused files (gc)."""
-    wanted = {Action.SHOW: ("ID",), Action.EXPORT: ("ID", "DIR"), Action.IMPORT: ("DIR",)}.get(action, ())
+    """List, show, verify, export, distil or import the snapshots of a run, or remove unused files (gc).
+
+    `distil` trains one network to play as a mixture does (main-0:average, :nash, A+B), and exports it.
+    """
+    to_folder = {Action.EXPORT: ("ID", "DIR"), Action.DISTIL: ("ID", "DIR")}
+    wanted = {Action.SHOW: ("ID",), Action.IMPORT: ("DIR",), **to_folder}.get(action, ())
     arguments = _arguments(action, given or [], wanted)
     match action:
         case Action.LIST:
@@ -74,6 +85,8 @@ def snapshots(
             _verify(run, as_json)
         case Action.EXPORT:
             _export(run, arguments[0], Path(arguments[1]), license_)
+        case Action.DISTIL:
+            _distil(run, arguments[0], Path(arguments[1]), license_, decisions, seed)
         case Action.IMPORT:
             _import(run, Path(arguments[0]), name)
         case Action.GC:
@@ -155,6 +168,19 @@ def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
     bring_blob(run, snapshot.blob_hash)
     export_snapshot(reader, snapshot, folder, license=license_)
     print(f"{snapshot.snapshot_id} exported to {folder}")
+
+
+def _distil(run: Path, wanted: str, folder: Path, license_: str, decisions: int, seed: int) -> None:
+    from league.competitors.distilling import distil_to
+    from storage import open_reader
+
+    reader = open_reader(run)
+    with progress_bars() as progress:
+        found = distil_to(reader, wanted, folder, license_, decisions=decisions, seed=seed, progress=progress)
+    print(
+        f"{wanted}, distilled into one network, exported to {folder}: {found.decisions:,} decisions, "
+        f"{found.first_loss:.3f} nats a decision at first, {found.last_loss:.3f} in the end"
+    )
 
 
 def _import(run: Path, folder: Path, name: str | None) -> None:

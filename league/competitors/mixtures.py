@@ -110,10 +110,10 @@ def average(name: str, snapshots: Sequence[Snapshot], newest: Snapshot) -> Mixtu
 def nash(name: str, run: Path, snapshots: Sequence[Snapshot]) -> Mixture:
     """Return the maximum-entropy Nash equilibrium of `snapshots`, by all games recorded among them.
 
-    Snapshots that met no other are left out; pairs that never met have the score that strengths predict.
-    Raise BadMixture if none met another.
+    Games count what the run's payoffs count: outcomes, or scores. Snapshots that met no other are left out;
+    pairs that never met have the score that strengths predict. Raise BadMixture if none met another.
     """
-    table = storage.query(run, "SELECT home, away, games, wins, draws FROM payoff WHERE home <> away")
+    table = storage.query(run, "SELECT * FROM payoff WHERE home <> away")
     frame = table.to_pandas()
     by_id = {snapshot.snapshot_id: snapshot for snapshot in snapshots}
     frame = frame[frame["home"].isin(by_id) & frame["away"].isin(by_id) & (frame["games"] > 0)]

@@ -139,6 +139,10 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
     """Raise ValueError unless the rules of the league fit the game: seats, teams, bots."""
     league, num_seats = settings.league, game.num_seats
     try:
+        _ = settings.payoff_scale
+    except ValueError as error:
+        raise ValueError(f"league.{error}") from None
+    try:
         find_builder(league.builder)
     except ValueError as error:
         raise ValueError(f"league.builder: {error}") from None

@@ -75,6 +75,15 @@ class Settings(Section):
         """A one-slot game to inspect seats and spaces; cached because it can be expensive to build."""
         return registry.make(self.env.id, 1, step_limit=self.rollout.step_limit, **self.env.options)
 
+    @functools.cached_property
+    def payoff_scale(self) -> float | None:
+        """Lead per game that is as good as a certain win; `None` if payoffs count games won.
+
+        Raise ValueError if the game has no scores to count.
+        """
+        game = self.game
+        return self.league.payoff.scale_for(game.score_bounds, game.score_unit)
+
     def policy_spec(self, player: str, role: Role) -> PolicySpec:
         """Return the policy of `player`.
 

@@ -97,6 +97,11 @@ class BatchedGame(ABC):
     action_spaces: tuple[gymnasium.Space[Any], ...]  # one per seat
     loss_reward: float = -1.0  # the lowest return that a seat can get, and the return of a forfeit
     draw_possible: bool = True  # whether all seats may get the same return
+    # The least and the greatest return of a seat, of a game that pays more or less than won, drawn and lost:
+    # then payoffs count returns. `score_unit` is a lead per game that is as good as a certain win, such as an
+    # ante (`None`: half of what is between the bounds).
+    score_bounds: tuple[float, float] | None = None
+    score_unit: float | None = None
     teams: tuple[int, ...] | None = None  # number of seats in each team, in seat order; `None`: no teams
     renders: bool = False  # whether `render` works
     match_arrays: tuple[str, ...] | None = None  # names of the arrays by slot with all state, for `copies`
@@ -128,6 +133,11 @@ class BatchedGame(ABC):
         self._truncated = np.zeros(num_slots, dtype=np.bool_)
         self._reason = np.zeros(num_slots, dtype=np.int8)
         self._forfeited = np.zeros((num_slots, self.num_seats), dtype=np.bool_)
+
+    @property
+    def most_lead(self) -> float | None:
+        """Most that a seat's score can be above even: half of what is between `score_bounds`, or `None`."""
+        return None if self.score_bounds is None else (self.score_bounds[1] - self.score_bounds[0]) / 2.0
 
     def reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
         """Start a new match in each of `slots` [k]. Chance events depend on `seeds` [k] alone.

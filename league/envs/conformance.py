@@ -223,6 +223,12 @@ def _declarations(build: Build, seeds: npt.NDArray) -> None:
             raise _Broken(f"{name} is {spaces!r}, expected a tuple")
         _expect(len(spaces) == game.num_seats, f"{len(spaces)} {name} for {game.num_seats} seats")
     _expect(np.isfinite(game.loss_reward), f"loss_reward is {game.loss_reward}")
+    if game.score_bounds is not None:
+        low, high = game.score_bounds
+        _expect(np.isfinite([low, high]).all() and low < high, f"score_bounds are {game.score_bounds}")
+    if game.score_unit is not None:
+        positive = game.score_bounds is not None and game.score_unit > 0.0
+        _expect(positive, f"score_unit is {game.score_unit}, with score_bounds {game.score_bounds}")
     _expect(not game.active.any(), "matches are active before any was started")
 
 
@@ -323,6 +329,13 @@ def _rewards(build: Build, seeds: npt.NDArray) -> None:
         lowest = returns.min(initial=np.inf)
         low_enough = lowest >= game.loss_reward - SMALLEST_DIFFERENCE
         _expect(low_enough, f"a return is {lowest:g}, below the loss_reward {game.loss_reward:g}")
+        if game.score_bounds is not None and len(finished):
+            low, high = game.score_bounds
+            inside = low - SMALLEST_DIFFERENCE <= lowest and returns.max() <= high + SMALLEST_DIFFERENCE
+            _expect(
+                inside,
+                f"returns are {lowest:g} to {returns.max():g}, outside score_bounds {game.score_bounds}",
+            )
         if game.num_seats > 1 and not game.draw_possible:
             drawn = np.ptp(returns, axis=1) < SMALLEST_DIFFERENCE
             _expect(not drawn.any(), "a match was drawn, but draw_possible is False")

@@ -45,8 +45,8 @@ class LearnerSettings(Section):
     )
     terms: dict[str, dict[str, Value]] = Field(
         default_factory=dict,
-        description="Terms added to the loss, each with its weight and its options: upgo, or module:Name of "
-        "a Term of your own",
+        description="Terms added to the loss, each with its weight and its options: upgo, self_imitation, "
+        "diversity, or module:Name of a Term of your own",
     )
     lr: Schedule = Field(
         default=5e-4,

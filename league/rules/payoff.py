@@ -27,8 +27,8 @@ class PayoffSettings(Section):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="With score: lead per game that is as good as a certain win in weightings and thresholds; "
-        "none: the game's own (score_unit), or half of what lies between its bounds",
+        description="With score: lead per game that counts as a certain win in weightings and thresholds; "
+        "none: the game's own (score_unit), or half of what is between its bounds",
     )
 
     def scale_for(self, bounds: tuple[float, float] | None, unit: float | None) -> float | None:
@@ -39,8 +39,8 @@ class PayoffSettings(Section):
         """
         if self.unit == "score" and bounds is None:
             raise ValueError(
-                "payoff.unit: found score, but the game does not declare the least and the greatest score of a "
-                "seat (score_bounds); declare them, or use outcome"
+                "payoff.unit: found score, but the game does not declare the least and the greatest score of "
+                "a seat (score_bounds); declare them, or use outcome"
             )
         if bounds is None or self.unit == "outcome":
             if self.scale is not None:
@@ -81,6 +81,7 @@ class Payoff:
         self._draws = np.zeros((capacity, capacity), dtype=np.float64)
         self._recorded = np.zeros((capacity, capacity), dtype=np.int32)
         self._totals = np.zeros((capacity, 3), dtype=np.int64)  # games, wins, draws
+        self._total_lead = np.zeros(capacity, dtype=np.float64)
         self._own_decay: dict[int, float] = {}
         self._kept = np.zeros(capacity, dtype=np.bool_)
 
@@ -95,6 +96,7 @@ class Payoff:
         )
         self._totals = _grown(self._totals, (wider, 3))
         self._kept = _grown(self._kept, (wider,))
+        self._total_lead = np.append(self._total_lead, np.zeros(wider - len(self._total_lead)))
         if self.scores:
             self._leads, self._squares = (
                 _grown(sums, (wider, wider)) for sums in (self._leads, self._squares)
@@ -148,6 +150,8 @@ class Payoff:
             self._leads[i, j], self._leads[j, i] = sums, -sums
             squares = self._squares[i, j] * faded + np.add.reduceat(weight * low_lead**2, first)
             self._squares[i, j] = self._squares[j, i] = squares
+            self._total_lead += np.bincount(home, lead[other], minlength=len(self._totals))
+            self._total_lead -= np.bincount(away, lead[other], minlength=len(self._totals))
         self._recorded[i, j] += games
         self._recorded[j, i] = self._recorded[i, j]
         size = len(self._totals)
@@ -198,6 +202,10 @@ class Payoff:
         games, wins, draws = self._totals[index].tolist()
         return games, wins, draws
 
+    def total_lead(self, index: int) -> float:
+        """Return the unfaded sum of leads since the competitor's last `clear`; 0 without `scores`."""
+        return float(self._total_lead[index])
+
     def clear(self, index: int) -> None:
         """Forget all games of a competitor that was reset. Its opponents keep their totals."""
         for counts in (self._wins, self._draws, self._recorded, self._leads, self._squares):
@@ -205,6 +213,7 @@ class Payoff:
                 counts[index, :] = 0
                 counts[:, index] = 0
         self._totals[index] = 0
+        self._total_lead[index] = 0.0
 
 
 def _checked(decay: float) -> float:

@@ -37,6 +37,7 @@ from league.rules.matchmaking.branches.nash import Nash
 from league.rules.matchmaking.branches.past import Forgotten, PastMain, Pfsp, Window
 from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.matchmaking.uneven import SeatsOf
+from league.rules.payoff import PayoffSettings
 from league.section import Section
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer, Role, Snapshot
 from storage.suggestions import nearest
@@ -263,6 +264,9 @@ class LeagueSettings(Section):
         gt=0,
         le=1,
         description="Factor on the weight of a game with each further game of its pair",
+    )
+    payoff: PayoffSettings = Field(
+        default=PayoffSettings(), description="What counts between two competitors: games won, or scores"
     )
     builder: str = Field(
         default=DEFAULT,

@@ -35,8 +35,9 @@ from storage.records import (
 class LeaderboardRow:
     """Standing of one competitor.
 
-    `games` (one for each opponent in a match) and `win_rate` (a draw counts half) are plain counts since
-    the last reset; the rate is `None` before the first game.
+    `games` (one for each opponent in a match), `win_rate` (a draw counts half) and `lead` (per game, in the
+    game's own units) are of plain counts since the last reset. The rate is `None` before the first game, the
+    lead also where payoffs count games won.
     """
 
     competitor: str
@@ -45,6 +46,7 @@ class LeaderboardRow:
     sigma: float
     games: int
     win_rate: float | None
+    lead: float | None
     retired: bool
 
     @property
@@ -279,6 +281,7 @@ class Standings:
                     sigma=float(sigmas[index]),
                     games=games,
                     win_rate=(wins + 0.5 * draws) / games if games else None,
+                    lead=self.payoff.total_lead(index) / games if games and self.payoff.scores else None,
                     retired=self._roster.is_retired(name),
                 )
             )

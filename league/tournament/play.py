@@ -266,7 +266,13 @@ def _open(
     progress: Progress | None,
 ) -> Archive:
     """Return the archive in `out`, a new one or, with `resume`, the existing one."""
-    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
+    game = registry.make(settings.env.id, 1, **settings.env.options)
+    row = {
+        "name": settings.name,
+        "env": settings.env.id,
+        "seed": settings.seed,
+        "most_lead": game.most_lead,
+    }
     if not resume:
         return Archive.create(out, settings.to_yaml(), row, progress, entrants=entrants)
     archive = Archive.open(out, progress)

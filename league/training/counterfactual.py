@@ -118,6 +118,7 @@ def replay(
     config = open_reader(run).config()
     if "league" not in config:
         raise Mistake(f"{run}: found a tournament, expected the run of a league: only there presets decide")
+    config["league"].setdefault("payoff", {"unit": "outcome"})  # what older versions counted
     config["league"].pop("builder", None)  # its decisions are recorded, so a user's code is not needed
     try:
         league = LeagueSettings.model_validate(config["league"])
@@ -129,8 +130,10 @@ def replay(
             "another version trained this run: replay it with that one"
         ) from None
     env: Mapping[str, Any] = config["env"]
-    teams = matchmaking.team_of_seat(registry.make(env["id"], 1, **env["options"]).num_seats)
-    state = State(league.resolve(), ratings, league.decay, teams)
+    game = registry.make(env["id"], 1, **env["options"])
+    teams = matchmaking.team_of_seat(game.num_seats)
+    scale = league.payoff.scale_for(game.score_bounds, game.score_unit)
+    state = State(league.resolve(), ratings, league.decay, teams, scale)
     other = LeagueSettings(preset=preset, freeze_every=freeze_every or league.freeze_every)
     fold = _Fold(state, other.resolve(), matchmaking, config["seed"], league)
     batches = 0

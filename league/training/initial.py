@@ -80,7 +80,8 @@ def _load(where: str, run: str | None, name: str | None, folder: str | None, spe
         if isinstance(source, MixtureSource):
             raise Mistake(
                 f"{where}: '{name}' is a mixture of {len(source.members)} snapshots, expected one: weights "
-                f"are those of a network; name a member, such as '{source.members[-1].snapshot_id}'"
+                f"are those of a network; name a member, such as '{source.members[-1].snapshot_id}', or make "
+                f"one network of it and give its folder: league snapshots {run} distil {name} DIR"
             )
         found, origin = source.spec, source.snapshot_id
         tensors = load_tensors(source)

@@ -81,6 +81,7 @@ def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress
     network or set of players than those that the run was begun with.
     """
     row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
+    row["most_lead"] = None if settings.payoff_scale is None else settings.game.most_lead
     if not resume:
         return Archive.create(run, settings.to_yaml(), row)
     archive = Archive.open(run, progress)

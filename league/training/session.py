@@ -56,7 +56,7 @@ class Session:
         roles = settings.league.resolve()
         teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
         self._roles = roles
-        self.state = State(roles, settings.ratings, settings.league.decay, teams)
+        self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
         self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)

@@ -211,9 +211,12 @@ def _table(title: str, name: str, *numbers: str) -> Table:
 
 
 def _leaderboard(session: Session) -> Table:
-    table = _table("Leaderboard, by mu - 3 sigma", "competitor", "mu", "sigma", "games", "win rate")
+    counted = "win rate" if session.standings.scale is None else "lead"
+    table = _table("Leaderboard, by mu - 3 sigma", "competitor", "mu", "sigma", "games", counted)
     for row in session.standings.leaderboard()[:LEADERBOARD_ROWS]:
         rate = "" if row.win_rate is None else f"{row.win_rate:.2f}"
+        if row.lead is not None:
+            rate = f"{row.lead:+.3f}"
         style = "bold" if row.competitor in session.members else None  # those that learn
         table.add_row(
             row.competitor, f"{row.mu:.1f}", f"{row.sigma:.1f}", f"{row.games:,}", rate, style=style

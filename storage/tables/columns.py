@@ -65,10 +65,10 @@ _DECISION = pa.schema(
 
 
 def run_table(row: Mapping[str, Any], config_yaml: str, seq: int, started_at: float) -> pa.Table:
-    """Return one row of `runs`: `row` has name, env and seed. Raise StorageError for other keys."""
-    foreign = set(row) - {"name", "env", "seed"}
+    """Return one row of `runs`: `row` has name, env, seed, most_lead. Raise StorageError for other keys."""
+    foreign = set(row) - {"name", "env", "seed", "most_lead"}
     if foreign:
-        raise StorageError(f"runs: unknown columns {sorted(foreign)}, expected name, env and seed")
+        raise StorageError(f"runs: unknown columns {sorted(foreign)}, expected name, env, seed and most_lead")
     try:
         installed = version("checkpoint-league")
     except PackageNotFoundError:  # a source tree that was never installed
@@ -82,6 +82,7 @@ def run_table(row: Mapping[str, Any], config_yaml: str, seq: int, started_at: fl
             "config": pa.array([config_yaml], pa.string()),
             "version": pa.array([installed], pa.string()),
             "started_at": pa.array([started_at], pa.float64()),
+            "most_lead": pa.array([row.get("most_lead")], pa.float64()),
         }
     )
 

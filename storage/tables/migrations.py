@@ -44,6 +44,11 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "measure VARCHAR, mode VARCHAR, part VARCHAR, value DOUBLE, low DOUBLE, high DOUBLE, samples BIGINT, "
         "created_at TIMESTAMP)",
     ),
+    (
+        "payoffs count scores",
+        "ALTER TABLE runs ADD COLUMN most_lead DOUBLE; ALTER TABLE meetings ADD COLUMN lead DOUBLE; "
+        "ALTER TABLE meetings ADD COLUMN squares DOUBLE",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

@@ -8,7 +8,9 @@ CREATE TABLE runs (
     seq BIGINT,      -- what the session's first match, decision or update is numbered
     name VARCHAR, env VARCHAR, seed BIGINT,
     config VARCHAR,  -- the settings of the session, YAML
-    version VARCHAR, started_at TIMESTAMP
+    version VARCHAR, started_at TIMESTAMP,
+    -- Payoffs count scores: the most that the game lets a seat be ahead per game. NULL: they count games won.
+    most_lead DOUBLE
 );
 
 CREATE TABLE players (player VARCHAR, role VARCHAR, added_at TIMESTAMP);
@@ -72,7 +74,10 @@ CREATE TABLE seats (
 CREATE TABLE meetings (
     seq BIGINT,  -- of the batch's last match
     purpose VARCHAR, home VARCHAR, away VARCHAR,
-    games INTEGER, wins INTEGER, draws INTEGER, losses INTEGER
+    games INTEGER, wins INTEGER, draws INTEGER, losses INTEGER,
+    -- Sums over the games of home's leads and of their squares; a lead is half of what home's score is above
+    -- away's: where one pays the other, what home won. NULL: recorded before leads were stored.
+    lead DOUBLE, squares DOUBLE
 );
 
 -- TrueSkill after a batch of results, or of a newcomer; seq is that of the last match before.
@@ -135,33 +140,55 @@ CREATE TABLE yardsticks (
     created_at TIMESTAMP
 );
 
--- Every ordered pair of competitors that met, over all purposes, from `home`'s side.
+-- Every ordered pair of competitors that met, over all purposes, from `home`'s side. `lead` is per game, in the
+-- game's own units; NULL: some games were recorded before leads were stored. `unit` (outcome, score) is what the
+-- run's payoffs count; `points` and `deviation` are mean and standard deviation of that, per game and in [0, 1]:
+-- 1, 1/2 and 0 of the outcomes, or 1/2 + lead / (2 most_lead).
 CREATE VIEW payoff AS
+WITH own AS (SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1),
+summed AS (
+    SELECT
+        home, away,
+        CAST(sum(m.games) AS BIGINT) AS games,
+        CAST(sum(m.wins) AS BIGINT) AS wins,
+        CAST(sum(m.draws) AS BIGINT) AS draws,
+        CAST(sum(m.losses) AS BIGINT) AS losses,
+        CASE WHEN count(m.lead) = count(*) THEN sum(m.lead) / sum(m.games) END AS lead,
+        CASE WHEN count(m.squares) = count(*) THEN sum(m.squares) / sum(m.games) END AS square
+    FROM meetings m
+    GROUP BY home, away
+)
 SELECT
-    home, away,
-    CAST(sum(m.games) AS BIGINT) AS games,
-    CAST(sum(m.wins) AS BIGINT) AS wins,
-    CAST(sum(m.draws) AS BIGINT) AS draws,
-    CAST(sum(m.losses) AS BIGINT) AS losses,
-    (sum(m.wins) + 0.5 * sum(m.draws)) / sum(m.games) AS win_rate
-FROM meetings m
-GROUP BY home, away;
+    home, away, games, wins, draws, losses,
+    (wins + 0.5 * draws) / games AS win_rate,
+    lead,
+    CASE WHEN most_lead IS NULL OR lead IS NULL THEN 'outcome' ELSE 'score' END AS unit,
+    CASE WHEN unit = 'outcome' THEN win_rate ELSE 0.5 + lead / (2 * most_lead) END AS points,
+    CASE
+        WHEN unit = 'outcome' THEN sqrt(greatest((wins + 0.25 * draws) / games - win_rate * win_rate, 0))
+        ELSE sqrt(greatest(square - lead * lead, 0)) / (2 * most_lead)
+    END AS deviation
+FROM summed LEFT JOIN own ON true;
 
 -- Everyone who was rated, best first. `games` is the rating's own count; `win_rate` is over all opponents
--- of all time, draws counting half.
+-- of all time, draws counting half; `lead` is what it was ahead per game, in the game's own units.
 CREATE VIEW leaderboard AS
 WITH latest AS (
     SELECT competitor, max_by({mu: mu, sigma: sigma, games: games}, (seq, coalesce(batch, 0))) AS rating
     FROM ratings GROUP BY competitor
 ),
 rates AS (
-    SELECT home AS competitor, (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate
+    SELECT
+        home AS competitor,
+        (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate,
+        CASE WHEN count(lead) = count(*) THEN sum(lead) / sum(games) END AS lead
     FROM meetings GROUP BY home
 )
 SELECT
     competitor, role, kind,
     rating.mu AS mu, rating.sigma AS sigma, rating.games AS games,
     win_rate,
+    lead,
     rating.mu - 3 * rating.sigma AS skill
 FROM latest LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (competitor)
 ORDER BY skill DESC, competitor;

@@ -52,6 +52,29 @@ def export_snapshot(
         fill(reader, snapshot, fresh, license)
 
 
+def export_made(
+    manifest: Mapping[str, Any], tensors: blobs.Tensors, folder: Path, license: str = UNSPECIFIED
+) -> None:
+    """Write a policy that is in no run to `folder`, which must not exist yet; whole or not at all.
+
+    `manifest` is as of a snapshot, with `env`; what follows from `tensors` is filled in. Raise as
+    `export_snapshot`.
+    """
+    check_place(folder, license)
+    data = blobs.encode(tensors)
+    fields = dict(manifest) | {
+        "format": FORMAT,
+        "license": license,
+        "blob_hash": blobs.hash_of(data),
+        "bytes": len(data),
+        "tensors": blobs.describe(tensors),
+    }
+    with whole_folder(folder) as fresh:
+        write_whole(fresh / WEIGHTS, [data], mode=0o444)
+        write_whole(fresh / README, [readme(fields).encode()])
+        write_whole(fresh / MANIFEST, [manifests.seal(fields)])
+
+
 def check_place(folder: Path, license: str) -> None:
     """Raise Mistake if something is in the place of a new export, or if the licence is not one line."""
     if os.path.lexists(folder):

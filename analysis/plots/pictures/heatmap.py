@@ -1,4 +1,4 @@
-"""Heatmap of the payoff: win rates between competitors."""
+"""Heatmap of the payoff: win rates between competitors, or leads in score."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def payoff_heatmap(
     *,
     filled: pd.DataFrame | None = None,
 ) -> Figure:
-    """Draw points per game of each row against each column.
+    """Draw points per game of each row against each column, or its lead in score where games count scores.
 
     Rows and columns are ordered by rating, best first, or by Nash cluster and by rating within it. Pairings
     that were never played are hatched.
@@ -77,8 +77,8 @@ def payoff_heatmap(
             for line in (axes.axhline, axes.axvline):
                 line(edge - 0.5, color=INK, linewidth=0.8 if len(edges) < 12 else 0.4, label="cluster")
         if count <= NUMBERED:
-            _numbers(axes, table.score)
-        _scale(sheet, below - SCALE_HEIGHT)
+            _numbers(axes, table)
+        _scale(sheet, below - SCALE_HEIGHT, table.most)
         legend(sheet, keys, 0.0)
         return sheet.figure
 
@@ -119,7 +119,8 @@ def _title(table: Pairings) -> str:
     ahead = int((table.score[best, opponents] > 0.5).sum())
     often = opponents[table.games[best, opponents] >= min(FEW, table.games[best].max())]
     hardest = int(often[np.argmin(table.score[best, often])])
-    points = f"{100 * table.score[best, hardest]:.1f} % in {table.games[best, hardest]:,.0f} games"
+    per_game = "" if table.most is None else " per game"
+    points = f"{table.value(best, hardest)}{per_game} in {table.games[best, hardest]:,.0f} games"
     plural = "s" * (len(opponents) > 1)
     ahead_of = f"{table.names[best]} is ahead of {ahead} of its {len(opponents)} opponent{plural}"
     return f"{ahead_of}; hardest: {table.names[hardest]}, {points}"
@@ -141,7 +142,8 @@ def _caption(table: Pairings, block: int, clusters: int) -> str:
         if clusters
         else "by rating, the best first"
     )
-    text = f"Points per game of the row against the column, {count} competitors {order}."
+    what = "Points" if table.most is None else "Lead in score"
+    text = f"{what} per game of the row against the column, {count} competitors {order}."
     pairs = count * (count - 1) // 2
     unmet = int((table.games[np.triu_indices(count, 1)] == 0).sum())
     if unmet:
@@ -212,23 +214,27 @@ def _roles(sheet: Sheet, axes: Axes, table: Pairings, of_role: dict[str | None, 
     strip.set_axis_off()
 
 
-def _numbers(axes: Axes, score: Floats) -> None:
-    for row, column in np.argwhere(np.isfinite(score)):
-        value = score[row, column]
+def _numbers(axes: Axes, table: Pairings) -> None:
+    for row, column in np.argwhere(np.isfinite(table.score)):
+        value = table.score[row, column]
         if row == column:
             continue
         color = "#ffffff" if abs(value - 0.5) > 0.28 else "#111111"
-        text = axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", size=SMALL, color=color)
+        shown = f"{100 * value:.0f}" if table.most is None else table.value(row, column)
+        text = axes.text(column, row, shown, ha="center", va="center", size=SMALL, color=color)
         text.set_label("cell")
 
 
-def _scale(sheet: Sheet, bottom: float) -> None:
-    """Draw the colour scale of win rates."""
+def _scale(sheet: Sheet, bottom: float, most: float | None) -> None:
+    """Draw the colour scale of win rates, or of leads up to `most`."""
     bar = sheet.axes(EDGE + 20, bottom + 17, 120, 7)
     steps = (WIN_RATES(np.linspace(0, 1, WIN_RATES.N))[None, :, :3] * 255).round().astype(np.uint8)
     bar.imshow(steps, extent=(0, 1, 0, 1), aspect="auto", interpolation="none")
     bar.set_yticks([])
-    bar.set_xticks([0, 0.5, 1], ["0 %", "50 %", "100 % of points"])
+    ends = (
+        ["0 %", "50 %", "100 % of points"] if most is None else [f"{-most:.3g}", "0", f"{most:+.3g} a game"]
+    )
+    bar.set_xticks([0, 0.5, 1], ends)
     bar.get_xticklabels()[-1].set_horizontalalignment("left")
     bar.get_xticklabels()[-1].set_x(0)
     bar.tick_params(length=0, pad=3)

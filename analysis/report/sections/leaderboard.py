@@ -37,6 +37,8 @@ def leaderboard(story: Story) -> Section:
         Column("games", lambda row: whole(row["games"]), True),
         Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
     ]
+    if (story.payoff["unit"] == "score").any():
+        columns.append(Column("lead", lambda row: number(row["lead"], 3), True, "score ahead, per game"))
     placed = ({"place": place, **row} for place, row in enumerate(rows.to_dict("records"), 1))
     return section(
         "leaderboard",

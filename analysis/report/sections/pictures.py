@@ -52,9 +52,9 @@ def payoff(story: Story) -> Section:
         picture(
             "payoff-plot",
             plots.payoff_heatmap(story.payoff, story.leaderboard),
-            "Points per game of each row against each column, the best rated first. If strength explains "
-            "everything, colours change smoothly from corner to corner. Islands are opponents that a "
-            "competitor scores unusually well or badly against.",
+            f"{_counted(story)} per game of each row against each column, the best rated first. If "
+            "strength explains everything, colours change smoothly from corner to corner. Islands are "
+            "opponents that a competitor scores unusually well or badly against.",
             chart="payoff-chart",
         ),
         picture(
@@ -64,6 +64,12 @@ def payoff(story: Story) -> Section:
             "other. Where arrows form a cycle, a ranking is misleading.",
         ),
     )
+
+
+def _counted(story: Story) -> str:
+    """Return what the run's payoffs count: points, or scores."""
+    by_score = bool((story.payoff["unit"] == "score").any())
+    return "Lead in score (half of what one is above the other)" if by_score else "Points"
 
 
 def lineage(story: Story) -> Section:

@@ -37,6 +37,8 @@ class KuhnPoker(DealtGame):
     action_spaces = (Discrete(2),) * 2
     loss_reward = -2.0
     draw_possible = False
+    score_bounds = (-2.0, 2.0)
+    score_unit = 1.0  # the ante: who always passes and folds loses no more
     renders = True
     match_arrays = ("_card", "_action", "_taken")
 

@@ -44,6 +44,8 @@ class LeducPoker(DealtGame):
     observation_spaces = (Box(0, 1, (2 + 2 * NUM_RANKS + 2 * MAX_ACTIONS * 2,), np.int8),) * 2
     action_spaces = (Discrete(3),) * 2
     loss_reward = -13.0
+    score_bounds = (-13.0, 13.0)
+    score_unit = 1.0  # the ante: who always folds loses no more
     renders = True
     match_arrays = ("_rank", "_paid", "_round", "_raises", "_taken", "_action")
 

@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, get_args
 from torch import Tensor
 
 from league.import_paths import import_path, is_import_path
-from league.learning.maths.published import neurd, upgo
+from league.learning.maths.published import diversity, neurd, self_imitation, upgo
 from league.learning.maths.terms import (
     LogProbs,
     Options,
@@ -142,7 +142,11 @@ LOSSES: dict[str, Loss] = {
     "neurd": Loss(neurd.neurd, "vtrace", options=neurd.OPTIONS, sees="steps", actions=("discrete",)),
 }
 
-TERMS: dict[str, Term] = {"upgo": Term("upgo", upgo.upgo)}
+TERMS: dict[str, Term] = {
+    "upgo": Term("upgo", upgo.upgo),
+    "self_imitation": Term("self_imitation", self_imitation.self_imitation, 0.1),
+    "diversity": Term("diversity", diversity.diversity, 0.01, reference="initial", options=diversity.OPTIONS),
+}
 """Terms that a config may add by their names."""
 
 

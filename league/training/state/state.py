@@ -45,14 +45,18 @@ class State:
         ratings: RatingSettings,
         decay: float,
         teams: Indices | None = None,
+        scale: float | None = None,
     ) -> None:
-        """`teams` [num_seats]: the team of each seat; `None`: each seat is a team."""
+        """`teams` [num_seats]: the team of each seat; `None`: each seat is a team.
+
+        `scale` is that of payoffs that count scores; `None`: payoffs count games won.
+        """
         self._roles = roles
         self.roster = Roster()
         own_decay = {role: rules.decay for role, rules in roles.items() if rules.decay is not None}
         plateaus = (rules.freeze.plateau for rules in roles.values())
         form_games = max((plateau.games for plateau in plateaus if plateau is not None), default=0)
-        self.standings = Standings(self.roster, ratings, decay, teams, own_decay, form_games=form_games)
+        self.standings = Standings(self.roster, ratings, decay, teams, own_decay, scale, form_games)
         self.members: dict[str, Member] = {}
         self.totals = Totals()
         self.match_mix: Counter[str] = Counter()

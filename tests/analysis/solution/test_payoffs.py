@@ -162,3 +162,36 @@ def test_draws_are_known_to_tell_less_luck(rng):
     few, many = (Payoffs.from_games(transitive(np.zeros(8), 30, rng, nu=nu)) for nu in (0.0, 18.0))
     assert few.posterior.phi == pytest.approx(0.5, abs=0.1)  # a pair's mean of two coins
     assert many.posterior.phi == pytest.approx(0.05, abs=0.02)  # nine games of ten are drawn
+
+
+def by_score(rows, most_lead):
+    """A payoff that counts scores, of rows (home, away, leads)."""
+    frame = frame_of(
+        [(a, b, sum(x > 0 for x in leads), 0, sum(x <= 0 for x in leads)) for a, b, leads in rows],
+        both_sides=False,
+    )
+    points = [0.5 + np.array(leads) / (2 * most_lead) for _, _, leads in rows]
+    return frame.assign(unit="score", points=[p.mean() for p in points], deviation=[p.std() for p in points])
+
+
+def test_a_frame_of_scores_is_solved_by_leads_and_not_by_games_won():
+    frame = by_score([("a", "b", [1.0, 1.0, -8.0]), ("b", "c", [1.0, -1.5, 2.0])], 10.0)
+    payoffs = Payoffs.from_frame(frame)
+    assert payoffs.scores[0, 1] == pytest.approx(0.5 - 2.0 / 20.0)
+    assert payoffs.units.squares[0] == pytest.approx(sum((0.5 + x / 20) ** 2 for x in (1.0, 1.0, -8.0)))
+    matrix = payoffs.matrix()
+    assert matrix[0, 1] == -1.0  # the largest lead
+    assert matrix[1, 2] == pytest.approx(0.5 / 2.0)
+    turned = Payoffs.from_frame(frame, ["c", "b", "a"])
+    assert turned.scores[2, 1] == pytest.approx(payoffs.scores[0, 1])
+    assert np.abs(payoffs.resampled(np.random.default_rng(0)).matrix()).max() <= 1.0
+    by_outcome = Payoffs.from_frame(frame.drop(columns=["unit", "points", "deviation"]))
+    assert by_outcome.matrix()[0, 1] == pytest.approx(1 / 3)
+
+
+def test_games_of_a_tournament_count_scores_where_the_most_is_given():
+    games = dataclasses.replace(games_from(2, [0, 0], [1, 1], [1.0, 0.0]), lead=np.array([1.0, -4.0]))
+    assert Payoffs.from_games(games).scores[0, 1] == 0.5
+    by_leads = Payoffs.from_games(games, 5.0)
+    assert by_leads.scores[0, 1] == pytest.approx(0.5 - 3.0 / 20.0)
+    assert by_leads.unit == "score"

@@ -169,6 +169,12 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
             "config: learner.loss: found 'reinforce'; expected appo, impala, ppo, neurd (or 'module:Name'",
         ),
         ("league.decay=2", "config: league.decay: found 2"),
+        (
+            "league.payoff.unit=score",
+            "config: league.payoff.unit: found score, but the game does not declare",
+        ),
+        ("league.payoff.scale=2", "config: league.payoff.scale: found 2, but payoffs count games won"),
+        ("league.payoff.unit=chips", "config: league.payoff.unit: found 'chips'"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place_what_was_found_and_expected(override, expected):

@@ -102,6 +102,14 @@ class PaysLessThanItSays(LeducPoker):
     loss_reward = -5.0
 
 
+class PaysMoreThanItSays(LeducPoker):
+    score_bounds = (-13.0, 5.0)
+
+
+class CountsBackwards(LeducPoker):
+    score_bounds = (13.0, -13.0)
+
+
 class PaysNaN(TicTacToe):
     def _play(self, slot, seat, action):
         super()._play(slot, seat, action)
@@ -228,6 +236,8 @@ class HasItsOwnLimit(TicTacToe):
         (WrongDtype, "observations", "observations are float64, expected int8"),
         (TooLarge, "observations", "outside of its space"),
         (PaysLessThanItSays, "rewards", "below the loss_reward -5"),
+        (PaysMoreThanItSays, "rewards", "outside score_bounds (-13.0, 5.0)"),
+        (CountsBackwards, "declarations", "score_bounds are (13.0, -13.0)"),
         (PaysNaN, "rewards", "not finite"),
         (DrawsInSecret, "rewards", "draw_possible"),
         pytest.param(NeverEnds, "endings", "a match goes on after 20000 decisions", marks=pytest.mark.long),

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from league.rules.payoff import Payoff, pairs_of
+from league.rules.payoff import Payoff, PayoffSettings, pairs_of
 from storage.records import Outcome
 
 WIN, DRAW, LOSS, FORFEIT = Outcome
@@ -93,14 +93,14 @@ def test_growing_keeps_what_was_recorded():
 
 def test_two_seats_that_both_forfeit_say_nothing(make):
     both = make.results(make.seated(("a", "b"), ("a", "b")), np.array([[FORFEIT, FORFEIT], [FORFEIT, WIN]]))
-    home, away, outcome = pairs_of(both, np.array([[0, 1], [0, 1]]))
+    home, away, outcome, _ = pairs_of(both, np.array([[0, 1], [0, 1]]))
     assert (home.tolist(), away.tolist(), outcome.tolist()) == ([0], [1], [LOSS])
 
 
 def test_more_than_two_seats_are_compared_pair_by_pair_by_rank(make):
     outcome = np.array([[WIN, DRAW, DRAW, FORFEIT]])
     rank = np.array([[0, 1, 1, 3]])
-    home, away, pairwise = pairs_of(
+    home, away, pairwise, _ = pairs_of(
         make.results(make.seated(("a", "b", "c", "a")), outcome, rank), np.array([[0, 1, 2, 0]])
     )
     found = list(zip(home.tolist(), away.tolist(), pairwise.tolist(), strict=True))
@@ -115,7 +115,7 @@ def team_pairs(make, seats, team, rank, outcome=None):
         rank=np.array([rank]),
     )
     seated = np.array([[names.index(name) for name in seats]])
-    home, away, pairwise = pairs_of(batch, seated, np.array(team))
+    home, away, pairwise, _ = pairs_of(batch, seated, np.array(team))
     return [
         (names[h], names[a], o)
         for h, a, o in zip(home.tolist(), away.tolist(), pairwise.tolist(), strict=True)
@@ -166,3 +166,63 @@ def test_games_between_two_that_never_change_do_not_fade():
 def test_an_impossible_decay_is_refused(decay):
     with pytest.raises(ValueError, match="decay"):
         Payoff(decay=decay)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.9])
+def test_leads_fade_as_game_after_game_does_and_are_seen_from_either_side(decay):
+    rng = np.random.default_rng(2)
+    payoff, expected = Payoff(decay=decay, capacity=2, scores=True), np.zeros((2, 5, 5))
+    totals = np.zeros(5)
+    for _ in range(3):
+        home, away, lead = rng.integers(5, size=200), rng.integers(5, size=200), rng.normal(size=200)
+        payoff.record(home, away, rng.integers(3, size=200).astype(np.int8), lead)
+        for h, a, x in zip(home, away, lead, strict=True):
+            if h == a:
+                continue
+            for one, other, own in ((h, a, x), (a, h, -x)):
+                expected[:, one, other] = expected[:, one, other] * decay + (own, own**2)
+                totals[one] += own
+    everyone = np.arange(5)
+    for i in range(5):
+        np.testing.assert_allclose(payoff.lead(i, everyone), expected[0, i], atol=1e-12)
+        np.testing.assert_allclose(payoff.squares(i, everyone), expected[1, i], atol=1e-12)
+        assert payoff.total_lead(i) == pytest.approx(totals[i])
+    payoff.clear(0)
+    assert payoff.total_lead(0) == 0.0
+    assert not payoff.lead(0, everyone).any()
+    assert payoff.lead(1, np.array([2]))[0] == pytest.approx(expected[0, 1, 2])
+
+
+def test_the_lead_of_a_game_is_half_of_what_one_score_is_above_the_other(make):
+    batch = make.results(make.seated(("a", "b")), np.array([[WIN, LOSS]]))
+    batch.score[:] = [[3.0, -3.0]]
+    assert pairs_of(batch, np.array([[0, 1]]))[3].tolist() == [3.0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "bounds", "unit", "scale"),
+    [
+        ({}, None, None, None),
+        ({}, (-2.0, 2.0), 1.0, 1.0),
+        ({}, (-13.0, 11.0), None, 12.0),
+        ({"scale": 0.5}, (-2.0, 2.0), 1.0, 0.5),
+        ({"unit": "outcome"}, (-2.0, 2.0), 1.0, None),
+        ({"unit": "score"}, (-2.0, 2.0), None, 2.0),
+    ],
+)
+def test_a_game_that_declares_its_bounds_counts_scores_unless_outcomes_are_chosen(
+    settings, bounds, unit, scale
+):
+    assert PayoffSettings(**settings).scale_for(bounds, unit) == scale
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"unit": "score"}, "does not declare the least and the greatest score"),
+        ({"scale": 2.0}, "payoff.scale: found 2, but payoffs count games won"),
+    ],
+)
+def test_scores_without_bounds_and_a_scale_of_outcomes_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        PayoffSettings(**settings).scale_for(None, None)

@@ -384,3 +384,49 @@ def test_entrants_of_a_tournament_are_rated_as_what_never_changes(make):
     assert {row.competitor: row.role for row in board}["random"] is None
     with pytest.raises(ValueError, match="does not learn"):
         standings.on_reset(names[0], names[1])
+
+
+def chips(make, *leads):
+    """Matches of a against b with these leads of a."""
+    batch = make.games(*[("a", "b", WIN if lead > 0 else LOSS) for lead in leads])
+    batch.score[:] = np.array([[lead, -lead] for lead in leads])
+    return batch
+
+
+def test_where_payoffs_count_scores_many_small_losses_are_outweighed_by_one_large_win(make):
+    roster = Roster([make.snapshot("a"), make.snapshot("b")])
+    by_score, by_outcome = Standings(roster, decay=1.0, scale=2.0), Standings(roster, decay=1.0)
+    leads = [-1.0] * 8 + [10.0]
+    for each in (by_score, by_outcome):
+        each.record(chips(make, *leads))
+    b = np.array([1])
+    assert by_outcome.win_rate(0, b, 0.0)[0] == pytest.approx(1 / 9)
+    assert by_outcome.lead(0, b)[0] == pytest.approx(2 / 9 - 1)
+    assert by_score.lead(0, b)[0] == pytest.approx(2 / 9)
+    assert by_score.win_rate(0, b, 0.0)[0] == pytest.approx(0.5 + 2 / 9 / 4.0)
+    assert by_score.win_rate(0, b, 9.0)[0] == pytest.approx(0.5 + 1 / 9 / 4.0)  # as many even games
+    leads = {row.competitor: row.lead for row in by_score.leaderboard()}
+    assert leads == {"a": pytest.approx(2 / 9), "b": pytest.approx(-2 / 9)}
+    assert by_outcome.leaderboard()[0].lead is None
+
+
+def test_a_win_rate_by_scores_stays_within_0_and_1_and_the_lead_does_not(make):
+    standings = Standings(Roster([make.snapshot("a"), make.snapshot("b")]), scale=1.0)
+    standings.record(chips(make, 5.0, 5.0))
+    assert standings.win_rate(0, np.array([1]), 0.0)[0] == 1.0
+    assert standings.win_rate(1, np.array([0]), 0.0)[0] == 0.0
+    assert standings.lead(0, np.array([1]))[0] == pytest.approx(5.0)
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+def test_the_error_of_a_lead_is_that_of_a_mean_and_infinite_without_games(make, scale):
+    standings = Standings(Roster([make.snapshot(name) for name in "abc"]), decay=1.0, scale=scale)
+    rng = np.random.default_rng(0)
+    leads = rng.choice([-1.0, 1.0], size=400, p=[0.3, 0.7])
+    standings.record(chips(make, *leads))
+    error = standings.lead_error(0, np.array([1, 2]))
+    assert error[0] == pytest.approx(leads.std() / np.sqrt(400), rel=0.01)
+    assert error[1] == np.inf
+    few = Standings(Roster([make.snapshot(name) for name in "ab"]), scale=scale)
+    few.record(chips(make, 1.0, 1.0, 1.0))
+    assert 0.2 < few.lead_error(0, np.array([1]))[0] < 1.0  # three equal results are not certain

@@ -23,14 +23,16 @@ WITH pairs AS (
             WHEN h.rank < a.rank THEN 'win'
             WHEN h.rank > a.rank THEN 'loss'
             WHEN h.outcome <> 'forfeit' THEN 'draw'
-        END AS result
+        END AS result,
+        (h.score::DOUBLE - a.score) / 2 AS lead
     FROM seats h JOIN seats a ON h.seq = a.seq AND h.seat <> a.seat AND h.competitor <> a.competitor
 )
 SELECT
     home, away, count(*) AS games,
     count(*) FILTER (result = 'win') AS wins,
     count(*) FILTER (result = 'draw') AS draws,
-    count(*) FILTER (result = 'loss') AS losses
+    count(*) FILTER (result = 'loss') AS losses,
+    sum(lead) AS lead, sum(lead * lead) AS squares
 FROM pairs WHERE result IS NOT NULL GROUP BY home, away ORDER BY home, away
 """
 
@@ -48,7 +50,12 @@ def random_results(seed, num_matches, num_seats, competitors):
     )
     outcome = rng.integers(4, size=shape)
     return made_up.results(
-        played, outcome, rank=rng.integers(num_seats, size=shape), env_steps=1, seconds=0.0
+        played,
+        outcome,
+        rank=rng.integers(num_seats, size=shape),
+        score=rng.integers(-9, 9, size=shape),  # sums of whole numbers have no error
+        env_steps=1,
+        seconds=0.0,
     )
 
 
@@ -112,7 +119,7 @@ def test_a_batch_of_self_play_is_no_meeting():
 
 def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
     rows = meetings.meetings(random_results(1, 20, 2, ("b", "a")), seq=77).to_pylist()
-    assert rows[0] | {"games": 0, "wins": 0, "draws": 0, "losses": 0} == {
+    assert rows[0] | {"games": 0, "wins": 0, "draws": 0, "losses": 0, "lead": 0.0, "squares": 0.0} == {
         "seq": 77,
         "purpose": "evaluation",
         "home": "a",
@@ -121,6 +128,8 @@ def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
         "wins": 0,
         "draws": 0,
         "losses": 0,
+        "lead": 0.0,
+        "squares": 0.0,
     }
     for row in rows:
         assert row["games"] == row["wins"] + row["draws"] + row["losses"]

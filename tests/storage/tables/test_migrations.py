@@ -11,12 +11,15 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def old_run(run, make_results, monkeypatch):
-    """A closed run as it was written before teams were stored: neither its frames nor its index have them."""
+    """A closed run as before teams and leads were stored: neither its frames nor its index have them."""
     new_tables = columns.result_tables
 
     def result_tables(*arguments):
         tables = new_tables(*arguments)
-        return tables | {"seats": tables["seats"].drop_columns(["team"])}
+        return tables | {
+            "seats": tables["seats"].drop_columns(["team"]),
+            "meetings": tables["meetings"].drop_columns(["lead", "squares"]),
+        }
 
     with monkeypatch.context() as patch, Archive.open(run) as archive:
         patch.setattr(columns, "result_tables", result_tables)
@@ -33,6 +36,11 @@ def make_first(connection):
     connection.execute("CREATE VIEW another AS SELECT 1 AS x")
     connection.execute("DROP TABLE yardsticks")
     connection.execute("ALTER TABLE seats DROP COLUMN team")
+    connection.execute("DROP VIEW payoff")
+    connection.execute("DROP VIEW leaderboard")
+    connection.execute("ALTER TABLE runs DROP COLUMN most_lead")
+    connection.execute("ALTER TABLE meetings DROP COLUMN lead")
+    connection.execute("ALTER TABLE meetings DROP COLUMN squares")
     connection.execute(f"DELETE FROM migrations WHERE rowid >= {len(migrations.BASELINE)}")
 
 
@@ -57,6 +65,7 @@ def test_an_index_of_an_older_version_is_brought_forward_to_what_a_rebuild_gives
     assert everything(index) == migrated
     assert described(index) == columns_then
     assert {row[-1] for row in migrated["seats"]} == {None}
+    assert {row[-2:] for row in migrated["meetings"]} == {(None, None)}
 
 
 def test_a_migrated_index_goes_on_as_any_other(old_run, make_results):

@@ -78,6 +78,8 @@ class OpenSpielGame(SlotGame):
             raise ValueError(
                 f"{self.id}: loss_reward is {self.loss_reward}, expected a number; give it as an option"
             )
+        if np.isfinite(most := float(game.max_utility())) and max(-self.loss_reward, most) > 1.0:
+            self.score_bounds = (self.loss_reward, most)  # it pays more than won and lost
         super().__init__(num_slots, step_limit=step_limit)
         self._pays_at_the_end = kind.reward_model.name == "TERMINAL"
         self._has_chance = kind.chance_mode.name != "DETERMINISTIC"

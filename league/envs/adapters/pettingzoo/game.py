@@ -27,6 +27,7 @@ LOWEST_RETURN = {
     "texas_holdem_v4": -25.0,
     "texas_holdem_no_limit_v6": -100.0,
 }
+CHIPS = {"leduc_holdem_v4", "texas_holdem_v4", "texas_holdem_no_limit_v6"}  # where one pays the other
 
 
 @functools.cache
@@ -98,6 +99,8 @@ class PettingZooGame(SlotGame):
         self.observation_spaces = tuple(view.shows for view in self.views)
         self.action_spaces = tuple(view.takes for view in self.views)
         self.loss_reward = _lowest_return(first) if loss_reward is None else float(loss_reward)
+        if _name(first) in CHIPS:
+            self.score_bounds = (self.loss_reward, -self.loss_reward)
         super().__init__(num_slots, step_limit=step_limit, threads=threads)
         self.ended = np.zeros(
             (num_slots, self.num_seats), dtype=np.bool_
@@ -162,7 +165,11 @@ class PettingZooGame(SlotGame):
 
 
 def _lowest_return(env: Any) -> float:
-    return LOWEST_RETURN.get(str(getattr(env, "metadata", {}).get("name")), -1.0)
+    return LOWEST_RETURN.get(_name(env), -1.0)
+
+
+def _name(env: Any) -> str:
+    return str(getattr(env, "metadata", {}).get("name"))
 
 
 def _text_mode(env: Any) -> str | None:

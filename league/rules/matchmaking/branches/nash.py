@@ -1,7 +1,7 @@
 """Branch `nash`: PSRO's meta-strategies, the share of each opponent given a pool's payoffs among itself.
 
 The meta-game of a pool of n is symmetric and zero-sum: `payoff` [n, n] holds what the row gains
-against the column, in [-1, 1], and the transposed is its negative. Package `analysis` finds equilibria.
+against the column, and the transposed is its negative. Package `analysis` finds equilibria.
 
 With `error`, nothing is learned before the payoffs are known: the pool plays for the record, each time the
 pairing that says least about the mixture, until the regret of the mixture is known within that error.

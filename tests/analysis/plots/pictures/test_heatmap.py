@@ -100,3 +100,19 @@ def test_games_against_oneself_are_no_payoff():
     payoff = payoff_of(["a", "b"], np.full((2, 2), 0.5)).assign(home="a", away="a")
     for draw in (plots.payoff_heatmap, plots.response_graph, plots.cyclic_plane):
         assert words(draw(payoff, board_of(["a"])), "message")
+
+
+def test_where_games_count_scores_cells_show_leads_and_the_largest_has_the_last_colour():
+    names = ["a", "b", "c"]
+    lead = np.array([[0.0, 0.5, -2.0], [-0.5, 0.0, 1.25], [2.0, -1.25, 0.0]])
+    payoff = payoff_of(names, (np.sign(lead) + 1) / 2)
+    index = {name: i for i, name in enumerate(names)}
+    leads = [lead[index[h], index[a]] for h, a in zip(payoff["home"], payoff["away"], strict=True)]
+    figure = plots.payoff_heatmap(payoff.assign(unit="score", lead=leads), board_of(names))
+    drawn = {text.get_position()[::-1]: text.get_text() for text in labelled(figure, "cell")}
+    assert drawn[0, 1] == "+0.5"
+    assert drawn[0, 2] == "-2"
+    np.testing.assert_allclose(cells(figure)[0, 2], WIN_RATES(0.0), atol=0.5 / 255 + 1e-9)
+    np.testing.assert_allclose(cells(figure)[0, 1], WIN_RATES(0.625), atol=0.5 / 255 + 1e-9)
+    assert "Lead in score per game" in words(figure, "subtitle")
+    assert "-2 per game" in words(figure, "title")

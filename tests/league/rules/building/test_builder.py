@@ -533,3 +533,14 @@ def test_ten_thousand_steps_keep_the_league_as_small_as_it_may_be(by, make):
     assert all(len(it.roster.snapshots(role)) == 12 for role in roles)
     assert len(set(it.roster.ids)) == len(it.roster)
     assert np.isfinite(it.standings.ratings.mu).all()
+
+
+def test_where_payoffs_count_scores_who_wins_more_chips_is_frozen_though_it_loses_most_games(make):
+    for scale, expected in ((None, []), (1.0, ["beats all mains"])):
+        it = league(make, "main-0", "x-0")
+        it.standings = Standings(it.roster, scale=scale)
+        batch = make.games(*[("x-0", "main-0", LOSS), ("x-0", "main-0", LOSS), ("x-0", "main-0", WIN)] * 40)
+        batch.score[:] = np.array([[-1.0, 1.0], [-1.0, 1.0], [5.0, -5.0]] * 40)
+        it.standings.record(batch)
+        frozen = [one.reason for one in decide(it, N // 10) if isinstance(one, Freeze)]
+        assert frozen == expected

@@ -1,3 +1,4 @@
+import dataclasses
 import subprocess
 import sys
 
@@ -17,6 +18,7 @@ from league.rules.matchmaking.branches.nash import (
     uniform,
 )
 from league.rules.presets import LeagueSettings
+from league.rules.standings import Standings
 from storage.records import MAIN, Outcome, Purpose, Reset, Snapshot
 
 WIN, DRAW, LOSS, _ = Outcome
@@ -252,3 +254,19 @@ def test_rules_take_their_equilibria_from_analysis_but_neither_its_history_nor_s
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_mixture_is_that_of_the_scores_where_payoffs_count_scores(make):
+    """`a` wins nine of ten games against `b`, but loses more in the tenth than it wins in all."""
+    found = {}
+    for scale in (None, 1.0):
+        it = make.crowd("main-0", {}, snapshots={"main-0": 2})
+        standings = Standings(it.roster, decay=1.0, scale=scale)
+        names = ("main-0@0", "main-0@1")
+        batch = make.games(*[(*names, Outcome.WIN)] * 9, (*names, Outcome.LOSS))
+        batch.score[:] = np.array([[1.0, -1.0]] * 9 + [[-20.0, 20.0]])
+        standings.record(batch)
+        view = it.view("nash", prior_strength=0.0)
+        pool = Nash(share=1.0).pool(dataclasses.replace(view, standings=standings))
+        found[scale] = pool.p.round(6).tolist()
+    assert found == {None: [1.0, 0.0], 1.0: [0.0, 1.0]}
