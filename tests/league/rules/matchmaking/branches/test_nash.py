@@ -180,7 +180,7 @@ def wanted(league, state):
 def test_no_response_begins_before_the_payoffs_of_the_pool_are_known(make):
     it = simulated(make)
     purposes = []
-    for _ in range(70):
+    for _ in range(45):
         unknown = wanted(it, it.state)
         played = it.step()
         purposes.append(played.matches.purpose)
@@ -188,8 +188,8 @@ def test_no_response_begins_before_the_payoffs_of_the_pool_are_known(make):
         assert played.matches.learning.any() == (unknown is None)
         if unknown is not None:
             assert "main-0" not in played.matches.competitors
-    assert len(it.roster.snapshots()) > 3
-    assert purposes.count(Purpose.EVALUATION) > 20
+    assert len(it.roster.snapshots()) > 2
+    assert purposes.count(Purpose.EVALUATION) > 10
 
 
 def test_a_smaller_error_takes_more_games_of_the_pool(make):
