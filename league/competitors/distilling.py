@@ -1,8 +1,8 @@
 """Distilling: one network that plays as a mixture does.
 
-The mixture plays itself. In each match every seat is one member's, drawn for it, and the network learns to give
-the likelihood of what was done. In its best fit it plays each action as often as the mixture does in the same
-situation, so it is the average policy of fictitious self-play (Heinrich, Lanctot, Silver: Fictitious
+The mixture plays itself. In each match every seat is one member's, drawn for it, and the network learns to
+give the likelihood of what was done. In its best fit it plays each action as often as the mixture does in
+the same situation, so it is the average policy of fictitious self-play (Heinrich, Lanctot, Silver: Fictitious
 self-play in extensive-form games, ICML 2015). Its values are those of the mixture's own games.
 """
 

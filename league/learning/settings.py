@@ -14,6 +14,7 @@ from league.section import Section
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Memory = Annotated[float, Field(ge=0, lt=1)]  # part of a mean that is kept at each step
 
 
 class ReplaySettings(Section):
@@ -58,6 +59,14 @@ class LearnerSettings(Section):
     optimizer: Literal["adam", "adamw", "rmsprop"] = Field(
         default="adam", description="Optimizer that makes the steps"
     )
+    betas: tuple[Memory, Memory] = Field(
+        default=(0.9, 0.999), description="adam, adamw: decay of the mean of gradients, and of their squares"
+    )
+    rms_decay: Memory = Field(default=0.99, description="rmsprop: decay of the mean of squared gradients")
+    momentum: Memory = Field(default=0.0, description="rmsprop: share of the last step in the next one")
+    epsilon: Limit = Field(
+        default=1e-5, description="Number that the root of the mean squared gradient is increased by"
+    )
     weight_decay: Weight = Field(default=0.0, description="adamw: pull of every parameter towards 0")
     batch_steps: int = Field(
         default=4096, ge=1, description="Steps in one update; approximate, as sequences stay whole"
@@ -69,6 +78,12 @@ class LearnerSettings(Section):
     shuffle: bool = Field(default=False, description="Shuffle the first pass too, by whole sequences")
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
     vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
+    vtrace_clip_rho: Limit = Field(
+        default=1.0, description="V-trace: most weight of a step's own error (rho-bar of IMPALA)"
+    )
+    vtrace_clip_c: Limit = Field(
+        default=1.0, description="V-trace: most weight of the errors that follow a step (c-bar of IMPALA)"
+    )
     gae_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of GAE (ppo)")
     clip: Schedule = Field(default=0.2, description="appo, ppo: how far the ratio may move, within (0, 1)")
     entropy: Schedule = Field(default=0.01, description="Weight of the entropy bonus; a number, or as for lr")
@@ -185,6 +200,11 @@ class LearnerSettings(Section):
             raise ValueError(
                 f"target_updates: found {self.target_updates}, but loss '{self.loss}' has no use for a "
                 "target network when kl is 0; set kl, or target_updates to 0"
+            )
+        if self.momentum > 0 and self.optimizer != "rmsprop":
+            raise ValueError(
+                f"momentum: found {self.momentum} with optimizer '{self.optimizer}', expected 0; "
+                "set optimizer to rmsprop, or change betas"
             )
         if self.weight_decay > 0 and self.optimizer != "adamw":
             raise ValueError(

@@ -108,23 +108,26 @@ class Loss:
         return replace(self, options=changed, terms=(*self.terms, *added))
 
 
-def impala(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
-    """Return the policy gradient's loss weighted by min(1, pi / mu) (arXiv 1802.01561, section 4.2).
+CLIP_RHO = {"clip_rho": 1.0}
+
+
+def impala(log_probs: LogProbs, advantage: Tensor, clip: float, clip_rho: float = 1.0) -> Tensor:
+    """Return the policy gradient's loss weighted by min(clip_rho, pi / mu) (arXiv 1802.01561, section 4.2).
 
     `clip` is not used.
     """
-    rho = (log_probs.now.detach() - log_probs.acted).exp().clamp(max=1.0)
+    rho = (log_probs.now.detach() - log_probs.acted).exp().clamp(max=clip_rho)
     return -(rho * advantage * log_probs.now)
 
 
-def appo(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
+def appo(log_probs: LogProbs, advantage: Tensor, clip: float, clip_rho: float = 1.0) -> Tensor:
     """Return PPO's clipped surrogate (arXiv 1707.06347, equation 7), with the ratio to the anchor.
 
-    With a target network as the anchor, each step is weighted by min(1, pi_target / mu), as in IMPACT
+    With a target network as the anchor, each step is weighted by min(clip_rho, pi_target / mu), as in IMPACT
     (arXiv 1912.00167). IMPACT clips the ratio to the target's neighbourhood for the same reason: the
     workers' policies are old and many.
     """
-    weight = (log_probs.anchor - log_probs.acted).exp().clamp(max=1.0)
+    weight = (log_probs.anchor - log_probs.acted).exp().clamp(max=clip_rho)
     ratio = (log_probs.now - log_probs.anchor).exp()
     return -weight * (ratio * advantage).minimum(ratio.clamp(1.0 - clip, 1.0 + clip) * advantage)
 
@@ -136,8 +139,8 @@ def ppo(log_probs: LogProbs, advantage: Tensor, clip: float) -> Tensor:
 
 
 LOSSES: dict[str, Loss] = {
-    "appo": Loss(appo, "vtrace"),
-    "impala": Loss(impala, "vtrace"),
+    "appo": Loss(appo, "vtrace", options=CLIP_RHO),
+    "impala": Loss(impala, "vtrace", options=CLIP_RHO),
     "ppo": Loss(ppo, "gae"),
     "neurd": Loss(neurd.neurd, "vtrace", options=neurd.OPTIONS, sees="steps", actions=("discrete",)),
 }

@@ -131,7 +131,14 @@ class Objective:
         reward, held = self._held(batch, outputs, trusted_log_prob, scheduled)
         if advantage is None:
             value_target, advantage = vtrace_targets(
-                batch, trusted_log_prob, trusted_value, settings.discount, settings.vtrace_lambda, reward
+                batch,
+                trusted_log_prob,
+                trusted_value,
+                settings.discount,
+                settings.vtrace_lambda,
+                reward,
+                clip_rho=settings.vtrace_clip_rho,
+                clip_c=settings.vtrace_clip_c,
             )
         else:
             assert isinstance(batch, TargetedBatch)
@@ -270,6 +277,9 @@ def vtrace_targets(
     discount: float,
     lambda_: float,
     reward: Tensor | None = None,
+    *,
+    clip_rho: float = 1.0,
+    clip_c: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
     """Return V-trace's value targets and errors of the batch's steps, [N] each.
 
@@ -282,7 +292,16 @@ def vtrace_targets(
     rewards = torch.cat([batch.reward if reward is None else reward, nothing])[batch.rows]
     rho = torch.cat([(log_prob - batch.log_prob).exp(), nothing])[batch.rows]
     discounts = (batch.after < len(value_all)).to(value_all.dtype) * discount
-    result = vtrace(values[batch.rows], following[batch.after], rewards, discounts, rho, lambda_=lambda_)
+    result = vtrace(
+        values[batch.rows],
+        following[batch.after],
+        rewards,
+        discounts,
+        rho,
+        lambda_=lambda_,
+        clip_rho=clip_rho,
+        clip_c=clip_c,
+    )
     vs, error = torch.empty_like(values), torch.empty_like(values)
     vs[batch.rows], error[batch.rows] = result.vs, result.error  # padding goes to the row behind the last
     return vs[:-1], error[:-1]

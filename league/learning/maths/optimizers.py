@@ -14,13 +14,11 @@ from league.learning.maths.schedules import value_at
 from league.learning.settings import LearnerSettings
 from storage.errors import WeightsMismatch
 
-EPSILON = 1e-5
-RMS_DECAY = 0.99  # as in IMPALA's own code
 VALUE = "value_"  # how names of the value's own parameters begin: value_head, value_torso
 MOMENTS = {
     "adam": {"step", "exp_avg", "exp_avg_sq"},
     "adamw": {"step", "exp_avg", "exp_avg_sq"},
-    "rmsprop": {"step", "square_avg"},
+    "rmsprop": {"step", "square_avg", "momentum_buffer"},
 }
 
 
@@ -39,12 +37,13 @@ class Optimizers:
     def _make(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
         settings = self._settings
         fused = True if parameters[0].is_cuda else None
+        eps, betas, decay = settings.epsilon, settings.betas, settings.weight_decay
         # the rate is set at each step
         if settings.optimizer == "adam":
-            return torch.optim.Adam(parameters, eps=EPSILON, fused=fused)
+            return torch.optim.Adam(parameters, eps=eps, betas=betas, fused=fused)
         if settings.optimizer == "adamw":
-            return torch.optim.AdamW(parameters, eps=EPSILON, weight_decay=settings.weight_decay, fused=fused)
-        return torch.optim.RMSprop(parameters, alpha=RMS_DECAY, eps=EPSILON)
+            return torch.optim.AdamW(parameters, eps=eps, betas=betas, weight_decay=decay, fused=fused)
+        return torch.optim.RMSprop(parameters, alpha=settings.rms_decay, eps=eps, momentum=settings.momentum)
 
     def step(self, progress: float) -> None:
         """Make one step at the rates of `progress`, the part of the run that is done."""

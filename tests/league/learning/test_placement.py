@@ -108,6 +108,7 @@ def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, mak
     group.close()
 
 
+@pytest.mark.long
 def test_a_plan_that_is_too_large_is_refused_with_what_is_missing(cluster):
     with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node; the largest free node"):
         RayLearnerGroup(plan_shards(3, ["main-0"]), RECRUITS)

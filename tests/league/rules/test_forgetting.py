@@ -87,6 +87,7 @@ def test_what_was_forgotten_is_verified_within_two_hundred_matches_and_from_then
         assert found.against_it > 3 * found.if_uniform
 
 
+@pytest.mark.variant
 @pytest.mark.long
 @pytest.mark.slow
 def test_what_was_forgotten_is_verified_in_the_end_as_the_preset_has_it(make):
@@ -100,6 +101,7 @@ def test_what_was_forgotten_is_verified_in_the_end_as_the_preset_has_it(make):
         assert found.against_it > 3 * found.if_uniform
 
 
+@pytest.mark.variant
 @pytest.mark.long
 @pytest.mark.slow
 def test_what_was_not_forgotten_is_hardly_verified(make):

@@ -406,6 +406,7 @@ def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes
     group.close()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing(ray, make_episodes):
     group = RayLearnerGroup(SHARDS, RECRUITS)

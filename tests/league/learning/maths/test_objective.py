@@ -54,7 +54,7 @@ def log_softmax(logits, mask):
     return shifted - np.log(np.exp(shifted).sum(1, keepdims=True))
 
 
-def vtrace_by_hand(episodes, log_prob, value):
+def vtrace_by_hand(episodes, log_prob, value, clip_rho=1.0, clip_c=1.0):
     """Targets and errors of all steps, sequence by sequence."""
     vs, error = np.zeros(8), np.zeros(8)
     cuts = iter((8, 9))
@@ -62,11 +62,10 @@ def vtrace_by_hand(episodes, log_prob, value):
         v_next, discount = (value[next(cuts)], GAMMA) if cut else (0.0, 0.0)
         later = 0.0
         for t in range(end - 1, start - 1, -1):
-            rho = min(1.0, np.exp(log_prob[t] - episodes.log_prob[t]))
+            ratio = np.exp(log_prob[t] - episodes.log_prob[t])
+            rho, c = min(clip_rho, ratio), min(clip_c, ratio)
             error[t] = episodes.reward[t] + discount * (v_next + LAMBDA * later) - value[t]
-            later = (
-                rho * (episodes.reward[t] + discount * v_next - value[t]) + discount * LAMBDA * rho * later
-            )
+            later = rho * (episodes.reward[t] + discount * v_next - value[t]) + discount * LAMBDA * c * later
             vs[t] = value[t] + later
             v_next, discount = value[t], GAMMA
     return vs, error
@@ -159,14 +158,34 @@ def test_means_and_gradients_equal_the_reference(make_spec, make_episodes, loss,
         np.testing.assert_allclose(tensor.grad.numpy(), gradient, atol=1e-6)
 
 
-def test_vtrace_targets_equal_a_reference_with_truncation_and_padding(make_episodes):
+@pytest.mark.parametrize("clips", [{}, {"clip_rho": 2.0, "clip_c": 0.5}])
+def test_vtrace_targets_equal_a_reference_with_truncation_and_padding(make_episodes, clips):
     episodes, batch = experience(make_episodes)
     rng = np.random.default_rng(5)
     value, log_prob = rng.normal(size=10), -rng.random(8)
-    vs, error = vtrace_targets(batch, torch.tensor(log_prob), torch.tensor(value), GAMMA, LAMBDA)
-    expected_vs, expected_error = vtrace_by_hand(episodes, log_prob, value)
+    vs, error = vtrace_targets(batch, torch.tensor(log_prob), torch.tensor(value), GAMMA, LAMBDA, **clips)
+    expected_vs, expected_error = vtrace_by_hand(episodes, log_prob, value, **clips)
     np.testing.assert_allclose(vs.numpy(), expected_vs, atol=1e-6)
     np.testing.assert_allclose(error.numpy(), expected_error, atol=1e-6)
+
+
+def test_the_clips_of_the_settings_reach_the_loss_and_its_targets(make_spec, make_episodes):
+    _, batch = experience(make_episodes)
+
+    def losses(**settings):
+        live = [torch.tensor(array, requires_grad=True) for array in outputs(1)]
+        means = Objective(make_spec(), LearnerSettings(loss="impala", **settings), ALONE).backward(
+            batch, Trainee(Given(*live), None, updates=5)
+        )
+        return means[1:3].tolist()  # policy loss, value loss
+
+    usual = losses()
+    assert losses(vtrace_clip_rho=1.0, vtrace_clip_c=1.0, loss_options={"clip_rho": 1.0}) == usual
+    policy, value = losses(loss_options={"clip_rho": 0.3})
+    assert policy != usual[0]
+    assert value == usual[1]
+    assert losses(vtrace_clip_rho=0.3)[1] != usual[1]
+    assert losses(vtrace_clip_c=0.3)[1] != usual[1]
 
 
 def test_where_nobody_moved_and_nothing_was_cut_values_learn_the_bellman_return(make_episodes):

@@ -89,3 +89,30 @@ def test_golden_numbers_of_one_rmsprop_step():
     Optimizers(made, LearnerSettings(optimizer="rmsprop", lr=1e-3)).step(0.0)
     expected = torch.tensor([1 - 1e-3 / 0.10001, 1 + 2e-3 / 0.20001, 1 - 5e-4 / 0.05001])
     torch.testing.assert_close(made["torso.weight"].detach(), expected, atol=1e-6, rtol=0)
+
+
+def test_golden_numbers_of_two_rmsprop_steps_with_momentum_and_constants_of_ones_own():
+    made = parameters()
+    settings = LearnerSettings(optimizer="rmsprop", lr=1e-2, rms_decay=0.5, momentum=0.9, epsilon=0.1)
+    optimizers, moved, buffer, square = Optimizers(made, settings), 0.0, 0.0, 0.0
+    for _ in range(2):
+        with_gradients(made)
+        optimizers.step(0.0)
+        square = 0.5 * square + 0.5 * 1.0
+        buffer = 0.9 * buffer + 1.0 / (square**0.5 + 0.1)
+        moved += 1e-2 * buffer
+    assert float(made["torso.weight"][0].detach()) == pytest.approx(1.0 - moved, abs=1e-6)
+
+
+def test_the_decays_of_adam_are_those_of_the_settings():
+    made = with_gradients(parameters())
+    optimizers = Optimizers(made, LearnerSettings(lr=1e-2, betas=[0.0, 0.5], epsilon=1.0))
+    optimizers.step(0.0)
+    # m = g, v = g^2 / 2, corrected to g^2: the step is lr g / (|g| + 1)
+    expected = torch.tensor([1 - 1e-2 / 2, 1 + 2e-2 / 3, 1 - 5e-3 / 1.5])
+    torch.testing.assert_close(made["torso.weight"].detach(), expected, atol=1e-6, rtol=0)
+
+
+def test_momentum_without_rmsprop_is_refused():
+    with pytest.raises(ValueError, match=r"momentum: found 0\.9 with optimizer 'adam', expected 0"):
+        LearnerSettings(momentum=0.9)

@@ -118,8 +118,8 @@ def test_what_does_not_exist_is_refused_by_name(settings_of, fields, message):
 
 
 def test_a_loss_without_options_has_none():
-    with pytest.raises(ValidationError, match=r"loss_options\.beta: no option of loss 'appo'; loss"):
-        LearnerSettings(loss_options={"beta": 1})
+    with pytest.raises(ValidationError, match=r"loss_options\.beta: no option of loss 'ppo'; loss"):
+        LearnerSettings(loss="ppo", loss_options={"beta": 1})
 
 
 @pytest.mark.parametrize(

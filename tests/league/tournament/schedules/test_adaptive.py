@@ -115,6 +115,7 @@ def test_on_a_spread_field_it_needs_far_fewer_games_than_a_round_robin():
         assert needed(pairs, chosen, target) <= 0.7 * needed(pairs, even, target)
 
 
+@pytest.mark.variant
 @pytest.mark.long
 @pytest.mark.slow
 def test_on_a_narrow_field_it_is_as_good_as_a_round_robin():

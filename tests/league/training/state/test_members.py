@@ -43,7 +43,7 @@ def changed(scripted, tmp_path, tiny):
     return league.train(tiny(), tmp_path / "run")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_player_is_added_another_removed_and_a_third_takes_its_place(changed):
     with analysis.open_run(changed) as history:
         kinds = history.sql("SELECT kind, player FROM decisions WHERE reason = 'test' ORDER BY seq")
