@@ -62,15 +62,20 @@ class Form:
         batches = list(self._played.get(player, ()))
         windows = []
         for _ in range(2):
-            window = _Played(0, 0.0, 0.0)
-            while window.games < games:
+            window: list[_Played] = []
+            while sum(batch.games for batch in window) < games:
                 if not batches:
                     return None
-                window = _Played(*map(sum, zip(window, batches.pop(), strict=True)))
-            windows.append(window)
+                window.append(batches.pop())
+            windows.append(_together(window))
         (newest, errors), (before, errors_before) = map(_mean, windows)
         fewest = min(window.games for window in windows)
         return Gain(newest - before, math.hypot(errors, errors_before), newest, fewest)
+
+
+def _together(batches: list[_Played]) -> _Played:
+    total, squares = (sum(getattr(batch, name) for batch in batches) for name in ("total", "squares"))
+    return _Played(sum(batch.games for batch in batches), total, squares)
 
 
 def _mean(played: _Played) -> tuple[float, float]:
