@@ -25,6 +25,7 @@ def games_from(n, home, away, points, pair=None, home_place=0, away_place=1):
         points=np.array(points, dtype=np.float64),
         pair=np.arange(g) if pair is None else np.array(pair),
         match=np.arange(g),
+        lead=2.0 * np.array(points, dtype=np.float64) - 1.0,
     )
 
 
@@ -109,4 +110,5 @@ def join(parts):
         points=np.concatenate([part.points for part in parts]),
         pair=np.concatenate([part.pair + start for part, start in zip(parts, before, strict=True)]),
         match=np.concatenate([part.match for part in parts]),
+        lead=2.0 * np.concatenate([part.points for part in parts]) - 1.0,
     )
