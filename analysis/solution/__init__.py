@@ -24,6 +24,7 @@ from analysis.solution.dynamics.alpha_rank import (
     marginals,
     markov_conley_chains,
 )
+from analysis.solution.dynamics.projected import projected_replicator
 from analysis.solution.dynamics.replicator import (
     discrete_path,
     growth_rates,
@@ -101,6 +102,7 @@ __all__ = [
     "path",
     "paths",
     "plane",
+    "projected_replicator",
     "relative_population_performance",
     "replicator_average",
     "rest_points",

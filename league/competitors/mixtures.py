@@ -4,6 +4,7 @@
     main-0@120000:average             the same, as it was when that snapshot was frozen
     :nash                             the maximum-entropy Nash equilibrium of all snapshots, by recorded games
     main-0:nash                       the same of one player's snapshots
+    main-0@120000:nash                the same of those up to that snapshot: PSRO's mixture at that pool size
     main-0@40000+main-0@80000         any snapshots, all alike
     0.25*main-0+0.75*main-1:greedy    or by weights, each in a mode of its own
 
@@ -90,15 +91,20 @@ def mixed(name: str, weighted: Sequence[tuple[Snapshot, float, float]]) -> Mixtu
     return Mixture(name, tuple(Part(s, weight / total, t) for (s, t), weight in weights.items()))
 
 
+def until(snapshots: Sequence[Snapshot], newest: Snapshot) -> list[Snapshot]:
+    """Return the snapshots of the player of `newest` up to it. `snapshots`: in the order of freezing."""
+    own = [snapshot for snapshot in snapshots if snapshot.player == newest.player]
+    return own[: own.index(newest) + 1]
+
+
 def average(name: str, snapshots: Sequence[Snapshot], newest: Snapshot) -> Mixture:
     """Return the newest half of the player's snapshots up to `newest`, all alike.
 
     Policies of the first half of training are left out, as self-play has moved far from them; the average of
     the rest is what fictitious play and no-regret learning promise. `snapshots`: in the order of freezing.
     """
-    own = [snapshot for snapshot in snapshots if snapshot.player == newest.player]
-    until = own[: own.index(newest) + 1]
-    return mixed(name, [(snapshot, 1.0, SAMPLE) for snapshot in until[len(until) // 2 :]])
+    own = until(snapshots, newest)
+    return mixed(name, [(snapshot, 1.0, SAMPLE) for snapshot in own[len(own) // 2 :]])
 
 
 def nash(name: str, run: Path, snapshots: Sequence[Snapshot]) -> Mixture:

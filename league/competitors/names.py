@@ -10,7 +10,7 @@ random                  a bot
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from league.competitors.mixtures import (
     nash,
     of_player,
     split,
+    until,
 )
 from league.competitors.modes import SAMPLE, BadMode, in_mode, is_mode, temperature_of
 from league.envs import registry
@@ -85,7 +86,7 @@ class Names:
             return Named(mixture, None)
         name, colon, mode = text.rpartition(":")
         if not colon:
-            return Named(self._snapshot(text), None)
+            return Named(self.snapshot(text), None)
         try:
             temperature = temperature_of(mode)
         except BadMode as error:
@@ -96,7 +97,7 @@ class Names:
                 return Named(Bot(text), None)  # if it is no bot, an error follows when it is built
             remedy = f"; did you mean '{near[0]}'?" if near else ""
             raise UnknownCompetitor(f"'{text}': {error}{remedy}") from None
-        return Named(self._snapshot(name), temperature)
+        return Named(self.snapshot(name), temperature)
 
     def mixture(self, text: str) -> Mixture | None:
         """Return the mixture that `text` names; `None` for another form of name. Raise UnknownCompetitor."""
@@ -113,13 +114,20 @@ class Names:
             name, kind, temperature = parts
             snapshots = self._reader.snapshots()
             if kind == NASH:
-                found = nash(text, self._reader.run, of_player(text, name, snapshots))
+                pool = self._pool(text, name, snapshots)
+                found = nash(text, self._reader.run, pool)
             elif name:
-                found = average(text, snapshots, self._snapshot(name))
+                found = average(text, snapshots, self.snapshot(name))
             else:
                 raise BadMixture(f"'{text}': found no player, expected one, such as main-0:{AVERAGE}")
             return found if temperature is None else found.at(temperature)
         return listed(text, self._member) if "+" in text or "*" in text else None
+
+    def _pool(self, text: str, name: str, snapshots: Sequence[Snapshot]) -> Sequence[Snapshot]:
+        """Return all `snapshots`, those of a player, or those up to a snapshot. Raise BadMixture."""
+        if any(one.startswith(name) for one in self._by_id) and name and name not in self._newest:
+            return until(snapshots, self.snapshot(name))
+        return of_player(text, name, snapshots)
 
     def _member(self, text: str) -> tuple[Snapshot, float]:
         """Return a snapshot of a mixture, and its temperature. Raise UnknownCompetitor for anything else."""
@@ -133,7 +141,8 @@ class Names:
         """Return whether the run has something that `name` may refer to."""
         return name in self._bots or name in self._newest or any(i.startswith(name) for i in self._by_id)
 
-    def _snapshot(self, name: str) -> Snapshot:
+    def snapshot(self, name: str) -> Snapshot:
+        """Return the snapshot of an id or unique prefix, or a player's newest. Raise UnknownCompetitor."""
         if name not in self._by_id and name in self._newest:
             return self._newest[name]
         try:

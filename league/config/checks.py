@@ -216,8 +216,10 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
         )
     for role, rules in settings.league.resolve().items():
         for name, branch in rules.opponents.branches.items():
-            if branch.share > 0 and open_branch(name, branch).any_seat:
+            opened = open_branch(name, branch)
+            if branch.share > 0 and (opened.any_seat or opened.waits):
+                remedy = "set its error to null, or " if opened.waits else ""
                 raise ValueError(
                     f"league.roles.{role}: branch '{name}' needs a league in which all players may take "
-                    "every seat; give its share to current_main or pfsp"
+                    f"every seat; {remedy}give its share to current_main or pfsp"
                 )

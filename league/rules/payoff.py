@@ -57,6 +57,7 @@ class Payoff:
 
     A pair's counts are multiplied by `decay` before each of its games is added, so `games` tends to
     1 / (1 - decay). A competitor may have its own decay (`fade`): the smaller of two holds for the pair.
+    Games between two that never change (`keep`) do not fade.
     There are plain counts too: games by pair (`recorded`), and games, wins and draws by competitor
     (`totals`).
 
@@ -82,6 +83,7 @@ class Payoff:
         self._totals = np.zeros((capacity, 3), dtype=np.int64)  # games, wins, draws
         self._total_lead = np.zeros(capacity, dtype=np.float64)
         self._own_decay: dict[int, float] = {}
+        self._kept = np.zeros(capacity, dtype=np.bool_)
 
     def reserve(self, size: int) -> None:
         """Make room for indices below `size`."""
@@ -93,6 +95,7 @@ class Payoff:
             _grown(counts, (wider, wider)) for counts in (self._wins, self._draws, self._recorded)
         )
         self._totals = _grown(self._totals, (wider, 3))
+        self._kept = _grown(self._kept, (wider,))
         self._total_lead = np.append(self._total_lead, np.zeros(wider - len(self._total_lead)))
         if self.scores:
             self._leads, self._squares = (
@@ -102,6 +105,11 @@ class Payoff:
     def fade(self, index: int, decay: float) -> None:
         """Fade games of this competitor by `decay` from here on, unless its opponent's fade faster."""
         self._own_decay[index] = _checked(decay)
+
+    def keep(self, index: int) -> None:
+        """Mark a competitor that never changes: its games with others of that kind do not fade."""
+        self.reserve(index + 1)
+        self._kept[index] = True
 
     def record(
         self, home: Indices, away: Indices, outcome: npt.NDArray[np.int8], lead: Floats | None = None
@@ -154,13 +162,12 @@ class Payoff:
 
     def _decay_of(self, i: Indices, j: Indices) -> Floats:
         """Return the decay of each pair [n]."""
-        if not self._own_decay:
-            return np.full(len(i), self.decay)
         decay = np.full(len(self._totals), np.inf)
         for index, own in self._own_decay.items():
             decay[index] = own
         pair = np.minimum(decay[i], decay[j])
-        return np.where(np.isinf(pair), self.decay, pair)
+        pair = np.where(np.isinf(pair), self.decay, pair)
+        return np.where(self._kept[i] & self._kept[j], 1.0, pair)
 
     def wins(self, home: int, away: Indices) -> Floats:
         """Return the faded count of home's wins against each of `away` [n]."""
@@ -215,10 +222,10 @@ def _checked(decay: float) -> float:
     return decay
 
 
-def _grown(counts: npt.NDArray[Any], shape: tuple[int, int]) -> npt.NDArray[Any]:
+def _grown(counts: npt.NDArray[Any], shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """Return the counts with zeros around, which take no memory until written (those of np.pad do)."""
     grown = np.zeros(shape, dtype=counts.dtype)
-    grown[: counts.shape[0], : counts.shape[1]] = counts
+    grown[tuple(map(slice, counts.shape))] = counts
     return grown
 
 

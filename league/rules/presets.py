@@ -11,9 +11,10 @@ self_play             a main that plays itself, and the newest of its past in a 
 fictitious            a main against all of its past alike (Heinrich, Silver: Deep reinforcement learning
                       from self-play in imperfect-information games, 2016, without the average network)
 pfsp                  a main against all snapshots, the harder the more (AlphaStar's ablation)
-psro                  a main against the maximum-entropy Nash mixture of the pool, whose payoffs are filled
-                      by evaluation matches (Lanctot et al.: A unified game-theoretic approach to multiagent
-                      reinforcement learning, NeurIPS 2017)
+psro                  best responses to the maximum-entropy Nash mixture of the pool, one after the other and
+                      each from scratch; before each the pool plays until its mixture is known (Lanctot et
+                      al.: A unified game-theoretic approach to multiagent reinforcement learning, NeurIPS
+                      2017)
 population            mains that play each other, the nearer to even the more (Jaderberg et al.: Human-level
                       performance in 3D multiplayer games, Science 2019)
 none                  mains that play themselves only, without snapshots; all that a game for one can have
@@ -24,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
@@ -78,6 +79,29 @@ class RoleSettings(Section):
         default_factory=dict, description="Settings of its players' policies that differ from section policy"
     )
     seats: SeatNumbers = None
+    schedules: Literal["run", "freeze"] = Field(
+        default="run",
+        description="Time that the schedules of its learners run over: the whole run, or freeze.max_steps "
+        "from each snapshot on",
+    )
+
+    @model_validator(mode="after")
+    def _schedules_have_an_end(self) -> Self:
+        if self.schedules == "freeze" and self.freeze.max_steps is None:
+            raise ValueError(
+                "schedules: found freeze without freeze.max_steps, which they run over; set "
+                "freeze.max_steps, or schedules: run"
+            )
+        return self
+
+    def progress(self, of_run: float, since_freeze: int) -> float:
+        """Return where the schedules of a learner are, in [0, 1].
+
+        `of_run` is the part of the run that is done, `since_freeze` the player's env steps since a freeze.
+        """
+        if self.schedules == "run" or self.freeze.max_steps is None:
+            return of_run
+        return min(since_freeze / self.freeze.max_steps, 1.0)
 
 
 class MemberSettings(Section):
@@ -177,8 +201,15 @@ def _pfsp(n: int) -> Roles:
 
 
 def _psro(n: int) -> Roles:
-    """Return PSRO's league: the main is the best response, and a quarter of the requests fill the payoffs."""
-    return _one_main({"nash": Nash(share=1.0)}, FreezeSettings(max_steps=n), evaluation=0.25, evaluate="pool")
+    """Return PSRO's league: the main is the best response, in N steps from scratch on its own schedules."""
+    return {
+        MAIN: RoleSettings(
+            opponents=OpponentSettings(branches={"nash": Nash(share=1.0, error=0.05)}, evaluate="pool"),
+            freeze=FreezeSettings(max_steps=n),
+            reset=ResetSettings(probability=1.0),
+            schedules="freeze",
+        )
+    }
 
 
 def _population(n: int) -> Roles:

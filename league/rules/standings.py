@@ -11,12 +11,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from league.rules.form import Form
 from league.rules.payoff import Payoff, pairs_of
 from league.rules.rating.rating import RatingBook, RatingSettings
 from league.rules.roster import Roster
 from storage.arrays import Floats, Indices
-from storage.records import Bot, Competitor, LivePlayer, Outcome, RatingChange, ResultBatch, Role, Snapshot
+from storage.records import (
+    Bot,
+    Competitor,
+    LivePlayer,
+    Outcome,
+    Purpose,
+    RatingChange,
+    ResultBatch,
+    Role,
+    Snapshot,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +61,8 @@ class Standings:
     `teams` is the team of each seat of the game, such as (0, 0, 1, 1); `None` if each seat plays for itself.
     `decay_of_role` is the decay of games of live players of these roles, where it differs from `decay`.
     `scale` is for payoffs that count scores: the lead per game that is as good as a certain win. With `None`
-    payoffs count games won. Ratings count games won either way.
+    payoffs count games won. Ratings count games won either way. Games between snapshots and bots never fade.
+    `form_games` is the largest window of games that `form` is to compare.
     """
 
     def __init__(
@@ -60,6 +73,7 @@ class Standings:
         teams: Sequence[int] | Indices | None = None,
         decay_of_role: Mapping[Role, float] | None = None,
         scale: float | None = None,
+        form_games: int = 0,
     ) -> None:
         self._roster = roster
         self.scale = scale
@@ -74,6 +88,7 @@ class Standings:
         self.settings = RatingSettings() if settings is None else settings
         self.payoff = Payoff(decay=decay, scores=scale is not None)
         self.ratings = RatingBook(self.settings)
+        self.form = Form(form_games)
         self._anchor: str | None = None
         for index in range(len(roster)):
             self.on_admit(roster.at(index))
@@ -109,8 +124,11 @@ class Standings:
         self.payoff.reserve(expected + 1)
         if anchor:
             self._anchor = name
+        if not learns:
+            self.payoff.keep(expected)
         if isinstance(competitor, Snapshot):
             self._widen(competitor)
+            self.form.clear(competitor.player)
         elif isinstance(competitor, LivePlayer) and competitor.role in self._decay_of_role:
             self.payoff.fade(expected, self._decay_of_role[competitor.role])
 
@@ -123,6 +141,7 @@ class Standings:
         if not isinstance(self._roster.at(index), LivePlayer):
             raise ValueError(f"standings: '{player}' does not learn, expected a live player to reset")
         self.payoff.clear(index)
+        self.form.clear(player)
         self.ratings.restart(index, float(self.ratings.mu[self._roster.index(target)]))
 
     def _widen(self, snapshot: Snapshot) -> None:
@@ -166,12 +185,25 @@ class Standings:
             teams = np.arange(matches.num_seats) if self._teams is None else self._teams
             played = self.ratings.rate_teams(seated[rated], teams, results.rank[rated])
         self.payoff.record(home, away, outcome, lead)
+        if self.form.games and matches.purpose is Purpose.TRAINING:
+            self._note_form(home, away, _won(outcome) if self.scale is None else lead)
         mu, sigma = self.ratings.mu[played].tolist(), np.sqrt(self.ratings.variance[played]).tolist()
         games = self.ratings.games[played].tolist()
         return [
             RatingChange(self._roster.id(i), m, s, g)
             for i, m, s, g in zip(played.tolist(), mu, sigma, games, strict=True)
         ]
+
+    def _note_form(self, home: Indices, away: Indices, lead: Floats) -> None:
+        """Add to `form` the leads of live players over competitors that never change: home's leads [G]."""
+        for player in self._roster.players:
+            index = self._roster.index(player.player)
+            at_home, visiting = (home == index) & ~self._learns(away), (away == index) & ~self._learns(home)
+            self.form.add(player.player, np.concatenate([lead[at_home], -lead[visiting]]))
+
+    def _learns(self, who: Indices) -> npt.NDArray[np.bool_]:
+        live = self._roster.indices(player.player for player in self._roster.players)
+        return np.isin(who, live)
 
     def rating(self, competitor: str) -> RatingChange:
         """Return the current rating of a competitor. Raise KeyError for one that was never admitted."""
@@ -254,3 +286,10 @@ class Standings:
                 )
             )
         return sorted(rows, key=lambda row: row.exposure, reverse=True)
+
+
+def _won(outcome: npt.NDArray[np.int8]) -> Floats:
+    """Return the leads of games that count as won, drawn or lost: 1, 0 or -1 for each of `outcome` [G]."""
+    return (outcome == Outcome.WIN).astype(np.float64) - (
+        (outcome != Outcome.WIN) & (outcome != Outcome.DRAW)
+    )

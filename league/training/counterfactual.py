@@ -286,6 +286,7 @@ class _Fold:
                     env=env,
                     seed=self._seed,
                     seats_of=self._league.seats_by_competitor(),
+                    waits=False,
                 )
             except ValueError as error:
                 raise Mistake(f"rules: this preset cannot be played here: {error}") from None

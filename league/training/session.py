@@ -56,6 +56,7 @@ class Session:
         self.learners = learners
         roles = self._roles = settings.league.resolve()
         teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
+        self._roles = roles
         self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
@@ -108,6 +109,12 @@ class Session:
         by_time = 0.0 if stop.minutes is None else self.seconds() / (60.0 * stop.minutes)
         by_steps = 0.0 if stop.env_steps is None else self.totals.env_steps / stop.env_steps
         return max(by_time, by_steps)
+
+    def _progress(self, player: str) -> float:
+        """Return where the schedules of the player's learner are: in the run, or on the way to a snapshot."""
+        member = self.members[player]
+        rules = self._roles[member.player.role]
+        return rules.progress(self.progress(), member.env_steps - member.frozen_at)
 
     def seconds(self) -> float:
         """Return the seconds of training so far, resumed ones included."""
@@ -195,7 +202,7 @@ class Session:
             self.caches.add(rollout.info.process, rollout.info.tiers)
             for player, steps in rollout.info.trained_steps.items():
                 if steps:
-                    self.learners.submit(player, rollout.episodes[player], self.progress(), steps)
+                    self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
         lost = self.runners.lost() + ([] if self.evaluators is None else self.evaluators.lost())
         for request_id in self.measuring.lost(lost):
             self.totals.dropped_matches += self._tickets.pop(request_id).matches

@@ -11,6 +11,8 @@ from analysis.report.writing.phrases import number, whole, words
 from analysis.report.writing.section import Section, paragraph, section
 from analysis.report.writing.tables import Column, table
 
+NASH = "nash"  # behind the name of a snapshot: the mixture of the pool up to it (league.competitors.mixtures)
+
 
 def picture(id_: str, figure: Figure, caption: str, *, chart: str | None = None) -> Html:
     """Return `figure` as inline SVG with its caption; `chart`: id of the element for an interactive chart."""
@@ -120,9 +122,33 @@ def exploitability(story: Story) -> Section:
             .to_dict("records"),
             sortable=True,
         ),
+        *pools_of(story),
     )
 
 
+def pools_of(story: Story) -> list[Html]:
+    """Return the table of measured Nash mixtures by the size of their pool; nothing if there are none."""
+    measured = story.exploitability.drop_duplicates(["snapshot_id", "kind", "unit"], keep="last")
+    rows = []
+    for row in measured.to_dict("records"):
+        newest, _, kind = str(row["snapshot_id"]).rpartition(":")
+        at = story.snapshots[story.snapshots["snapshot_id"] == newest]
+        if kind == NASH and len(at):
+            own = story.snapshots[story.snapshots["player"] == at["player"].iloc[0]]
+            rows.append(row | {"pool": int((own["env_steps"] <= at["env_steps"].iloc[0]).sum())})
+    if not rows:
+        return []
+    rows.sort(key=lambda row: (row["player"], row["pool"]))
+    return [table("pools-table", "The Nash mixture of a player's snapshots, by their number", _POOLS, rows)]
+
+
+_POOLS = [
+    Column("snapshots", lambda row: whole(row["pool"]), numeric=True),
+    Column("mixture", lambda row: row["snapshot_id"]),
+    Column("kind", lambda row: words(str(row["kind"]))),
+    Column("value", lambda row: number(row["value"], 4), numeric=True),
+    Column("unit", lambda row: row["unit"]),
+]
 _MEASURED = [
     Column("snapshot", lambda row: row["snapshot_id"]),
     Column("kind", lambda row: words(str(row["kind"]))),

@@ -22,10 +22,27 @@ from league.section import Section
 from storage.records import Decision, Freeze, LivePlayer, Role
 
 DEFAULT = "default"
+STANDARD_ERRORS = 2.0  # of the gain on a plateau
+
+
+class PlateauSettings(Section):
+    """Plateau: a player gains no more from one window of its games to the next.
+
+    Games against snapshots and bots count, in training, since the player's last snapshot: those of PSRO's
+    best response against its mixture.
+    """
+
+    games: int = Field(ge=2, description="Games in each of the two newest windows that are compared")
+    gain: float = Field(
+        gt=0,
+        allow_inf_nan=False,
+        description="Gain of the mean lead from one window to the next that a plateau is surely below (by "
+        "two standard errors); 1 is the lead of a certain win",
+    )
 
 
 class FreezeSettings(Section):
-    """Conditions under which players of one role are frozen: never, without `beats` and `max_steps`."""
+    """Conditions under which players of one role are frozen: any of them; without any, never."""
 
     beats: Literal["mains", "snapshots"] | None = Field(
         default=None, description="Freeze when the player beats all of these; `null`: by steps only"
@@ -39,6 +56,9 @@ class FreezeSettings(Section):
         default=None,
         gt=0,
         description="Env steps after which a player is frozen in any case; `null`: no limit",
+    )
+    plateau: PlateauSettings | None = Field(
+        default=None, description="Freeze when the player gains no more; `null`: not for that"
     )
     prior_strength: float = Field(
         default=10.0,
@@ -144,9 +164,18 @@ class LeagueBuilder:
                 }
                 if lowest > rule.win_rate and fewest >= rule.min_games:
                     return Freeze(player=player.player, reason=f"beats all {rule.beats}", evidence=evidence)
+        if rule.plateau is not None:
+            found = standings.form.gain(player.player, rule.plateau.games)
+            if found is not None:
+                unit = standings.scale or 1.0
+                gain, error = found.gain / unit, found.error / unit
+                evidence |= {"gain": gain, "gain_error": error, "lead": found.lead / unit}
+                evidence |= {"window_games": found.games, "least_gain": rule.plateau.gain}
+                if gain + STANDARD_ERRORS * error < rule.plateau.gain:
+                    return Freeze(player=player.player, reason="plateau", evidence=evidence)
         if rule.max_steps is not None and clock.since_freeze >= rule.max_steps:
             evidence["max_steps"] = rule.max_steps
-            reason = "schedule" if rule.beats is None else "timeout"
+            reason = "schedule" if rule.beats is None and rule.plateau is None else "timeout"
             return Freeze(player=player.player, reason=reason, evidence=evidence)
         return None
 

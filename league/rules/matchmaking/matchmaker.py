@@ -103,12 +103,15 @@ class Matchmaker:
         env: str,
         seed: int,
         seats_of: SeatsOf | None = None,
+        waits: bool = True,
     ) -> None:
         """Open the branches of all roles.
 
-        `seats_of` is the seats that each competitor may take; `None` if every competitor may take all. Raise
-        ValueError for branches that the game cannot have, and for a user's own that cannot be imported.
+        `seats_of` is the seats that each competitor may take; `None` if every competitor may take all. With
+        `waits=False` no branch waits for matches for the record: where nothing is played, they never come.
+        Raise ValueError for branches that the game cannot have, and for a user's own that cannot be imported.
         """
+        self._waits = waits
         self._env = env
         self._seed = seed
         self._settings = MatchmakingSettings() if settings is None else settings
@@ -151,9 +154,15 @@ class Matchmaker:
         deals its seats out to them evenly, so a runner meets few snapshots at once while each single
         seat still follows the weights. A branch without candidates becomes its fallback, which is
         self-play for mains, and where no main is left. In evaluation no seat learns; when there is no
-        opponent to evaluate against, the matches are for training.
+        opponent to evaluate against, the matches are for training. While a branch wants matches for the
+        record (`Branch.wanted`), there are no others.
         """
         request = self._request(player, n, roster, standings, rng)
+        wanted = self._wanted(request)
+        if wanted is not None:
+            return self._seat(
+                self._for_the_record(*wanted, request), Purpose.EVALUATION, roster, first_match_id
+            )
         evaluation = request.role.settings.evaluation
         if evaluation > 0.0 and rng.random() < evaluation:
             tables = self._evaluation(request)
@@ -322,7 +331,7 @@ class Matchmaker:
 
     def _evaluation(self, request: _Request) -> Tables | None:
         """Return matches for the record; `None` without opponents."""
-        view, n, rng = request.view, request.n, request.rng
+        view, rng = request.view, request.rng
         home = view.home
         if request.role.settings.evaluate == "player":
             pool = snapshots_and_bots(view.roster)
@@ -335,6 +344,17 @@ class Matchmaker:
             pairs = rarest_pairs(view.roster, view.standings)
             row = rng.choice(len(snapshots), p=pairs.sum(axis=1))
             home, pool = int(snapshots[row]), Pool(snapshots, pairs[row] / pairs[row].sum())
+        return self._for_the_record(home, pool, request)
+
+    def _wanted(self, request: _Request) -> tuple[int, Pool] | None:
+        """Return the competitor and opponents that the first waiting branch of the role wants to see play."""
+        branches = (branch for branch in request.role.branches.values() if branch.share > 0.0)
+        wanted = (branch.wanted(request.view) for branch in branches if self._waits)
+        return next((each for each in wanted if each is not None), None)
+
+    def _for_the_record(self, home: int, pool: Pool, request: _Request) -> Tables:
+        """Return matches of `home` against opponents from `pool`, in which no seat learns."""
+        n, rng = request.n, request.rng
         match_type = np.full(n, self._type["evaluation"], dtype=np.int16)
         if self._places is not None:
             return self._placed(home, match_type, {"evaluation": pool}, request, learning=False)

@@ -54,7 +54,9 @@ class State:
         self._roles = roles
         self.roster = Roster()
         own_decay = {role: rules.decay for role, rules in roles.items() if rules.decay is not None}
-        self.standings = Standings(self.roster, ratings, decay, teams, own_decay, scale)
+        plateaus = (rules.freeze.plateau for rules in roles.values())
+        form_games = max((plateau.games for plateau in plateaus if plateau is not None), default=0)
+        self.standings = Standings(self.roster, ratings, decay, teams, own_decay, scale, form_games)
         self.members: dict[str, Member] = {}
         self.totals = Totals()
         self.match_mix: Counter[str] = Counter()

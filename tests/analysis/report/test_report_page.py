@@ -233,6 +233,22 @@ def test_what_was_measured_stands_in_a_table(planted, tmp_path):
     assert row == [name, "exact", "0.1250", "[0.1250, 0.1250]", "score per seat", "–"]
 
 
+def test_measured_mixtures_stand_in_a_table_by_the_size_of_their_pool(planted, tmp_path):
+    run = shutil.copytree(planted, tmp_path / "measured")
+    with analysis.open_run(run) as history:
+        names = history.snapshots().query("player == 'main-0'")["snapshot_id"].tolist()
+    for number, value in ((2, 0.125), (0, 0.5)):
+        name = f"{names[number]}:nash"
+        given = (name, "main-0:nash", 2400, 3600, "exact", value, value, value, "score", None, 2e9 + number)
+        add(run, Measurement(*given))
+    with analysis.open_run(run) as history:
+        (part,) = sections(history, only=["exploitability"])
+    assert Page(part.html).tables["pools-table"][1:] == [
+        ["1", f"{names[0]}:nash", "exact", "0.5000", "score"],
+        ["3", f"{names[2]}:nash", "exact", "0.1250", "score"],
+    ]
+
+
 def test_figures_on_yardsticks_are_drawn_and_those_of_the_newest_snapshot_stand_in_a_table(planted, tmp_path):
     run = shutil.copytree(planted, tmp_path / "measured")
     with analysis.open_run(run) as history:

@@ -8,6 +8,7 @@ import pytest
 import league
 from league.competitors.mixtures import Mixture
 from league.competitors.names import Names, UnknownCompetitor, resolve
+from league.exploit.targets import chosen
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.rollout.requests import MixtureSource
 from storage.archive import Archive, open_reader
@@ -118,6 +119,17 @@ def test_the_nash_of_a_pool_is_the_equilibrium_of_what_was_recorded(make_run, tm
     mixture = found(open_reader(run), ":nash")
     assert members(mixture) == {f"main-0@{n}": pytest.approx(1 / 3, abs=1e-6) for n in (1, 2, 3)}
     assert members(found(open_reader(run), "main-0:nash")) == members(mixture)
+    # as it was at a snapshot: of those up to it
+    assert members(found(open_reader(run), "main-0@2:nash")) == {"main-0@1": pytest.approx(1.0)}
+    assert members(found(open_reader(run), "main-0@0:nash")) == {"main-0@0": 1.0}
+    assert list(members(found(open_reader(run), "main-0@4:nash"))) == list(members(mixture))
+    targets = chosen(open_reader(run), player="main-0", every=2, nash=True)
+    assert [(one.snapshot_id, one.player) for one in targets] == [
+        (f"main-0@{n}:nash", "main-0:nash") for n in (0, 2, 4)
+    ]
+    assert [one.env_steps for one in targets] == [0, 2, 4]  # of the pool, not of the members with weight
+    (newest,) = chosen(open_reader(run), ["main-0:nash"])
+    assert newest.snapshot_id == "main-0@4:nash"
 
 
 def test_a_mixture_is_loaded_as_an_actor_that_plays(reader):

@@ -231,14 +231,21 @@ class SimulatedLeague:
         """Add one match's games (home, away, mean of home's score, its deviation) to what is expected of the
         payoff. Games of the same pair in one match may depend on each other: their deviations are added, not
         their variances, which is the most it can be."""
-        decay, of_pair = self.settings.decay, {}
+        of_pair = {}
         for home, away, mean, deviation in games:
+            decay = self._decay(home, away)
             pair, mean = ((home, away), mean) if home < away else ((away, home), 1.0 - mean)
             total, apart, n = of_pair.get(pair, (0.0, 0.0, 0))
             of_pair[pair] = total * decay + mean, apart * decay + deviation, n + 1
         for pair, (total, apart, n) in of_pair.items():
             mean, variance = self.expected.get(pair, (0.0, 0.0))
+            decay = self._decay(*pair)
             self.expected[pair] = mean * decay**n + total, variance * decay ** (2 * n) + apart**2
+
+    def _decay(self, home: int, away: int) -> float:
+        """The decay of a pair: games of two snapshots do not fade."""
+        live = any(isinstance(self.roster.at(index), LivePlayer) for index in (home, away))
+        return self.settings.decay if live else 1.0
 
     def payoff_errors(self, least_variance: float) -> np.ndarray:
         """How far the payoff's score of each pair is from what was expected of it, in standard errors, for

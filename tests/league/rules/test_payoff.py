@@ -149,6 +149,19 @@ def test_teams_that_both_forfeit_say_nothing(make):
     assert team_pairs(make, "abcd", [0, 0, 1, 1], [0, 0, 0, 0], outcome=[FORFEIT] * 4) == []
 
 
+def test_games_between_two_that_never_change_do_not_fade():
+    payoff = Payoff(decay=0.5)
+    payoff.keep(1)
+    payoff.keep(2)
+    payoff.fade(0, 0.5)
+    for home in (0, 1):
+        payoff.record(np.full(3, home), np.full(3, 2), np.full(3, Outcome.WIN, np.int8), np.zeros(3))
+    assert payoff.games(1, np.array([2])).tolist() == [3.0]
+    assert payoff.games(0, np.array([2])).tolist() == [1.75]
+    payoff.keep(100)
+    assert payoff.games(1, np.array([2, 100])).tolist() == [3.0, 0.0]
+
+
 @pytest.mark.parametrize("decay", [0.0, 1.5, float("nan")])
 def test_an_impossible_decay_is_refused(decay):
     with pytest.raises(ValueError, match="decay"):

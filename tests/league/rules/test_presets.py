@@ -44,6 +44,16 @@ def test_the_pseudocode_is_the_pseudocode():
     assert [rules.reset.probability for rules in roles.values()] == [0.0, 1.0, 0.25]
 
 
+def test_psro_answers_a_known_mixture_from_scratch_on_schedules_of_its_own():
+    main = LeagueSettings(preset="psro", freeze_every=1_000).resolve()[MAIN]
+    nash = main.opponents.branches["nash"]
+    assert (nash.share, nash.meta_strategy, nash.error) == (1.0, "nash", 0.05)
+    assert (main.freeze.max_steps, main.reset.probability, main.reset.target) == (1_000, 1.0, "initial")
+    assert main.opponents.evaluation == 0.0
+    assert [main.progress(0.9, steps) for steps in (0, 250, 1_000, 1_100)] == [0.0, 0.25, 1.0, 1.0]
+    assert LeagueSettings(preset="pfsp").resolve()[MAIN].progress(0.9, 250) == 0.9
+
+
 @pytest.mark.parametrize("preset", sorted(PRESETS))
 @pytest.mark.parametrize("freeze_every", [1, 7, 10**12])
 def test_every_preset_is_complete_by_itself(preset, freeze_every):
@@ -90,6 +100,11 @@ def test_a_role_of_ones_own_is_described_in_full():
         ({"roles": {"main": {"freeze": {"win_rate": 70}}}}, r"roles\.main\.freeze\.win_rate"),
         ({"roles": {"main": {"reset": {"probability": 1.0, "target": "named"}}}}, "with no snapshot"),
         ({"decay": 0.0}, "greater than 0"),
+        (
+            {"roles": {"main": {"schedules": "freeze", "freeze": {"max_steps": None}}}},
+            r"roles\.main\n.*schedules: found freeze without freeze\.max_steps.*set freeze\.max_steps",
+        ),
+        ({"roles": {"main": {"freeze": {"plateau": {"games": 100}}}}}, r"freeze\.plateau\.gain"),
         ({"builder": "mine"}, "found 'mine', expected 'default' or your own as 'module:Class'"),
         ({"roles": {"main": {"keep": {"newset": True}}}}, "did you mean 'newest'"),
     ],
@@ -205,7 +220,9 @@ def counted(it, opponents, n, seed):
     role = it.player.role
     rules = opponents.model_copy(update={"evaluation": 0.0})
     iid = MatchmakingSettings(distinct_opponents=10 * n)
-    maker = Matchmaker({role: SimpleNamespace(opponents=rules)}, iid, num_seats=2, env="made-up", seed=1)
+    maker = Matchmaker(
+        {role: SimpleNamespace(opponents=rules)}, iid, num_seats=2, env="made-up", seed=1, waits=False
+    )
     batch = maker.next_matches(
         it.player, n, it.roster, it.standings, np.random.default_rng(seed), first_match_id=0
     )

@@ -147,6 +147,18 @@ class Branch(Section):
         """Return the candidates [k] with the probability of each; all are equally likely here."""
         return alike(self.candidates(view))
 
+    @property
+    def waits(self) -> bool:
+        """`True` if the branch may want matches for the record."""
+        return False
+
+    def wanted(self, view: LeagueView) -> tuple[int, Pool] | None:
+        """Return a competitor, and its opponents, that are to play for the record before anything is learned.
+
+        While a branch of a role wants such matches, its players play no others. `None` if it wants none.
+        """
+        return None
+
 
 class WeightedBranch(Branch):
     """Branch whose candidates are drawn by a function of the player's win rates against them."""

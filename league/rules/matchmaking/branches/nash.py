@@ -1,7 +1,10 @@
-"""Branch `nash`, and its meta-strategies: the share of each opponent, given a pool's payoffs among itself.
+"""Branch `nash`: PSRO's meta-strategies, the share of each opponent given a pool's payoffs among itself.
 
 The meta-game of a pool of n is symmetric and zero-sum: `payoff` [n, n] holds what the row gains
 against the column, and the transposed is its negative. Package `analysis` finds equilibria.
+
+With `error`, nothing is learned before the payoffs are known: the pool plays for the record, each time the
+pairing that says least about the mixture, until the regret of the mixture is known within that error.
 """
 
 from __future__ import annotations
@@ -9,17 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, cast
+from typing import Literal, Self, cast
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PrivateAttr, model_validator
 
+from analysis.solution.dynamics.alpha_rank import alpha_rank
+from analysis.solution.dynamics.projected import projected_replicator
 from analysis.solution.equilibria.nash import check_antisymmetric, max_entropy_nash
 from league.rules.matchmaking.branches.base import Branch, LeagueView
-from league.rules.matchmaking.pools import EMPTY, Pool
+from league.rules.matchmaking.pools import EMPTY, Pool, alike
 from storage.arrays import Floats, Indices
 
 _REPLICATOR_STEPS, _REPLICATOR_RATE, _REPLICATOR_FLOOR = 2_000, 0.1, 1e-6
+_LEAST_SCALE = 1e-12
+_STANDARD_ERRORS = 2.0  # of a gain, that it may be higher than the games show
 
 
 def uniform(payoff: Floats) -> Floats:
@@ -31,9 +38,7 @@ def uniform(payoff: Floats) -> Floats:
 def replicator(payoff: Floats) -> Floats:
     """Return the time average [n] of the replicator dynamics from the centre.
 
-    No share falls below a floor (Lanctot et al.: A unified game-theoretic approach to multiagent
-    reinforcement learning, NeurIPS 2017, section 3.1). In exponential steps: near an equilibrium, and
-    every opponent keeps a share.
+    No share falls below a floor. In exponential steps: near an equilibrium, and every opponent keeps a share.
     """
     n = check_antisymmetric(payoff)
     mixture, total = np.full(n, 1.0 / n), np.zeros(n)
@@ -45,10 +50,24 @@ def replicator(payoff: Floats) -> Floats:
     return total / _REPLICATOR_STEPS
 
 
+def ranked(payoff: Floats) -> Floats:
+    """Return alpha-rank's shares [n] of the pool, with alpha 100 in units of the largest payoff."""
+    check_antisymmetric(payoff)
+    return alpha_rank(payoff / max(float(np.abs(payoff).max()), _LEAST_SCALE))
+
+
 MetaStrategy = Callable[[Floats], Floats]
 
 META_STRATEGIES: Mapping[str, MetaStrategy] = MappingProxyType(
-    {"nash": max_entropy_nash, "uniform": uniform, "replicator": replicator, "rectified": max_entropy_nash}
+    {
+        "nash": max_entropy_nash,
+        "uniform": uniform,
+        "replicator": replicator,
+        "projected_replicator": projected_replicator,
+        "alpha_rank": ranked,
+        "rectified": max_entropy_nash,
+        "anytime": max_entropy_nash,
+    }
 )
 
 
@@ -63,48 +82,171 @@ def rectify(mixture: Floats, rates: Floats) -> Floats:
     return kept / total if total > 0.0 else mixture
 
 
+def hedged(gains: Floats, rounds: float) -> Floats:
+    """Return the shares [n] of a pool by what each member gained on average against a response so far.
+
+    It is the exponentially weighted forecaster (Hedge) after `rounds` plays of every member. Played while the
+    response trains, no member would have gained sqrt(2 log(n) / rounds) more than the mixture did (McAleer et
+    al.: Anytime PSRO for two-player zero-sum games, 2022, arXiv 2201.07700). `gains` [n] are in [-1, 1].
+    """
+    logs = np.sqrt(2.0 * np.log(len(gains)) * rounds) * gains
+    raised: Floats = np.exp(logs - logs.max())
+    return raised / raised.sum()
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Meta-game of a pool of n, as known so far, and its mixture."""
+
+    payoff: Floats  # [n, n] leads of the row over the column
+    error: Floats  # [n, n] their standard errors; infinite for pairs that have not met
+    mixture: Floats  # [n]
+
+    def beyond(self, error: float) -> Floats:
+        """Return what each member [n] may gain against the mixture beyond its regret and `error`.
+
+        The regret is the largest gain of a member as the games show it; a gain may be two standard errors
+        higher than shown. The regret is known within `error` if no member is above 0.
+        """
+        gain = self.payoff @ self.mixture
+        regret = max(float(gain.max()), 0.0)
+        return gain + _STANDARD_ERRORS * np.sqrt(self.error**2 @ self.mixture**2) - regret - error
+
+    def least_known(self, error: float) -> tuple[int, Floats] | None:
+        """Return a member, and the share [n] of its games that each other should get; `None`: all is known.
+
+        Pairs that have not met come first. After them comes the member that may gain most, against each
+        opponent in proportion to its part in the error of that gain.
+        """
+        unmet = np.isinf(self.error)
+        if unmet.any():
+            home = int(unmet.sum(axis=1).argmax())
+            return home, unmet[home] / unmet[home].sum()
+        beyond = self.beyond(error)
+        home = int(beyond.argmax())
+        if beyond[home] <= 0.0:
+            return None
+        part = (self.mixture * self.error[home]) ** 2
+        return home, part / part.sum()
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Mixture of candidates, and the number of games when it was found."""
+    """Meta-game of candidates, and the number of games when it was solved."""
 
     candidates: Indices
-    p: Floats
+    meta: Meta
     games: int
 
 
 class Nash(Branch):
-    """All snapshots, by a meta-strategy of what they win against each other."""
+    """All snapshots, by a meta-strategy of what they win against each other (PSRO)."""
 
-    meta_strategy: Literal["nash", "uniform", "replicator", "rectified"] = Field(
-        default="nash", description="Mixture of the pool: maximum-entropy equilibrium, or another"
+    meta_strategy: Literal[
+        "nash", "uniform", "replicator", "projected_replicator", "alpha_rank", "rectified", "anytime"
+    ] = Field(
+        default="nash",
+        description="Mixture of the pool: nash: the equilibrium of most entropy; uniform: fictitious play; "
+        "replicator and projected_replicator: averages of dynamics; alpha_rank; rectified: what the player "
+        "beats of nash; anytime: adapts, without regret, to the player since its last reset",
+    )
+    exploration: float = Field(
+        default=0.01,
+        ge=0,
+        le=1,
+        description="Share of the mixture that projected_replicator spreads evenly over the pool, at least",
+    )
+    error: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Error within which the mixture's regret in the pool is known (by two standard errors) "
+        "before a match is learned from: until then the pool plays for the record. 1 is the lead of a "
+        "certain win; none: learning never waits",
     )
     refresh_games: int = Field(
         default=5_000,
         ge=1,
-        description="Number of games, counted for each competitor, after which the mixture is found again",
+        description="Number of games, counted for each competitor, after which the mixture is found again; "
+        "with `error`, after every game of the pool",
     )
     _found: _Found | None = PrivateAttr(default=None)  # it takes long to find
+
+    @model_validator(mode="after")
+    def _settings_have_a_use(self) -> Self:
+        if self.meta_strategy != "projected_replicator" and self.exploration != 0.01:
+            raise ValueError(
+                f"exploration: found {self.exploration:g}, but meta_strategy '{self.meta_strategy}' has "
+                "none; remove it, or set meta_strategy: projected_replicator"
+            )
+        if self.meta_strategy == "uniform" and self.error is not None:
+            raise ValueError(
+                f"error: found {self.error:g}, but meta_strategy 'uniform' needs no payoffs; remove it, or "
+                "take another meta_strategy"
+            )
+        return self
 
     def candidates(self, view: LeagueView) -> Indices:
         """Return all snapshots [k]."""
         return view.roster.snapshots()
 
+    @property
+    def waits(self) -> bool:
+        """`True` if payoffs are filled before anything is learned."""
+        return self.error is not None
+
+    def wanted(self, view: LeagueView) -> tuple[int, Pool] | None:
+        """Return a snapshot and its opponents for the record; `None` if the mixture is known well enough."""
+        candidates = self.candidates(view)
+        if self.error is None or len(candidates) < 2:
+            return None
+        least = self.meta(candidates, view).least_known(self.error)
+        if least is None:
+            return None
+        home, p = least
+        return int(candidates[home]), Pool(candidates, p)
+
     def pool(self, view: LeagueView) -> Pool:
         """Return the snapshots [k] with their shares of the mixture."""
-        candidates, standings = self.candidates(view), view.standings
+        candidates = self.candidates(view)
         if not len(candidates):
             return EMPTY
-        games, found = int(standings.ratings.games.sum()), self._found
+        if self.meta_strategy == "uniform":
+            return alike(candidates)
+        if self.meta_strategy == "anytime":
+            gains = -view.standings.lead(view.home, candidates) / (view.standings.scale or 1.0)
+            rounds = view.standings.payoff.games(view.home, candidates).mean()
+            return Pool(candidates, hedged(np.clip(gains, -1.0, 1.0), float(rounds)))
+        mixture = self.meta(candidates, view).mixture
+        if self.meta_strategy == "rectified":
+            return Pool(candidates, rectify(mixture, view.rates(candidates)))
+        return Pool(candidates, mixture)
+
+    def meta(self, candidates: Indices, view: LeagueView) -> Meta:
+        """Return the meta-game of `candidates` [n]; it is solved again when it may have changed."""
+        standings, found = view.standings, self._found
+        each = cast(int, candidates[:, None])  # it broadcasts
+        if self.error is None:
+            games, refresh = int(standings.ratings.games.sum()), self.refresh_games
+        else:
+            games, refresh = int(standings.payoff.recorded(each, candidates).sum()), 1
         if (
             found is None
             or not np.array_equal(found.candidates, candidates)
-            or abs(games - found.games) >= self.refresh_games  # a reset takes games away
+            or abs(games - found.games) >= refresh  # a reset takes games away
         ):
-            each = cast(int, candidates[:, None])  # it broadcasts
-            leads = standings.lead(each, candidates, view.rules.prior_strength)  # [n, n]
-            payoff = (leads - leads.T) / 2.0  # antisymmetric to the last bit
-            payoff /= max(float(np.abs(payoff).max()), 1.0)  # a scale changes no equilibrium
-            self._found = found = _Found(candidates, META_STRATEGIES[self.meta_strategy](payoff), games)
-        if self.meta_strategy == "rectified":
-            return Pool(candidates, rectify(found.p, view.rates(candidates)))
-        return Pool(candidates, found.p)
+            prior = view.rules.prior_strength if self.error is None else 0.0
+            unit = standings.scale or 1.0
+            leads = standings.lead(each, candidates, prior) / unit  # [n, n]
+            payoff = 0.5 * (leads - leads.T)  # antisymmetric to the last bit
+            error = np.array([standings.lead_error(i, candidates) for i in candidates.tolist()]) / unit
+            np.fill_diagonal(error, 0.0)
+            meta = Meta(payoff, error, self._solve(payoff))
+            self._found = found = _Found(candidates, meta, games)
+        return found.meta
+
+    def _solve(self, payoff: Floats) -> Floats:
+        payoff = payoff / max(float(np.abs(payoff).max()), 1.0)  # a scale changes no equilibrium
+        if self.meta_strategy == "projected_replicator":
+            return projected_replicator(payoff, exploration=self.exploration)
+        return META_STRATEGIES[self.meta_strategy](payoff)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from league.rules.building.builder import FreezeSettings, HasBuildingRules
+from league.rules.building.builder import STANDARD_ERRORS, FreezeSettings, HasBuildingRules
 from league.rules.building.keep import MEASURES, KeepSettings
 from league.rules.building.resets import ResetSettings
 from storage.records import Decision, Freeze, Reset, Retire
@@ -30,6 +30,14 @@ def _freeze(decision: Freeze, rule: FreezeSettings) -> bool:
     if decision.reason in ("schedule", "timeout"):
         asked = rule.max_steps is not None and found.get("max_steps") == rule.max_steps
         return asked and steps >= found["max_steps"]
+    if decision.reason == "plateau":
+        plateau = rule.plateau
+        known = plateau is not None and _agree(found, {"least_gain": plateau.gain})
+        return (
+            known
+            and found["window_games"] >= plateau.games
+            and (found["gain"] + STANDARD_ERRORS * found["gain_error"] < found["least_gain"])
+        )
     if rule.beats is None or decision.reason != f"beats all {rule.beats}":
         return False
     limits = {

@@ -14,6 +14,7 @@ from league.rules.building.builder import (
     FreezeSettings,
     KeepSettings,
     LeagueBuilder,
+    PlateauSettings,
     ResetSettings,
     as_recorded,
     find_builder,
@@ -81,6 +82,43 @@ def test_a_main_is_frozen_every_n_steps_and_never_reset(make):
     assert freeze == Freeze(
         player="main-0", reason="schedule", evidence={"steps_since_freeze": N, "max_steps": N}
     )
+
+
+def response(make, *windows, budget=10 * N, games=100, gain=0.25):
+    """A player whose training games against main-0@0 were so many wins of 100 in each window, one by one."""
+    rule = FreezeSettings(max_steps=budget, plateau=PlateauSettings(games=games, gain=gain))
+    it = league(make, "main-0")
+    it.standings = Standings(it.roster, form_games=games)
+    for wins in windows:
+        won = [("main-0", "main-0@0", WIN)] * wins + [("main-0", "main-0@0", LOSS)] * (100 - wins)
+        it.standings.record(make.games(*won))
+    return it, {MAIN: rules(freeze=rule)}
+
+
+def test_a_response_that_gains_no_more_is_frozen_on_the_plateau(make):
+    it, roles = response(make, 50, 90, 92)
+    (freeze,) = decide(it, N, roles)
+    assert freeze.reason == "plateau"
+    assert freeze.evidence["gain"] == pytest.approx(0.04)  # leads of 0.84 and of 0.8
+    assert freeze.evidence["gain_error"] == pytest.approx(np.sqrt((1 - 0.84**2 + 1 - 0.8**2) / 100))
+    assert explains(freeze, roles[MAIN])
+
+
+def test_a_response_that_still_gains_or_may_gain_goes_on_until_its_budget_ends(make):
+    for windows, gain in (((50, 90), 0.25), ((50, 90, 92), 0.2), ((50,), 0.25)):  # 0.04 + 2 errors: 0.202
+        it, roles = response(make, *windows, gain=gain)
+        assert decide(it, N, roles) == []
+        (freeze,) = decide(it, 10 * N, roles)
+        assert freeze.reason == "timeout"
+        assert freeze.evidence["max_steps"] == 10 * N
+        assert explains(freeze, roles[MAIN])
+
+
+def test_a_plateau_is_not_looked_for_before_the_fewest_steps(make):
+    it, roles = response(make, 90, 90)
+    freeze = roles[MAIN].freeze.model_copy(update={"min_steps": N})
+    assert decide(it, N - 1, {MAIN: rules(freeze=freeze)}) == []
+    assert decide(it, N, {MAIN: rules(freeze=freeze)})[0].reason == "plateau"
 
 
 def test_a_main_exploiter_that_beats_all_mains_is_frozen_then_reset(make):

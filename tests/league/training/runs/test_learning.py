@@ -10,6 +10,7 @@ from scipy.optimize import linprog, minimize
 import analysis
 import league
 from league.envs import registry
+from league.exploit.exact import exact
 from league.tournament.comparison import compare
 from storage.archive import open_reader
 from storage.records import Outcome
@@ -154,9 +155,10 @@ def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
-    run = league.train(CONFIGS / "psro.yaml", tmp_path / "run")
-    assert kuhn_nash_conv(kuhn_bet_probabilities(league.load_policy(run, "main-0"))) < 0.1
+def test_the_mixture_of_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
+    run = trained("psro", tmp_path, 450_000, runners=0)
+    sixth = open_reader(run).snapshots()[5].snapshot_id
+    assert exact(run, f"{sixth}:nash").nash_conv < 0.35  # seeds 0, 1 and 2: 0.24, 0.26 and 0.21
 
 
 @pytest.mark.long
