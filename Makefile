@@ -60,6 +60,7 @@ bench:
 	python -m tests.bench.exploitability
 	python -m tests.bench.exploit
 	python -m tests.bench.yardsticks
+	python -m tests.bench.strength --seeds 1
 	python -m tests.bench.solution
 	python -m tests.bench.diagnostics
 	python -m tests.bench.analysis_history

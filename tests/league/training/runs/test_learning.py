@@ -150,7 +150,7 @@ def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
         for snapshot in (snapshots[0], snapshots[-1])
     )
     assert first > 0.8
-    assert last < 0.15
+    assert last < 0.05  # seed 1: 0.014
 
 
 @pytest.mark.long
