@@ -134,6 +134,7 @@ def distil(
     rng = np.random.default_rng(seed)
     network = build_network(spec)
     network.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()})
+    mirrored = network.mirrored
     optimizer = torch.optim.Adam(network.parameters(), lr=LR)
     actions = distribution(spec.action, spec.settings.squash)
     steps = max(decisions // BATCH, 1)
@@ -155,6 +156,8 @@ def distil(
             whole = loss + VALUE_SHARE * (value - returns).square().mean() / spread
             optimizer.zero_grad(set_to_none=True)
             whole.backward()
+            if mirrored is not None:
+                mirrored.average_gradients()
             torch.nn.utils.clip_grad_norm_(network.parameters(), _LARGEST_GRADIENT)
             optimizer.step()
             schedule.step()

@@ -143,14 +143,14 @@ def test_a_few_seconds_of_self_play_beat_random_play(tmp_path):
 @pytest.mark.long
 @pytest.mark.slow
 def test_kuhn_poker_comes_close_to_equilibrium(tmp_path):
-    run = trained("kuhn_poker", tmp_path, 4_000_000, runners=0)
+    run = trained("kuhn_poker", tmp_path, 1_500_000, runners=0)
     snapshots = [s.snapshot_id for s in open_reader(run).snapshots() if s.player == "main-0"]
     first, last = (
         kuhn_nash_conv(kuhn_bet_probabilities(league.load_policy(run, snapshot)))
         for snapshot in (snapshots[0], snapshots[-1])
     )
     assert first > 0.8
-    assert last < 0.05  # seed 1: 0.014
+    assert last < 0.1
 
 
 @pytest.mark.long
