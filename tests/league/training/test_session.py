@@ -153,6 +153,7 @@ def test_ratings_equal_a_replay_of_the_ledger(run, history):
         assert (change.mu, change.sigma, change.games) == (row.mu, row.sigma, row.games)
 
 
+@pytest.mark.variant  # of those in test_repeated_runs.py
 @pytest.mark.long
 def test_two_runs_of_one_seed_have_equal_ledgers(run, tmp_path, tiny):
     again = league.train(tiny(), tmp_path / "again")

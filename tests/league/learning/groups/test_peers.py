@@ -16,7 +16,6 @@ from league.episode import Episodes
 from league.learning.groups.peers import ALONE, DistributedPeers, free_address, shard_episodes
 from league.learning.learner import Learner, LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
-from tests.parameters import mostly_long
 
 ROOT = Path(__file__).parents[4]
 
@@ -87,7 +86,7 @@ def learned(peers):
 
 @pytest.mark.slow
 @pytest.mark.alone
-@pytest.mark.parametrize("size", mostly_long([2, 3]))
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=[pytest.mark.long, pytest.mark.variant])])
 def test_several_processes_come_to_the_weights_of_one(tmp_path, size):
     address = free_address()
     processes = [
