@@ -243,7 +243,7 @@ def test_who_beats_or_loses_to_all_draws_by_the_shares_and_from_everyone_alike(
     it, expected = against_everyone(make, player, won), (BEATEN if won else LOST)[preset, player]
     rules = LeagueSettings(preset=preset).resolve()[it.player.role].opponents
     only = SimpleNamespace(opponents=rules.model_copy(update={"evaluation": 0.0}))
-    maker = Matchmaker({it.player.role: only}, num_seats=num_seats, env="made-up", seed=0)
+    maker = Matchmaker({it.player.role: only}, num_seats=num_seats, env="made-up", seed=0, waits=False)
     rng, total = np.random.default_rng(0), 6_000
     batches = [maker.next_matches(it.player, 4, it.roster, it.standings, rng, i) for i in range(0, total, 4)]
     types = [batch.match_types[t] for batch in batches for t in batch.match_type.tolist()]
