@@ -157,6 +157,7 @@ def test_a_spec_that_describes_no_policy_is_refused(fields):
     assert len(str(refusal.value)) < 1000
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(SPECS), st.integers(0, 10**6), JUNK)

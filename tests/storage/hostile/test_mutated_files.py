@@ -30,6 +30,7 @@ def test_a_child_has_no_more_memory_than_it_was_given():
         limited("damaged_files:take", 600 * 2**20)
 
 
+@pytest.mark.long
 def test_no_mutated_blob_is_accepted_and_unverified_ones_stay_inside_their_file(tmp_path):
     found = limited("damaged_files:blob_mutants", str(tmp_path), 0, MUTANTS)
     show("blobs", found)
