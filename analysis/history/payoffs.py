@@ -44,7 +44,7 @@ def query(purpose: str | None, unit: Unit | None, *, from_seats: bool) -> str:
     counted = "CASE WHEN declared IS NULL THEN 'outcome' ELSE 'score' END" if unit is None else f"'{unit}'"
     (won, won_square), (scored, scored_square) = _POINTS["outcome"], _POINTS["score"]
     return f"""
-    WITH own AS (SELECT max(most_lead) AS declared FROM runs),
+    WITH own AS (SELECT most_lead AS declared FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1),
     met AS (
         SELECT
             home, away,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from analysis.plots.style import role_of
-from analysis.solution.payoffs import Payoffs
+from analysis.solution.payoffs import Payoffs, counts_scores
 from storage.arrays import Floats
 
 
@@ -61,7 +61,7 @@ def pairings(payoff: pd.DataFrame, leaderboard: pd.DataFrame) -> Pairings:
     rows, columns = index.get_indexer(pd.Index(home)), index.get_indexer(pd.Index(away))
     games, points = np.zeros((len(names), len(names))), np.zeros((len(names), len(names)))
     counted = payoff["games"].to_numpy(dtype=float)
-    by_score = "unit" in payoff and bool((payoff["unit"] == "score").any())
+    by_score = counts_scores(payoff)
     np.add.at(games, (rows, columns), counted)
     each = payoff["lead" if by_score else "win_rate"].to_numpy(dtype=float)
     np.add.at(points, (rows, columns), counted * each)

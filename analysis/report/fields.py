@@ -7,7 +7,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from analysis.solution.payoffs import Payoffs
+from analysis.solution.payoffs import Payoffs, counts_scores
 from analysis.statistics.games import Games
 
 MOST = 100  # competitors, the best rated: the time of alpha-rank grows with the cube of their number
@@ -33,8 +33,7 @@ class Field:
     def payoffs(self) -> Payoffs:
         """Payoffs of the field: by pairs in a tournament, by games otherwise."""
         if self.games is not None:
-            by_score = bool((self.met["unit"] == "score").any())
-            most = float(self.met["most_lead"].iloc[0]) if by_score else None
+            most = float(self.met["most_lead"].iloc[0]) if counts_scores(self.met) else None
             return Payoffs.from_games(self.games, most).subset(self.names)
         return Payoffs.from_frame(self.met, self.names)
 

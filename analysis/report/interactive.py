@@ -19,6 +19,7 @@ from analysis.plots.style import HUES, looks, role_of
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element
 from analysis.report.writing.resources import resource
+from analysis.solution.payoffs import counts_scores
 from storage.errors import Mistake
 
 MOST_COMPETITORS = 100  # in the heatmap: 10,000 cells, 400 kB
@@ -64,7 +65,7 @@ def heatmap(story: Story) -> dict[str, Any] | None:
     met = met[met["home"].isin(names) & met["away"].isin(names)]
     if met.empty:
         return None
-    by_score = bool((met["unit"] == "score").any())
+    by_score = counts_scores(met)
     rate = met["lead" if by_score else "win_rate"]
     most = float(rate.abs().max()) or 1.0
     what, ends = (

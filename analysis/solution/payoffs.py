@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 _COLUMNS = ("home", "away", "games", "wins", "draws")
 
 
+def counts_scores(frame: pd.DataFrame) -> bool:
+    """Return whether the games of a payoff frame count scores; otherwise they count outcomes."""
+    return "unit" in frame and len(frame) > 0 and bool((frame["unit"] == "score").all())
+
+
 @dataclass(frozen=True, eq=False)
 class Payoffs:
     """Scores of N competitors against one another, with the games behind them."""
@@ -75,8 +80,7 @@ class Payoffs:
         home, away = number.get_indexer(pd.Index(names))[which].reshape(2, -1)
         known = (home >= 0) & (away >= 0) & (home != away) & (frame["games"].to_numpy() > 0)
         home, away = home[known].astype(np.int64), away[known].astype(np.int64)
-        by_score = "unit" in frame and len(frame) > 0 and bool((frame["unit"] == "score").all())
-        unit = "score" if by_score else "outcome"
+        unit = "score" if counts_scores(frame) else "outcome"
         games, wins, draws = (frame[name].to_numpy(np.float64)[known] for name in _COLUMNS[2:])
         if unit == "outcome":
             total, squares = wins + draws / 2.0, wins + draws / 4.0

@@ -93,7 +93,8 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
     from storage import query
 
     shown = "competitor, role, mu, sigma, skill, games, win_rate"
-    if query(run, "FROM runs WHERE most_lead IS NOT NULL", as_of=as_of).num_rows:
+    newest = "SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
+    if query(run, newest, as_of=as_of)["most_lead"].null_count == 0:
         shown += ", lead"  # payoffs count scores
     table = query(run, f"SELECT {shown} FROM leaderboard", as_of=as_of)
     print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)

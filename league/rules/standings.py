@@ -196,14 +196,11 @@ class Standings:
 
     def _note_form(self, home: Indices, away: Indices, lead: Floats) -> None:
         """Add to `form` the leads of live players over competitors that never change: home's leads [G]."""
-        for player in self._roster.players:
-            index = self._roster.index(player.player)
-            at_home, visiting = (home == index) & ~self._learns(away), (away == index) & ~self._learns(home)
-            self.form.add(player.player, np.concatenate([lead[at_home], -lead[visiting]]))
-
-    def _learns(self, who: Indices) -> npt.NDArray[np.bool_]:
         live = self._roster.indices(player.player for player in self._roster.players)
-        return np.isin(who, live)
+        home_stays, away_stays = ~np.isin(home, live), ~np.isin(away, live)
+        for index in live.tolist():
+            at_home, visiting = (home == index) & away_stays, (away == index) & home_stays
+            self.form.add(self._roster.id(index), np.concatenate([lead[at_home], -lead[visiting]]))
 
     def rating(self, competitor: str) -> RatingChange:
         """Return the current rating of a competitor. Raise KeyError for one that was never admitted."""

@@ -56,7 +56,6 @@ class Session:
         self.learners = learners
         roles = self._roles = settings.league.resolve()
         teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
-        self._roles = roles
         self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals

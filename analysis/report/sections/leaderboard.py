@@ -11,6 +11,7 @@ from analysis.report.writing.markup import Html, element, join
 from analysis.report.writing.phrases import MISSING, number, probability, whole, words
 from analysis.report.writing.section import Section, paragraph, section
 from analysis.report.writing.tables import Column, Row, table
+from analysis.solution.payoffs import counts_scores
 from analysis.statistics.elo import Z_95
 
 TITLE = "Leaderboard"
@@ -37,7 +38,7 @@ def leaderboard(story: Story) -> Section:
         Column("games", lambda row: whole(row["games"]), True),
         Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
     ]
-    if (story.payoff["unit"] == "score").any():
+    if counts_scores(story.payoff):
         columns.append(Column("lead", lambda row: number(row["lead"], 3), True, "score ahead, per game"))
     placed = ({"place": place, **row} for place, row in enumerate(rows.to_dict("records"), 1))
     return section(

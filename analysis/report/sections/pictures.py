@@ -10,6 +10,7 @@ from analysis.report.writing.markup import Html, element
 from analysis.report.writing.phrases import number, whole, words
 from analysis.report.writing.section import Section, paragraph, section
 from analysis.report.writing.tables import Column, table
+from analysis.solution.payoffs import counts_scores
 
 NASH = "nash"  # behind the name of a snapshot: the mixture of the pool up to it (league.competitors.mixtures)
 
@@ -68,8 +69,7 @@ def payoff(story: Story) -> Section:
 
 def _counted(story: Story) -> str:
     """Return what the run's payoffs count: points, or scores."""
-    by_score = bool((story.payoff["unit"] == "score").any())
-    return "Lead in score (half of what one is above the other)" if by_score else "Points"
+    return "Lead in score (half of what one is above the other)" if counts_scores(story.payoff) else "Points"
 
 
 def lineage(story: Story) -> Section:

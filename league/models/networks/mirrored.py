@@ -18,6 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from league.models.mirror import Mirror
+from league.models.networks.encoders import BadNetwork
+from league.models.spec import PolicySpec
 
 Order = npt.NDArray[np.int64]
 
@@ -65,3 +67,24 @@ def _average(tensor: Tensor, out: Order, seen: Order | None, divisor: float) -> 
     if seen is not None:
         image = image[:, torch.from_numpy(seen).to(tensor.device)]
     tensor.add_(image).div_(divisor)
+
+
+def checked_mirror(spec: PolicySpec) -> Mirror | None:
+    """Return the mirror of the policy. Raise BadNetwork if its network cannot have it."""
+    settings, mirror = spec.settings, spec.settings.mirror
+    if mirror is None:
+        return None
+    sizes = (math.prod(mirror.observation), math.prod(mirror.actions))
+    if settings.architecture != "mlp" or settings.memory != "none" or settings.connectors:
+        raise BadNetwork(
+            f"policy.mirror: found architecture '{settings.architecture}', memory '{settings.memory}' and "
+            f"{len(settings.connectors)} connectors, expected an mlp without memory and connectors; set "
+            "mirror to null, or change these"
+        )
+    if spec.action.kind != "discrete" or sizes != (spec.seen.size, spec.action.mask_width):
+        raise BadNetwork(
+            f"policy.mirror: it has {sizes[0]} numbers and {sizes[1]} actions, the game has {spec.seen.size} "
+            f"numbers and {spec.action.mask_width or 'no discrete'} actions, expected the same and discrete "
+            "actions; correct observation and actions"
+        )
+    return mirror

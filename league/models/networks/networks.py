@@ -11,7 +11,6 @@ in and gets back, all zero when a match begins.
 from __future__ import annotations
 
 import functools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -21,11 +20,10 @@ import torch
 from torch import Tensor, nn
 
 from league.import_paths import import_callable
-from league.models.mirror import Mirror
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
 from league.models.networks.memory import Memory, build_memory
-from league.models.networks.mirrored import MirroredLayers
+from league.models.networks.mirrored import MirroredLayers, checked_mirror
 from league.models.networks.normaliser import Normaliser
 from league.models.spec import PolicySpec
 from storage.errors import WeightsMismatch
@@ -107,7 +105,7 @@ class LayeredNetwork(Network):
         if self.value_torso is not None:
             width = self.value_torso.width + (0 if self.memory is None else width)
         self.value_head = nn.Linear(width, 1)
-        self._mirror = _checked_mirror(spec)
+        self._mirror = checked_mirror(spec)
 
     @property
     def mirrored(self) -> MirroredLayers | None:
@@ -163,27 +161,6 @@ class LayeredNetwork(Network):
             # the value reads the policy's memory, without a gradient into it
             features = own if self.memory is None else torch.cat([own, features.detach()], 1)
         return self.value_head(features).squeeze(-1)
-
-
-def _checked_mirror(spec: PolicySpec) -> Mirror | None:
-    """Return the mirror of the policy. Raise BadNetwork if its network cannot have it."""
-    settings, mirror = spec.settings, spec.settings.mirror
-    if mirror is None:
-        return None
-    sizes = (math.prod(mirror.observation), math.prod(mirror.actions))
-    if settings.architecture != "mlp" or settings.memory != "none" or settings.connectors:
-        raise BadNetwork(
-            f"policy.mirror: found architecture '{settings.architecture}', memory '{settings.memory}' and "
-            f"{len(settings.connectors)} connectors, expected an mlp without memory and connectors; set "
-            "mirror to null, or change these"
-        )
-    if spec.action.kind != "discrete" or sizes != (spec.seen.size, spec.action.mask_width):
-        raise BadNetwork(
-            f"policy.mirror: it has {sizes[0]} numbers and {sizes[1]} actions, the game has {spec.seen.size} "
-            f"numbers and {spec.action.mask_width or 'no discrete'} actions, expected the same and discrete "
-            "actions; correct observation and actions"
-        )
-    return mirror
 
 
 def _given(memory: Tensor | None) -> Tensor:

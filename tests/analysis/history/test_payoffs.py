@@ -92,6 +92,14 @@ def test_the_view_of_the_same_name_shows_the_same(tmp_path):
             np.testing.assert_allclose(view[column], frame[column], atol=1e-12)
 
 
+def test_the_newest_session_decides_what_is_shown(tmp_path):
+    run = write(tmp_path / "run", most_lead=5.0)
+    with Archive.open(run) as archive:
+        archive.begin_session({"name": "chips", "env": "kuhn_poker", "seed": 0}, "env: {id: kuhn_poker}\n")
+    view = storage.query(run, "FROM payoff").to_pandas()
+    assert set(payoff(run)["unit"]) == set(view["unit"]) == {"outcome"}
+
+
 @pytest.mark.parametrize("unit", ["outcome", "score"])
 def test_old_runs_and_new_ones_are_read_either_way_alike(tmp_path, monkeypatch, unit):
     new = payoff(write(tmp_path / "new" / "run", most_lead=5.0), unit=unit)
