@@ -153,7 +153,9 @@ def distil(
             parameters, value = network(seen)
             log_prob, _ = actions.evaluate(parameters, torch.from_numpy(shown.mask[rows]), raw)
             loss = -log_prob.mean()
-            whole = loss + VALUE_SHARE * (value - returns).square().mean() / spread
+            whole = loss
+            if not spec.others:  # else the value would have to see what is not shown here
+                whole = loss + VALUE_SHARE * (value - returns).square().mean() / spread
             optimizer.zero_grad(set_to_none=True)
             whole.backward()
             if mirrored is not None:

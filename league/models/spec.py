@@ -10,12 +10,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, field_validator
+import numpy as np
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from league.envs.base import BatchedGame
-from league.envs.spaces import ActionSpec, ObservationSpec
+from league.envs.spaces import ActionSpec, ObservationSpec, Part
 from league.mistakes import explain
 from league.models.connectors import Connector, seen_through
 from league.models.mirror import Mirror
@@ -23,6 +24,8 @@ from league.section import Section
 from storage.errors import WeightsMismatch
 
 ARCHITECTURES = ("mlp", "cnn", "resnet")
+_FIELDS = {"settings", "observation", "action"}  # of a stored spec; "others" may be missing
+_OTHER = "seat after"  # name of a part that another seat sees
 LONGEST_QUOTE = 300  # characters of a foreign file that a message repeats
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -50,6 +53,11 @@ class PolicySettings(Section):
     kernel: int = Field(default=3, ge=1, le=255, description="cnn, resnet: width of the square kernels, odd")
     separate_value: bool = Field(
         default=False, description="Whether the value has its own network instead of a head on the policy's"
+    )
+    value_sees: Literal["seat", "all"] = Field(
+        default="seat",
+        description="What the value is estimated from, in training: what the seat itself sees, or what all "
+        "seats see (with separate_value); actions depend on the seat's own sight in any case",
     )
     memory: Literal["none", "gru", "lstm", "transformer"] = Field(
         default="none", description="Memory that connects the steps of one seat in one match"
@@ -82,6 +90,15 @@ class PolicySettings(Section):
             raise ValueError("expected what JSON can hold: numbers, strings, lists, tables by name")
         return options
 
+    @model_validator(mode="after")
+    def _value_can_see(self) -> Self:
+        if self.value_sees == "all" and (not self.separate_value or ":" in self.architecture):
+            raise ValueError(
+                "value_sees: found all, which is for an mlp, cnn or resnet with a network of its own for the "
+                "value; set separate_value to true, or value_sees to seat"
+            )
+        return self
+
 
 def _is_json(found: object) -> bool:
     """Return whether `found` is unchanged by a round trip through JSON."""
@@ -98,6 +115,8 @@ class PolicySpec:
     settings: PolicySettings
     observation: ObservationSpec  # as the game shows it
     action: ActionSpec
+    # of the seats after the own one, in turn, as the game shows them; empty unless the value sees all
+    others: tuple[ObservationSpec, ...] = ()
 
     @staticmethod
     def for_game(
@@ -105,7 +124,7 @@ class PolicySpec:
     ) -> PolicySpec:
         """Return the spec of a policy that can play these seats of `game` (`None`: all of them).
 
-        Raise ValueError if these seats differ.
+        Raise ValueError if these seats differ, or if the value is to see other seats and there are none.
         """
         places = range(game.num_seats) if seats is None else seats
         spaces = [(seat, game.observation_specs[seat], game.action_specs[seat]) for seat in places]
@@ -117,7 +136,7 @@ class PolicySpec:
                     "one policy must fit them; say which seats each takes: league.roles.<role>.seats, or "
                     "league.members.<player>.seats"
                 )
-        return PolicySpec(settings, observation, action)
+        return PolicySpec(settings, observation, action, _others(settings, game, [s for s, *_ in spaces]))
 
     @property
     def architecture(self) -> str:
@@ -129,23 +148,40 @@ class PolicySpec:
         """Observation that the network is shown, after the connectors."""
         return seen_through(self.settings.connectors, self.observation, self.action)
 
+    @property
+    def learned(self) -> ObservationSpec:
+        """Observation that a learner gets: `seen`, and beside it what the other seats see, if any.
+
+        Then it is one row. What others see has not passed their connectors.
+        """
+        if not self.others:
+            return self.seen
+        seen = self.seen
+        parts = list(seen.parts or (Part("own", seen.shape),))
+        for number, other in enumerate(self.others, 1):
+            theirs = other.parts or (Part("", other.shape),)
+            parts += [Part(f"{_OTHER} {number} {part.name}", part.shape) for part in theirs]
+        dtype = np.result_type(seen.dtype, *(other.dtype for other in self.others))
+        return ObservationSpec((sum(part.size for part in parts),), str(dtype), tuple(parts))
+
     def __hash__(self) -> int:
         # of some fields only: settings hold a dict; equality compares all of them
         return hash((self.settings.architecture, self.settings.hidden, self.observation, self.action))
 
     def to_json(self) -> dict[str, Any]:
         """Return the spec as JSON values, for `from_json`."""
-        return {
+        found = {
             "settings": self.settings.model_dump(mode="json"),
             "observation": asdict(self.observation),
             "action": asdict(self.action),
         }
+        return found | ({"others": [asdict(other) for other in self.others]} if self.others else {})
 
     @staticmethod
     def from_json(fields: Any) -> PolicySpec:
         """Read a spec. Raise WeightsMismatch if `fields` do not describe a policy of this version."""
         try:
-            if not isinstance(fields, Mapping) or set(fields) != {"settings", "observation", "action"}:
+            if not isinstance(fields, Mapping) or set(fields) - {"others"} != _FIELDS:
                 raise ValueError("expected settings, observation and action")
             # strict: "8" is not 8, and a list of pairs is not a table
             settings = PolicySettings.model_validate_json(
@@ -161,8 +197,11 @@ class PolicySpec:
                 settings,
                 ObservationSpec.from_json(fields["observation"]),
                 ActionSpec.from_json(fields["action"]),
+                tuple(ObservationSpec.from_json(other) for other in fields.get("others", ())),
             )
-            spec.seen  # noqa: B018  # raises for connectors that do not fit
+            if bool(spec.others) != (settings.value_sees == "all"):
+                raise ValueError(f"value_sees '{settings.value_sees}' with {len(spec.others)} other seats")
+            spec.learned  # noqa: B018  # raises for connectors that do not fit
         except ValidationError as error:
             raise _unreadable(fields, f"settings: {explain(error, PolicySettings)}") from None
         except KeyError as error:
@@ -170,6 +209,27 @@ class PolicySpec:
         except (TypeError, ValueError, RecursionError) as error:
             raise _unreadable(fields, str(error)) from None
         return spec
+
+
+def _others(settings: PolicySettings, game: BatchedGame, seats: list[int]) -> tuple[ObservationSpec, ...]:
+    """Return what the seats after each of `seats` are shown, in turn; nothing if the value sees its own."""
+    if settings.value_sees == "seat":
+        return ()
+    if game.num_seats == 1:
+        raise ValueError(
+            f"policy.value_sees: found all, but env '{game.id}' has one seat, expected two or more; set it "
+            "to seat"
+        )
+    found = {
+        tuple(game.observation_specs[(seat + after) % game.num_seats] for after in range(1, game.num_seats))
+        for seat in seats
+    }
+    if len(found) > 1:
+        raise ValueError(
+            f"policy.value_sees: found all, but in env '{game.id}' the seats beside {seats} see different "
+            "things, expected the same beside each; set it to seat, or give each player one seat"
+        )
+    return found.pop()
 
 
 def _unreadable(fields: object, reason: str) -> WeightsMismatch:

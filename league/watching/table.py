@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -127,7 +128,8 @@ class Table:
         actor = self._actors[seat] if self._actors else None
         if not isinstance(actor, Watched):
             return ""
-        return f"   [{self._probabilities(seat, actor.thought)}; value {actor.value:+.2f}]"
+        value = "" if math.isnan(actor.value) else f"; value {actor.value:+.2f}"  # some see what it does not
+        return f"   [{self._probabilities(seat, actor.thought)}{value}]"
 
     def _probabilities(self, seat: int, thought: npt.NDArray[np.float32]) -> str:
         spec = self._game.action_specs[seat]

@@ -75,6 +75,11 @@ def checked_mirror(spec: PolicySpec) -> Mirror | None:
     if mirror is None:
         return None
     sizes = (math.prod(mirror.observation), math.prod(mirror.actions))
+    if settings.value_sees == "all":
+        raise BadNetwork(
+            "policy.mirror: found together with value_sees all, expected one of them: a mirror is of what a "
+            "seat itself sees; set mirror to null, or value_sees to seat"
+        )
     if settings.architecture != "mlp" or settings.memory != "none" or settings.connectors:
         raise BadNetwork(
             f"policy.mirror: found architecture '{settings.architecture}', memory '{settings.memory}' and "

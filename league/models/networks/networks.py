@@ -11,6 +11,7 @@ in and gets back, all zero when a match begins.
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +57,8 @@ class Network(nn.Module, ABC):
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return parameters [n, P] and values [n].
 
-        `observation` [n, *shape] with the dtype of the spec, `memory` [n, S].
+        `observation` [n, *shape] with the dtype of the spec, `memory` [n, S]. Where the value sees other
+        seats, the shape is that of `PolicySpec.learned`; with the own sight alone, values are NaN.
         """
 
     @abstractmethod
@@ -100,8 +102,9 @@ class LayeredNetwork(Network):
         # the standard deviations of continuous actions do not depend on the observation
         self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.kind == "continuous" else None
         self.value_torso = (
-            build_encoder(seen, settings.architecture, *encoder) if settings.separate_value else None
+            build_encoder(spec.learned, settings.architecture, *encoder) if settings.separate_value else None
         )
+        self._seen, self._beside = tuple(seen.shape), bool(spec.others)
         if self.value_torso is not None:
             width = self.value_torso.width + (0 if self.memory is None else width)
         self.value_head = nn.Linear(width, 1)
@@ -137,14 +140,14 @@ class LayeredNetwork(Network):
 
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
         shown = _normalised(self.normaliser, observation)
-        features = self.torso(shown)
+        features = self.torso(self._own(shown))
         if self.memory is not None:
             features, _ = self.memory.step(features, _given(memory))
         return self._action_parameters(features), self._value(shown, features)
 
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shown = _normalised(self.normaliser, observation)
-        features = self.torso(shown)
+        features = self.torso(self._own(shown))
         if self.memory is not None:
             features, memory = self.memory.unroll(features, layout, memory)
         return self._action_parameters(features), self._value(shown, features), memory
@@ -155,7 +158,15 @@ class LayeredNetwork(Network):
             return parameters
         return torch.cat([parameters, self.log_std.expand_as(parameters)], 1)
 
+    def _own(self, shown: Tensor) -> Tensor:
+        """Return the part [n, *seen.shape] of what is shown that the policy sees."""
+        if not self._beside or shown.shape[1:] == self._seen:
+            return shown
+        return shown[:, : math.prod(self._seen)].reshape(len(shown), *self._seen)
+
     def _value(self, shown: Tensor, features: Tensor) -> Tensor:
+        if self._beside and shown.shape[1:] == self._seen:
+            return features.new_full((len(features),), math.nan)  # it would have to see other seats too
         if self.value_torso is not None:
             own = self.value_torso(shown)
             # the value reads the policy's memory, without a gradient into it
@@ -306,17 +317,18 @@ def check_network(spec: PolicySpec) -> None:
 
 def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
     """Raise BadNetwork unless its outputs for two rows are right, as single steps and as one sequence."""
-    rng, shape = np.random.default_rng(0), (2, *spec.seen.shape)
-    rows = torch.from_numpy(rng.integers(0, 2, shape).astype(spec.seen.dtype))
+    rng, shape = np.random.default_rng(0), (2, *spec.learned.shape)
+    learned = torch.from_numpy(rng.integers(0, 2, shape).astype(spec.learned.dtype))
+    rows = learned[:, : spec.seen.size].reshape(2, *spec.seen.shape) if spec.others else learned
     num_parameters = distribution(spec.action, spec.settings.squash).num_parameters
     size = network.memory_size
     memory = torch.zeros(2, size) if size else None
     layout, first = torch.tensor([[0], [1]]), torch.zeros(1, size)
     wanted: dict[str, tuple[tuple[Tensor | None, ...], dict[str, tuple[int, ...]]]] = {
-        "forward": ((rows, memory), {"parameters": (2, num_parameters), "values": (2,)}),
+        "forward": ((learned, memory), {"parameters": (2, num_parameters), "values": (2,)}),
         "step": ((rows, memory), {"parameters": (2, num_parameters), "memory": (2, size)}),
         "unroll": (
-            (rows, layout, first),
+            (learned, layout, first),
             {"parameters": (2, num_parameters), "values": (2,), "memory": (1, size)},
         ),
     }

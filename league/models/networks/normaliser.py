@@ -45,15 +45,28 @@ class Normaliser(nn.Module):
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
 
     def forward(self, observation: Tensor) -> Tensor:
-        """Normalise observations [n, *shape] of any dtype; return the same shape in float32."""
+        """Normalise observations [n, *shape] of any dtype; return the same shape in float32.
+
+        Of longer rows the first numbers are the observation, and those behind them are left as they are.
+        """
         scale = (self.variance + self.epsilon).rsqrt().float()
-        return ((observation.float() - self.mean.float()) * scale).clamp_(-self.clip, self.clip)
+        own, rest = self._split(observation)
+        normal = ((own.float() - self.mean.float()) * scale).clamp_(-self.clip, self.clip)
+        return normal if rest is None else torch.cat([normal.flatten(1), rest.float()], 1)
+
+    def _split(self, rows: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Return the observations of rows, and what is behind them."""
+        shape, size = self.mean.shape, self.mean.numel()
+        if rows.shape[1:] == shape:
+            return rows, None
+        return rows[:, :size].reshape(len(rows), *shape), rows[:, size:]
 
     @torch.no_grad()
     def update(self, rows: Tensor) -> None:
-        """Add these observations [n, *shape] to the statistics, in place."""
+        """Add these observations [n, *shape], or longer rows as in `forward`, to the statistics, in place."""
         if not len(rows):
             return
+        rows, _ = self._split(rows)
         new = merged(self.count, self.mean, self.variance, self.count.new_tensor(len(rows)), *moments(rows))
         for buffer, value in zip((self.count, self.mean, self.variance), new, strict=True):
             buffer.copy_(value)

@@ -102,6 +102,7 @@ class Policy(Actor):
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Return the probabilities [n, A] at temperature 1, and the values [n]. Do not change `memory`.
 
+        Values are NaN if they would have to see what other seats see (`policy.value_sees: all`).
         Probabilities of several choices are side by side. For continuous actions, the first result is mean
         and log_std [n, 2 d].
         """

@@ -26,7 +26,7 @@ class Recorder:
     """Decisions of one player, all with weights of one version.
 
     The record holds the inputs of the network and the samples from it, before and after which connectors may
-    convert between network and game.
+    convert between network and game. If the value sees other seats, what they see is behind each input.
     """
 
     def __init__(self, game: BatchedGame, player: str, version: int, spec: PolicySpec) -> None:
@@ -51,8 +51,30 @@ class Recorder:
         key = match_of[slot] * self._game.num_seats + seat
         # copies, so that a few rows do not keep a whole block in memory
         self._blocks.append(
-            (key, chosen.seen[rows], taken.mask[rows], chosen.raw[rows], chosen.log_prob[rows])
+            (
+                key,
+                self._beside_others(chosen.seen[rows], slot, seat),
+                taken.mask[rows],
+                chosen.raw[rows],
+                chosen.log_prob[rows],
+            )
         )
+
+    def _beside_others(
+        self, seen: npt.NDArray, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
+    ) -> npt.NDArray:
+        """Return inputs [n, *seen.shape] as rows [n, *learned.shape]: with what the other seats see now."""
+        if not self._spec.others:
+            return seen
+        columns, game = [seen.reshape(len(seen), -1)], self._game
+        for after, other in enumerate(self._spec.others, 1):
+            theirs = np.empty((len(seen), other.size), dtype=other.dtype)
+            for there in np.unique((seat + after) % game.num_seats).tolist():
+                rows = np.flatnonzero((seat + after) % game.num_seats == there)
+                shown = game.look(slot[rows], np.full(len(rows), there, dtype=np.int64))
+                theirs[rows] = shown.reshape(len(rows), other.size)
+            columns.append(theirs)
+        return np.concatenate(columns, axis=1, dtype=self._spec.learned.dtype, casting="same_kind")
 
     def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
         """Add each seat's reward to its latest decision, even if another seat has moved since."""
@@ -77,13 +99,14 @@ class Recorder:
             slot = slot[self._game.was_cut(slot, np.full(len(slot), seat, dtype=np.int64))]
             if len(slot):
                 seats = np.full(len(slot), seat, dtype=np.int64)
-                self._cut.append((match_of[slot] * self._game.num_seats + seat, look(slot, seats)))
+                key = match_of[slot] * self._game.num_seats + seat
+                self._cut.append((key, self._beside_others(look(slot, seats), slot, seats)))
         self._last_row[transition.ended] = NO_ROW
 
     def episodes(self, matches: MatchBatch) -> Episodes:
         """Return all recorded episodes, in the order of the matches."""
         seats = self._game.num_seats
-        seen, actions = self._spec.seen, self._spec.action
+        seen, actions = self._spec.learned, self._spec.action
         nothing = (
             np.zeros(0, np.int64),
             np.zeros((0, *seen.shape), seen.dtype),

@@ -33,6 +33,15 @@ SPECS = [
         ObservationSpec((7,), "float32", (Part("board", (2, 3)), Part("clock", ()))),
         ActionSpec("continuous", low=(-1.0,), high=(0.1,)),
     ),
+    PolicySpec(
+        PolicySettings(separate_value=True, value_sees="all"),
+        ObservationSpec((2, 3, 3), "int8"),
+        ActionSpec("discrete", (3,)),
+        (
+            ObservationSpec((2, 3, 3), "int8"),
+            ObservationSpec((4,), "float32", (Part("a", (3,)), Part("b", ()))),
+        ),
+    ),
 ]
 
 
@@ -78,6 +87,27 @@ def test_a_spec_fits_the_game():
     assert spec.architecture == "mlp"
 
 
+def test_a_value_that_sees_all_is_shown_the_seats_after_the_own_one():
+    wanted = PolicySettings(separate_value=True, value_sees="all")
+    board, row = ObservationSpec((2, 3), "int8"), ObservationSpec((4,), "float32")
+    taken = ActionSpec("discrete", (2,))
+    game = SimpleNamespace(
+        id="mine", num_seats=3, observation_specs=(board, row, board), action_specs=(taken,) * 3
+    )
+    spec = PolicySpec.for_game(wanted, game, (0,))
+    assert spec.others == (row, board)
+    assert (spec.learned.shape, spec.learned.dtype) == ((6 + 4 + 6,), "float32")
+    assert [part.shape for part in spec.learned.parts] == [(2, 3), (4,), (2, 3)]
+    assert PolicySpec.for_game(wanted, game, (1,)).others == (board, board)
+    with pytest.raises(
+        ValueError, match=r"value_sees: found all, but in env 'mine' the seats beside \[0, 2\]"
+    ):
+        PolicySpec.for_game(wanted, game, (0, 2))
+    alone = SimpleNamespace(id="mine", num_seats=1, observation_specs=(row,), action_specs=(taken,))
+    with pytest.raises(ValueError, match="env 'mine' has one seat, expected two or more; set it to seat"):
+        PolicySpec.for_game(wanted, alone)
+
+
 def test_a_spec_fits_those_seats_of_a_game_that_are_meant():
     seen, taken = ObservationSpec((4,), "float32"), ActionSpec("discrete", (2,))
     dial = ActionSpec("continuous", low=(-1.0,), high=(1.0,))
@@ -99,6 +129,8 @@ def test_a_spec_fits_those_seats_of_a_game_that_are_meant():
         ({"hidden": (0,)}, "greater than or equal to 1"),
         ({"memory": "elephant"}, "'none', 'gru', 'lstm' or 'transformer'"),
         ({"size": 3}, "Extra inputs"),
+        ({"value_sees": "all"}, "set separate_value to true, or value_sees to seat"),
+        ({"value_sees": "all", "separate_value": True, "architecture": "a:B"}, "mlp, cnn or resnet"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, message):
@@ -126,6 +158,9 @@ def test_settings_that_cannot_be_are_refused(settings, message):
         {**SPEC.to_json(), "action": 5},
         {**SPEC.to_json(), "action": {"kind": "evil", "sizes": [], "low": [], "high": []}},
         {**SPEC.to_json(), "action": {"kind": "discrete", "sizes": [10**12], "low": [], "high": []}},
+        {**SPEC.to_json(), "others": [SPEC.to_json()["observation"]]},
+        {**SPEC.to_json(), "others": "all"},
+        with_settings(value_sees="all", separate_value=True),
         with_settings(architecture="evil"),
         with_settings(architecture=["mlp"]),
         with_settings(extra=1),

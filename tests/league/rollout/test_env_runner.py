@@ -69,6 +69,37 @@ def test_each_learning_seat_of_a_turn_based_game_leaves_one_episode_in_the_order
     assert episodes.terminated.all()
 
 
+CRITIC = PolicySettings(hidden=(16,), separate_value=True, value_sees="all")
+
+
+def test_a_value_that_sees_all_learns_beside_what_the_other_seat_saw(make_request):
+    request, weights = make_request("kuhn_poker", 60, self_play=60, settings=CRITIC, snapshots=0)
+    _, _, episodes = play(runner("kuhn_poker"), request, weights)
+    own, others = episodes.observation[:, :11], episodes.observation[:, 11:]
+    assert others.shape == own.shape
+    assert (own[:, :2] == others[:, 1::-1]).all()  # the seat
+    assert (own[:, 2:5] * others[:, 2:5] == 0).all()  # nobody has the same card
+    assert (others[:, 2:5].sum(1) == 1).all()
+    assert (own[:, 5:] == others[:, 5:]).all()  # what was said is public
+    for match in range(60):
+        first, second = (episodes[int(e)] for e in np.flatnonzero(episodes.match_id == 1000 + match))
+        assert (first.observation[:, 11 + 2 : 11 + 5] == second.observation[0, 2:5]).all()
+
+
+def test_a_truncated_match_leaves_what_all_seats_see_at_its_end(signals, make_request):
+    request, weights = make_request(signals, 40, self_play=40, settings=CRITIC, snapshots=0)
+    _, _, episodes = play(runner(signals, step_limit=3), request, weights)
+    assert not episodes.terminated.all()
+    assert episodes.bootstrap.shape == (np.count_nonzero(~episodes.terminated), 8)
+    pairs = {}
+    for e in np.flatnonzero(~episodes.terminated):
+        pairs.setdefault(int(episodes.match_id[e]), []).append(episodes[int(e)].bootstrap)
+    both = [rows for rows in pairs.values() if len(rows) == 2]
+    assert both
+    for first, second in both:
+        assert (first == np.roll(second, 4)).all()
+
+
 def test_recorded_steps_replay_the_match(make_request):
     request, weights = make_request("tic_tac_toe", 40, self_play=40)
     results, _, episodes = play(runner("tic_tac_toe"), request, weights)

@@ -44,6 +44,41 @@ LENGTHS = [3, 1, 5]
 LAYOUT = torch.tensor([[0, 3, 4], [1, 9, 5], [2, 9, 6], [9, 9, 7], [9, 9, 8]])
 
 
+def critic(observation=BOARD, **settings):
+    """A spec whose value sees another board too."""
+    own = spec(observation, separate_value=True, value_sees="all", **settings)
+    return PolicySpec(own.settings, own.observation, own.action, (BOARD,))
+
+
+CRITICS = {
+    "mlp": critic(),
+    "mlp of a dict, normalised": critic(DICT, connectors=NORMALISE),
+    "cnn": critic(architecture="cnn"),
+    "gru": critic(memory="gru"),
+}
+
+
+@pytest.mark.parametrize("wanted", CRITICS.values(), ids=CRITICS)
+def test_what_others_see_reaches_the_value_alone(wanted):
+    network, size = built(wanted), wanted.seen.size
+    rows = torch.rand(9, wanted.learned.size, generator=generator())
+    changed = torch.cat([rows[:, :size], 1.0 + rows[:, size:]], 1)
+    if network.normaliser is not None:
+        network.normaliser.update(rows)
+        assert network.normaliser.mean.shape == wanted.seen.shape
+    memory = torch.zeros(9, network.memory_size) if network.memory_size else None
+    parameters, value = network(rows, memory)
+    same, other = network(changed, memory)
+    acted, _ = network.step(rows[:, :size].reshape(9, *wanted.seen.shape), memory)
+    narrow, unknown = network(rows[:, :size].reshape(9, *wanted.seen.shape), memory)
+    assert torch.equal(parameters, same)
+    assert torch.allclose(parameters, acted, atol=1e-6)
+    assert torch.allclose(parameters, narrow, atol=1e-6)
+    assert (value != other).all()
+    assert unknown.isnan().all()
+    check_network(wanted)
+
+
 def generator(seed=0):
     return torch.Generator().manual_seed(seed)
 
