@@ -6,21 +6,25 @@ import contextlib
 import ctypes
 import importlib.util
 import logging
+import math
 import os
 import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import psutil
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from league.section import Section
 from storage.errors import Mistake
 
 Amounts = Mapping[str, float]  # "CPU" and "GPU" to how many
+ONE_CPU: Amounts = {"CPU": 1.0}
 
 PLACEMENT_SECONDS = 60.0  # a free cluster places a group at once; a busy one may take longer
+SEARCH_STEPS = 10_000  # vain ones, of the search for a place of all bundles: about a second
+NODE_LABEL = "ray.io/node-id"  # Ray gives each node its id as a label
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
 
 # Options of glibc's mallopt: arrays up to the first size come from the heap (at most 32 MiB), and the heap
@@ -33,12 +37,57 @@ class ResourceSettings(Section):
     """Resources that the run may use."""
 
     gpus: int = Field(default=0, ge=0, description="Number of GPUs for learners")
+    gpus_per_runner: float = Field(
+        default=0.0,
+        ge=0,
+        description="GPUs that each runner asks Ray for, with rollout.device cuda; 0.25: four share a card, "
+        "which is none of the learners'",
+    )
+    cpus_per_runner: float = Field(
+        default=1.0, gt=0, allow_inf_nan=False, description="CPUs that each runner asks Ray for"
+    )
     threads: int = Field(
         default=1, ge=1, description="Torch threads of each process; more than 1 slows busy cores down"
     )
     address: str | None = Field(
         default=None, description="Address of a running Ray cluster to join; `null`: use this machine alone"
     )
+    wait_seconds: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds to wait for nodes that the cluster has yet to start (autoscaler); `null`: refuse "
+        "at once what its nodes cannot hold",
+    )
+
+    @field_validator("gpus_per_runner")
+    @classmethod
+    def _gpus_are_whole_or_a_part(cls, gpus: float) -> float:
+        if gpus > 1 and gpus != int(gpus):
+            raise ValueError(f"found {gpus:g}, expected a whole number, or less than 1: parts of one card")
+        return gpus
+
+    @model_validator(mode="after")
+    def _only_a_cluster_is_waited_for(self) -> Self:
+        if self.wait_seconds is not None and self.address is None:
+            raise ValueError(
+                f"wait_seconds: found {self.wait_seconds:g} without address: this machine starts no nodes; set "
+                "address to the cluster's, or wait_seconds to null"
+            )
+        return self
+
+    @property
+    def of_runner(self) -> dict[str, float]:
+        """What one runner asks Ray for."""
+        runner = {"CPU": self.cpus_per_runner}
+        return runner | {"GPU": self.gpus_per_runner} if self.gpus_per_runner else runner
+
+    def cards(self, num_runners: int) -> int:
+        """Return the number of GPUs that the learners and so many runners need."""
+        each = self.gpus_per_runner
+        if not each:
+            return self.gpus
+        return self.gpus + (math.ceil(num_runners / per_card(each)) if each < 1 else num_runners * int(each))
 
 
 def available_cpus() -> int:
@@ -71,20 +120,25 @@ def check_resources(settings: ResourceSettings, runners: int) -> None:
     """Raise Mistake if this machine lacks resources. Those of a joined cluster are not checked here."""
     if runners and importlib.util.find_spec("ray") is None:
         raise Mistake(f"runners is {runners}, but ray is not installed; install ray, or set runners to 0")
-    if settings.gpus and settings.address is None:
+    needed = settings.cards(runners)
+    if needed and settings.address is None:
         import torch
 
         found = torch.cuda.device_count()
-        if found < settings.gpus:
+        if found < needed:
+            beside = ""
+            if needed > settings.gpus:
+                each = f"{settings.gpus_per_runner:g}"
+                beside = f" and resources.gpus_per_runner is {each} for {runners} runners, {needed} in all"
             raise Mistake(
-                f"resources.gpus is {settings.gpus}, but torch sees {found} here, expected no more "
+                f"resources.gpus is {settings.gpus}{beside}, but torch sees {found} here, expected no more "
                 "than that; lower it, or join a cluster that has them (resources.address)"
             )
 
 
 @contextlib.contextmanager
-def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
-    """Start Ray with room for `num_actors` one-CPU actors (runners, learners, aggregators); stop it later.
+def ray_session(settings: ResourceSettings, num_actors: int, num_runners: int = 0) -> Iterator[None]:
+    """Start Ray with room for `num_runners` runners and `num_actors` other actors of one CPU; stop it later.
 
     A cluster of this machine alone has a CPU for each actor, although a runner and a learner may
     share a core. A cluster that is joined keeps its own number of CPUs.
@@ -102,8 +156,8 @@ def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
     else:
         ray.init(
             address="local",  # not a cluster that already runs on this machine
-            num_cpus=max(available_cpus(), num_actors),
-            num_gpus=settings.gpus,
+            num_cpus=max(available_cpus(), num_actors + math.ceil(num_runners * settings.cpus_per_runner)),
+            num_gpus=settings.cards(num_runners),
             include_dashboard=False,
             object_store_memory=min(OBJECT_STORE_BYTES, psutil.virtual_memory().available // 4),
             logging_level=logging.ERROR,
@@ -115,26 +169,60 @@ def ray_session(settings: ResourceSettings, num_actors: int) -> Iterator[None]:
         ray.shutdown()
 
 
-def reserve(bundles: Sequence[Amounts], num_runners: int) -> Any:
+def gpus_of_nodes() -> list[int]:
+    """Return the number of GPUs of each living node. A Ray session is needed."""
+    return [int(resources.get("GPU", 0)) for _, resources in _nodes()]
+
+
+def _nodes() -> list[tuple[str, Amounts]]:
+    """Return id and resources of each living node."""
+    import ray
+
+    return [(node["NodeID"], dict(node["Resources"])) for node in ray.nodes() if node["Alive"]]
+
+
+def reserve(
+    bundles: Sequence[Amounts],
+    num_runners: int,
+    of_runner: Amounts = ONE_CPU,
+    *,
+    wait_seconds: float | None = None,
+    shards: Sequence[int] | None = None,
+) -> Any:
     """Return a placement group with these bundles, each of them on one node. A Ray session is needed.
 
-    Raise Mistake, with nothing reserved, if the cluster lacks resources for them and a CPU per runner.
+    `shards`: the number of the shard of each bundle, for messages. Raise Mistake, with nothing reserved, if
+    the cluster lacks resources for them and `of_runner` for each runner; with `wait_seconds` only after that
+    time, in which the cluster may start more nodes.
     """
-    import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 
-    nodes = [dict(node["Resources"]) for node in ray.nodes() if node["Alive"]]
-    check_placement(bundles, nodes, num_runners)
-    group = placement_group([dict(bundle) for bundle in bundles], strategy="PACK")
-    if not group.wait(PLACEMENT_SECONDS):
-        free = ray.available_resources()
+    found: list[tuple[str, Amounts]] = []
+    if wait_seconds is None:
+        found = _nodes()
+        of_bundle = check_placement(bundles, [has for _, has in found], num_runners, of_runner, shards)
+        places = [{NODE_LABEL: found[i][0]} for i in of_bundle]
+        group = placement_group([dict(b) for b in bundles], "PACK", bundle_label_selector=places)
+    else:
+        group = placement_group([dict(bundle) for bundle in bundles], "PACK")
+    patience = wait_seconds or PLACEMENT_SECONDS
+    if not group.wait(patience):
+        free = _free()
         remove_placement_group(group)
+        if wait_seconds is not None:  # what is missing, if nodes are
+            check_placement(bundles, [has for _, has in _nodes()], num_runners, of_runner, shards)
         raise Mistake(
             f"the learners' shards need {', '.join(_text(bundle) for bundle in bundles)}, each on one node; "
-            f"the cluster has them, but only {_text(free)} of it were free in {PLACEMENT_SECONDS:.0f} s; "
+            f"the cluster has them, but only {_text(free)} of it were free in {patience:.0f} s; "
             "end what else runs there, or ask for less"
         )
     return group
+
+
+def _free() -> Amounts:
+    import ray
+
+    return ray.available_resources()
 
 
 def release(group: Any) -> None:
@@ -158,30 +246,82 @@ def node_id() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
-def check_placement(bundles: Sequence[Amounts], nodes: Sequence[Amounts], num_runners: int) -> None:
-    """Raise Mistake, with what is missing, unless all bundles and a CPU per runner fit on the nodes.
+def check_placement(
+    bundles: Sequence[Amounts],
+    nodes: Sequence[Amounts],
+    num_runners: int,
+    of_runner: Amounts = ONE_CPU,
+    shards: Sequence[int] | None = None,
+) -> list[int]:
+    """Return the node of each bundle. Raise Mistake, with what is missing, if they and the runners do not fit.
 
-    The largest bundles are placed first, each on the node that has the least room left.
+    The largest bundles are placed first, each on the node that has the least room left, unless a later
+    one then finds no room. `shards`: the number of the shard of each bundle; None: one bundle for each.
     """
     free = [{kind: float(node.get(kind, 0.0)) for kind in ("GPU", "CPU")} for node in nodes]
-    for i in sorted(range(len(bundles)), key=lambda i: _size(bundles[i]), reverse=True):
-        fitting = [node for node in free if all(node[kind] >= n for kind, n in bundles[i].items())]
-        if not fitting:
-            largest = max(free, key=_size if bundles[i].get("GPU") else _cpus, default={})
-            raise Mistake(
-                f"shard {i} needs {_text(bundles[i])} on one node; the largest free node of {len(nodes)} has "
-                f"{_text(largest)} once the other shards are placed; lower resources.gpus, "
-                "learner.processes or learner.aggregators, or join a larger cluster (resources.address)"
-            )
-        node = min(fitting, key=_size)
-        for kind, n in bundles[i].items():
-            node[kind] -= n
-    left = sum(int(node["CPU"]) for node in free)
-    if left < num_runners:
+    order = sorted(range(len(bundles)), key=lambda i: _size(bundles[i]), reverse=True)
+    chosen = _place([bundles[i] for i in order], free, set())
+    for i, node in zip(order, chosen, strict=False):
+        _take(free[node], bundles[i])
+    if len(chosen) < len(bundles):
+        i = order[len(chosen)]
+        largest = max(free, key=_size if bundles[i].get("GPU") else _cpus, default={})
         raise Mistake(
-            f"{num_runners} runners need a CPU each; the cluster has {left} left beside the learners'; "
-            "lower runners, or join a larger cluster (resources.address)"
+            f"shard {i if shards is None else shards[i]} needs {_text(bundles[i])} on one node; the largest "
+            f"free node of {len(nodes)} has {_text(largest)} once the other shards are placed; lower "
+            "resources.gpus, learner.shards, learner.processes or learner.aggregators, or join a larger "
+            "cluster (resources.address)"
         )
+    room = sum(_runners_on(node, of_runner) for node in free)
+    if room < num_runners:
+        raise Mistake(
+            f"{num_runners} runners need {_text(of_runner)} each; the cluster has room for {room} beside the "
+            "learners'; lower runners, or join a larger cluster (resources.address)"
+        )
+    node_of = dict(zip(order, chosen, strict=True))
+    return [node_of[i] for i in range(len(bundles))]
+
+
+def _place(bundles: Sequence[Amounts], free: Sequence[Amounts], hopeless: set[Any]) -> list[int]:
+    """Return the node of each of these bundles, or of as many first ones as can be placed.
+
+    `hopeless`: what was tried in vain, so that nothing is tried twice.
+    """
+    tried = (len(bundles), *sorted(_size(node) for node in free))
+    if not bundles or tried in hopeless or len(hopeless) > SEARCH_STEPS:
+        return []
+    first, rest = bundles[0], bundles[1:]
+    best: list[int] = []
+    for node in sorted(range(len(free)), key=lambda i: _size(free[i])):
+        if all(free[node][kind] >= n for kind, n in first.items()):
+            left = [dict(amounts) for amounts in free]
+            _take(left[node], first)
+            found = [node, *_place(rest, left, hopeless)]
+            if len(found) == len(bundles):
+                return found
+            best = max(best, found, key=len)
+    hopeless.add(tried)
+    return best
+
+
+def _take(node: dict[str, float], bundle: Amounts) -> None:
+    for kind, n in bundle.items():
+        node[kind] -= n
+
+
+def _runners_on(node: Amounts, of_runner: Amounts) -> int:
+    """Return how many runners fit on what is left of a node; each part of a GPU is of one card."""
+    room = int(node["CPU"] / of_runner["CPU"] + 1e-9)
+    gpus = of_runner.get("GPU", 0.0)
+    if not gpus:
+        return room
+    cards = int(node["GPU"])
+    return min(room, cards * per_card(gpus) if gpus < 1 else cards // int(gpus))
+
+
+def per_card(gpus: float) -> int:
+    """Return how many runners with this part of a GPU share a card."""
+    return int(1 / gpus + 1e-9)
 
 
 def _size(amounts: Amounts) -> tuple[float, float]:

@@ -4,21 +4,32 @@ GPUs  players   plan
 0     5         one shard, all players on the CPU
 2     5         two shards of one GPU each, which 3 and 2 players share
 8     3         three shards of 3, 3 and 2 GPUs; each player is data-parallel on all of its shard's
+4+4   3         three shards of 4, 2 and 2 GPUs, as no node holds more than one of 3
+4+4   1         one shard of 8 GPUs, data-parallel over both nodes
+
+The number of shards can be given, also without GPUs: each then has a process of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from league.learning.groups.nodes import divide
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The GPUs of one placement bundle and the players that train on it."""
+    """The GPUs of one placement bundle and the players that train on it.
+
+    A shard that no node can hold has a bundle on each of its nodes.
+    """
 
     players: tuple[str, ...]
     num_gpus: int
     processes: int = 1  # each holds a part of every update of every player of the shard
+    nodes: tuple[int, ...] = ()  # processes on each of several nodes; (): all are on one
 
     @property
     def gpus_per_player(self) -> float:
@@ -32,19 +43,46 @@ class Shard:
         share = self.num_gpus / self.processes
         return float(int(share)) if share >= 1 else share
 
-    def bundle(self, aggregators: int = 0) -> dict[str, float]:
-        """Return the shard's needs on one node: a CPU per process and per aggregator, and its GPUs."""
-        bundle = {"CPU": float(self.processes + aggregators)}
-        return bundle | {"GPU": float(self.num_gpus)} if self.num_gpus else bundle
+    def bundles(self, aggregators: int = 0) -> list[dict[str, float]]:
+        """Return the shard's needs on each of its nodes: a CPU per process, and the GPUs of those.
+
+        The aggregators, with a CPU each, are on the first node.
+        """
+        found = []
+        for i, processes in enumerate(self.nodes or (self.processes,)):
+            bundle = {"CPU": float(processes + (aggregators if i == 0 else 0))}
+            gpus = float(processes if self.nodes else self.num_gpus)
+            found.append(bundle | {"GPU": gpus} if gpus else bundle)
+        return found
+
+    def bundle_of_process(self) -> list[int]:
+        """Return the number of its bundle for each process."""
+        return [i for i, n in enumerate(self.nodes or (self.processes,)) for _ in range(n)]
 
 
-def plan_shards(num_gpus: int, players: Sequence[str], processes: int = 1) -> list[Shard]:
-    """Return at most min(GPUs, players) shards (one on a machine without GPUs), as even as possible.
+class Move(NamedTuple):
+    """Change of a player's shard."""
 
-    Sizes differ by at most one, in players and in GPUs; every player is placed; players share a
-    GPU only when there are fewer GPUs than players, and then no GPU is idle. A player with
-    several GPUs has a process on each; without GPUs the shard has `processes`. Raise ValueError for
-    negative numbers, no players or a name that comes twice.
+    player: str
+    source: int  # numbers of shards
+    target: int
+
+
+def plan_shards(
+    num_gpus: int,
+    players: Sequence[str],
+    processes: int = 1,
+    *,
+    shards: int | None = None,
+    nodes: Sequence[int] | None = None,
+) -> list[Shard]:
+    """Return `shards` shards, or min(GPUs, players) of them (one on a machine without GPUs), evenly filled.
+
+    Numbers of players differ by at most one, and so do those of GPUs where the `nodes` (GPUs of each; None:
+    one that holds all) permit it. Every player is placed and every GPU is used: each has a process, and
+    players share one only when there are more players than GPUs. Without GPUs each shard has `processes`.
+    Raise ValueError for negative numbers, no players, a name that comes twice, more shards than GPUs or
+    players, or nodes that have too few GPUs.
     """
     if num_gpus < 0 or not players:
         raise ValueError(f"{num_gpus} GPUs and {len(players)} players, expected none or more and one or more")
@@ -52,20 +90,31 @@ def plan_shards(num_gpus: int, players: Sequence[str], processes: int = 1) -> li
         raise ValueError(f"{processes} processes, expected one or more")
     if len(set(players)) < len(players):
         raise ValueError(f"players {list(players)}, expected each name once")
-    count = min(num_gpus, len(players)) or 1
-    shards = []
-    for i in range(count):
-        shard = Shard(tuple(players[i::count]), num_gpus // count + (i < num_gpus % count))
-        parallel = max(1, int(shard.gpus_per_player)) if num_gpus else processes
-        shards.append(replace(shard, processes=parallel))
-    return shards
+    most = min(num_gpus or len(players), len(players))
+    if shards is not None and not 1 <= shards <= most:
+        raise ValueError(
+            f"{shards} shards for {len(players)} players on {num_gpus} GPUs, expected 1 to {most}: each has a "
+            "player, and a GPU if there are any"
+        )
+    count = shards or min(num_gpus, len(players)) or 1
+    groups = [tuple(players[i::count]) for i in range(count)]
+    if not num_gpus:
+        return [Shard(group, 0, processes) for group in groups]
+    parts = divide(num_gpus, count, nodes)
+    return [
+        Shard(group, sum(part), sum(part), part if len(part) > 1 else ())
+        for group, part in zip(groups, parts, strict=True)
+    ]
 
 
 def with_player(plan: Sequence[Shard], player: str) -> tuple[list[Shard], int]:
-    """Return the plan with `player` in the shard of the fewest players, and that shard's number."""
+    """Return the plan with `player` in the shard of the fewest players, and that shard's number.
+
+    Of several such shards it is the one of the most GPUs.
+    """
     if any(player in shard.players for shard in plan):
         raise ValueError(f"player '{player}' trains already")
-    chosen = min(range(len(plan)), key=lambda i: len(plan[i].players))
+    chosen = min(range(len(plan)), key=lambda i: (len(plan[i].players), -plan[i].num_gpus))
     return [
         replace(shard, players=(*shard.players, player)) if i == chosen else shard
         for i, shard in enumerate(plan)
@@ -76,6 +125,26 @@ def without_player(plan: Sequence[Shard], player: str) -> list[Shard]:
     """Return the plan without `player`. A shard without players stays, for later ones."""
     shard_of(plan, player)
     return [replace(shard, players=tuple(name for name in shard.players if name != player)) for shard in plan]
+
+
+def move_due(plan: Sequence[Shard]) -> Move | None:
+    """Return the move after which players are more evenly spread, or None if they are.
+
+    So no shard is without players while several players share another one.
+    """
+    crowded = max(range(len(plan)), key=lambda i: (len(plan[i].players), -plan[i].num_gpus, -i))
+    idle = min(range(len(plan)), key=lambda i: (len(plan[i].players), -plan[i].num_gpus, i))
+    if len(plan[crowded].players) - len(plan[idle].players) < 2:
+        return None
+    return Move(plan[crowded].players[-1], crowded, idle)
+
+
+def moved(plan: Sequence[Shard], move: Move) -> list[Shard]:
+    """Return the plan after `move`."""
+    changed = without_player(plan, move.player)
+    target = changed[move.target]
+    changed[move.target] = replace(target, players=(*target.players, move.player))
+    return changed
 
 
 def shard_of(plan: Sequence[Shard], player: str) -> int:
@@ -104,20 +173,25 @@ def describe(plan: Sequence[Shard]) -> list[str]:
 def _sentence(shard: Shard) -> str:
     count = len(shard.players)
     if not count:
-        return f"no player yet, {_counted(shard.num_gpus, 'GPU')} kept for the next player"
+        kept = _counted(shard.num_gpus, "GPU") if shard.num_gpus else "a process"
+        return f"no player yet, {kept} kept for the next player"
     names = ", ".join(shard.players)
     parallel = f"data-parallel in {shard.processes} processes"
     if not shard.num_gpus:
         how = f"{parallel} of one CPU each" if shard.processes > 1 else "in one process"
         return f"{names} on the CPU {how}, as there are no GPUs"
+    if shard.processes > 1:
+        each = "" if count == 1 else "one after another "
+        where = f"{shard.num_gpus} GPUs"
+        if shard.nodes:
+            where += f" of {len(shard.nodes)} nodes ({' + '.join(map(str, shard.nodes))})"
+        why = "there are more GPUs than players" if count == 1 else "fewer shards than GPUs are asked for"
+        return f"{names} {each}on {where}, {parallel}, as {why}"
     if shard.num_gpus < count:
         return (
             f"{names} share {_counted(shard.num_gpus, 'GPU')}, {shard.gpus_per_player:.3g} each, "
             "as there are more players than GPUs"
         )
-    if shard.processes > 1:
-        each = "" if count == 1 else "one after another "
-        return f"{names} {each}on {shard.num_gpus} GPUs, {parallel}, as there are more GPUs than players"
     each = "alone" if count == 1 else "with a GPU each"
     return f"{names} {each} on {_counted(shard.num_gpus, 'GPU')}, as there are enough for every player"
 
