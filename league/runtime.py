@@ -56,8 +56,8 @@ class ResourceSettings(Section):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Seconds to wait for nodes that the cluster has yet to start (autoscaler); `null`: refuse "
-        "at once what its nodes cannot hold",
+        description="Seconds to wait for nodes that the cluster has yet to start (autoscaler); `null`: "
+        "refuse at once what its nodes cannot hold",
     )
 
     @field_validator("gpus_per_runner")
@@ -71,8 +71,8 @@ class ResourceSettings(Section):
     def _only_a_cluster_is_waited_for(self) -> Self:
         if self.wait_seconds is not None and self.address is None:
             raise ValueError(
-                f"wait_seconds: found {self.wait_seconds:g} without address: this machine starts no nodes; set "
-                "address to the cluster's, or wait_seconds to null"
+                f"wait_seconds: found {self.wait_seconds:g} without address: this machine starts no nodes; "
+                "set address to the cluster's, or wait_seconds to null"
             )
         return self
 
@@ -195,34 +195,30 @@ def reserve(
     the cluster lacks resources for them and `of_runner` for each runner; with `wait_seconds` only after that
     time, in which the cluster may start more nodes.
     """
+    import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 
-    found: list[tuple[str, Amounts]] = []
+    wanted = [dict(bundle) for bundle in bundles]
     if wait_seconds is None:
         found = _nodes()
         of_bundle = check_placement(bundles, [has for _, has in found], num_runners, of_runner, shards)
-        places = [{NODE_LABEL: found[i][0]} for i in of_bundle]
-        group = placement_group([dict(b) for b in bundles], "PACK", bundle_label_selector=places)
+        # Ray may place bundles so that a later one finds no room: it is told the nodes then
+        attempts: list[Any] = [None, [{NODE_LABEL: found[i][0]} for i in of_bundle]]
+        patience = PLACEMENT_SECONDS / len(attempts)
     else:
-        group = placement_group([dict(bundle) for bundle in bundles], "PACK")
-    patience = wait_seconds or PLACEMENT_SECONDS
-    if not group.wait(patience):
-        free = _free()
+        attempts, patience = [None], wait_seconds
+    for labels in attempts:
+        group = placement_group(wanted, "PACK", bundle_label_selector=labels)
+        if group.wait(patience):
+            return group
+        free = ray.available_resources()
         remove_placement_group(group)
-        if wait_seconds is not None:  # what is missing, if nodes are
-            check_placement(bundles, [has for _, has in _nodes()], num_runners, of_runner, shards)
-        raise Mistake(
-            f"the learners' shards need {', '.join(_text(bundle) for bundle in bundles)}, each on one node; "
-            f"the cluster has them, but only {_text(free)} of it were free in {patience:.0f} s; "
-            "end what else runs there, or ask for less"
-        )
-    return group
-
-
-def _free() -> Amounts:
-    import ray
-
-    return ray.available_resources()
+    check_placement(bundles, [has for _, has in _nodes()], num_runners, of_runner, shards)
+    raise Mistake(
+        f"the learners' shards need {', '.join(map(text_of, bundles))}, each on one node; the cluster has "
+        f"them, but only {text_of(free)} of it were free in {patience * len(attempts):.0f} s; "
+        "end what else runs there, or ask for less"
+    )
 
 
 def release(group: Any) -> None:
@@ -246,6 +242,13 @@ def node_id() -> str:
     return str(ray.get_runtime_context().get_node_id())
 
 
+def node_address() -> str:
+    """Return the address by which other nodes reach the node that this actor runs on."""
+    import ray
+
+    return str(ray.util.get_node_ip_address())
+
+
 def check_placement(
     bundles: Sequence[Amounts],
     nodes: Sequence[Amounts],
@@ -253,7 +256,7 @@ def check_placement(
     of_runner: Amounts = ONE_CPU,
     shards: Sequence[int] | None = None,
 ) -> list[int]:
-    """Return the node of each bundle. Raise Mistake, with what is missing, if they and the runners do not fit.
+    """Return the node of each bundle. Raise Mistake, with what is missing, if bundles or runners do not fit.
 
     The largest bundles are placed first, each on the node that has the least room left, unless a later
     one then finds no room. `shards`: the number of the shard of each bundle; None: one bundle for each.
@@ -266,17 +269,18 @@ def check_placement(
     if len(chosen) < len(bundles):
         i = order[len(chosen)]
         largest = max(free, key=_size if bundles[i].get("GPU") else _cpus, default={})
+        shard = i if shards is None else shards[i]
         raise Mistake(
-            f"shard {i if shards is None else shards[i]} needs {_text(bundles[i])} on one node; the largest "
-            f"free node of {len(nodes)} has {_text(largest)} once the other shards are placed; lower "
-            "resources.gpus, learner.shards, learner.processes or learner.aggregators, or join a larger "
-            "cluster (resources.address)"
+            f"shard {shard} needs {text_of(bundles[i])} on one node; the largest free node of "
+            f"{len(nodes)} has {text_of(largest)} once the other shards are placed; lower resources.gpus, "
+            "learner.shards, learner.processes or learner.aggregators, or join a larger cluster "
+            "(resources.address)"
         )
     room = sum(_runners_on(node, of_runner) for node in free)
     if room < num_runners:
         raise Mistake(
-            f"{num_runners} runners need {_text(of_runner)} each; the cluster has room for {room} beside the "
-            "learners'; lower runners, or join a larger cluster (resources.address)"
+            f"{num_runners} runners need {text_of(of_runner)} each; the cluster has room for {room} beside "
+            "the learners'; lower runners, or join a larger cluster (resources.address)"
         )
     node_of = dict(zip(order, chosen, strict=True))
     return [node_of[i] for i in range(len(bundles))]
@@ -333,7 +337,7 @@ def _cpus(amounts: Amounts) -> float:
     return amounts.get("CPU", 0.0)
 
 
-def _text(amounts: Amounts) -> str:
+def text_of(amounts: Amounts) -> str:
     """Return the amounts as text, such as "2 GPUs and 1 CPU"."""
     counts = [(kind, amounts.get(kind, 0.0)) for kind in ("GPU", "CPU")]
     return (

@@ -215,6 +215,31 @@ def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetO
     sys.stdout.write(load(config, set_ or ()).to_yaml())
 
 
+@config_app.command()
+def plan(
+    config: Annotated[Path, typer.Argument(help="A YAML file")],
+    gpus: Annotated[int | None, typer.Option(min=0, help="Number of GPUs; default resources.gpus")] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="N|A+B", help="Number of nodes, or the GPUs of each; default one")
+    ] = None,
+    set_: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print which player would learn where and what is asked of Ray, without starting anything."""
+    from dataclasses import asdict
+
+    from league.config.loading import load
+    from league.config.placement import nodes_of, place
+
+    overrides = [*(set_ or ()), *([] if gpus is None else [f"resources.gpus={gpus}"])]
+    settings = load(config, overrides)
+    found = place(settings, None if nodes is None else nodes_of(settings.resources.gpus, nodes))
+    if as_json:
+        print(json.dumps(asdict(found) | {"total": found.total()}))
+    else:
+        print("\n".join(found.lines()))
+
+
 @envs_app.command("list")
 def list_envs(as_json: JsonOption = False) -> None:
     """List the native games, with their seats, spaces and bots; games of libraries are not listed."""

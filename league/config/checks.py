@@ -41,6 +41,7 @@ def check(settings: Settings) -> None:
             "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"
         )
     _check_learner(settings)
+    _check_devices(settings)
     check_players(settings.init_from, settings.players())
     _check_league(settings, game)
     if game.draw_possible and settings.ratings.draw_probability == 0.0:
@@ -108,6 +109,7 @@ def _check_learner(settings: Settings) -> None:
             f"learner.processes is {learner.processes}, but runners is 0: without Ray one process learns; "
             "set runners to 1 or more, or processes to 1"
         )
+    _check_shards(settings)
     check_precision(learner, gpus)
     for role in settings.league.resolve():
         try:
@@ -119,6 +121,51 @@ def _check_learner(settings: Settings) -> None:
     for role, players in settings.league.player_names().items():
         for player in players:
             check_actions(settings.learner_of(role).loss, settings.policy_spec(player, role), player)
+
+
+def _check_shards(settings: Settings) -> None:
+    """Raise ValueError for shards that there are no players, GPUs or processes for."""
+    shards, runners, gpus = settings.learner.shards, settings.runners, settings.resources.gpus
+    players = len(settings.players())
+    if shards is not None and shards > players:
+        raise ValueError(
+            f"learner.shards is {shards}, but the league begins with {players} "
+            f"player{'' if players == 1 else 's'}, expected no more shards than those; lower it"
+        )
+    if shards is not None and 0 < gpus < shards:
+        raise ValueError(
+            f"learner.shards is {shards}, but resources.gpus is {gpus}, expected a GPU for each shard; lower "
+            "it, or set resources.gpus to 0 to learn on CPUs"
+        )
+    if runners:
+        return
+    if shards is not None and shards != max(1, min(gpus, players)):
+        raise ValueError(
+            f"learner.shards is {shards}, but runners is 0: without Ray one process learns"
+            f"{', each GPU being a shard' if gpus else ''}; set runners to 1 or more, or shards to null"
+        )
+    if gpus > players:
+        raise ValueError(
+            f"resources.gpus is {gpus}, but runners is 0 and the league begins with {players} "
+            f"player{'' if players == 1 else 's'}: without Ray each player learns on one GPU; set runners to "
+            f"1 or more, for a process on each GPU, or resources.gpus to {players}"
+        )
+
+
+def _check_devices(settings: Settings) -> None:
+    """Raise ValueError unless runners that play on GPUs ask for them, and only those."""
+    device, each, runners = settings.rollout.device, settings.resources.gpus_per_runner, settings.runners
+    if device == "cuda" and runners and not each:
+        raise ValueError(
+            f"rollout.device is cuda with runners {runners}, but resources.gpus_per_runner is 0, so that Ray "
+            "would give runners no GPU; set it, to 0.25 if four are to share a card, or rollout.device to cpu"
+        )
+    if each and (device == "cpu" or not runners):
+        found = "rollout.device is cpu" if runners else "runners is 0"
+        raise ValueError(
+            f"resources.gpus_per_runner is {each:g}, but {found}: nothing would play on these GPUs; set "
+            f"{'rollout.device to cuda' if runners else 'runners to 1 or more'}, or gpus_per_runner to 0"
+        )
 
 
 def _check_anchor(settings: Settings) -> None:

@@ -130,6 +130,12 @@ class LearnerSettings(Section):
     processes: int = Field(
         default=1, ge=1, description="Processes that share each update of a player, without GPUs"
     )
+    shards: int | None = Field(
+        default=None,
+        ge=1,
+        description="Shards that players are spread over, each with processes and a replay of its own; "
+        "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
+    )
     stacked: Literal["off", "auto"] = Field(
         default="off", description="auto: update the players of a shard in one pass, if that is faster"
     )
@@ -227,6 +233,7 @@ SHARED = (
     "replay",
     "aggregators",
     "processes",
+    "shards",
     "stacked",
 )
 """Settings of a shard's processes and queues: the same for all players."""

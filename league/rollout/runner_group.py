@@ -7,6 +7,7 @@ passed on as references.
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
+from league.runtime import ONE_CPU, Amounts
+from storage.errors import Mistake
 from storage.records import ResultBatch
 
 
@@ -86,6 +90,19 @@ class LocalRunnerGroup:
 class RemoteRunner(EnvRunner):
     """EnvRunner as a Ray actor. Weights arrive as separate arguments, so that Ray resolves references."""
 
+    def __init__(self, setup: PlaySetup) -> None:
+        """Make the runner, unless its device is missing here; `check` raises then."""
+        self._wanted = setup.rollout.device
+        try:
+            self.check()
+        except Mistake:
+            return  # an error of a constructor would reach the group as the runner's death
+        super().__init__(setup)
+
+    def check(self) -> None:
+        """Raise Mistake if the node of this actor lacks the device that policies compute on."""
+        check_device(self._wanted, f"on node {socket.gethostname()}")
+
     def play_remotely(
         self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray]
     ) -> Any:
@@ -98,16 +115,31 @@ class RemoteRunner(EnvRunner):
 class RayRunnerGroup:
     """Runners as Ray actors. A runner that dies is started again; its requests in flight are lost."""
 
-    def __init__(self, num_runners: int, setup: PlaySetup) -> None:
+    def __init__(self, num_runners: int, setup: PlaySetup, of_runner: Amounts = ONE_CPU) -> None:
+        """Start the runners, with CPUs and GPUs `of_runner` for each.
+
+        Raise Mistake if one is to play on a GPU and there is none where it runs.
+        """
         import ray
 
         self._ray: Any = ray
-        remote: Any = ray.remote(RemoteRunner).options(num_cpus=1, max_restarts=-1, max_task_retries=0)
+        remote: Any = ray.remote(RemoteRunner).options(
+            num_cpus=of_runner["CPU"],
+            num_gpus=of_runner.get("GPU", 0.0),
+            max_restarts=-1,
+            max_task_retries=0,
+        )
         self._actors: list[Any] = [remote.remote(setup) for _ in range(num_runners)]
         self._limit = setup.rollout.requests_in_flight
         self._load = [0] * num_runners
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
         self._lost: list[int] = []
+        if setup.rollout.device != "cpu":
+            try:
+                ray.get([actor.check.remote() for actor in self._actors])
+            except Mistake:
+                self.close()
+                raise
 
     def room(self) -> int:
         return self._limit * len(self._actors) - len(self._pending)

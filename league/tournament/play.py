@@ -128,7 +128,8 @@ class _Starter:
 
 def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Schedule]:
     """Return the pairs and the schedule of these entrants. Raise Mistake for what cannot be played."""
-    check_device(settings.rollout.device)
+    if settings.runners == 0:  # runners look for themselves, wherever they run
+        check_device(settings.rollout.device)
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
     for gate in settings.gates:
@@ -250,8 +251,8 @@ def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
     )
     with contextlib.ExitStack() as stack:
         if number:
-            stack.enter_context(ray_session(settings.resources, number))
-            group: RunnerGroup = RayRunnerGroup(number, setup)
+            stack.enter_context(ray_session(settings.resources, 0, number))
+            group: RunnerGroup = RayRunnerGroup(number, setup, settings.resources.of_runner)
         else:
             group = LocalRunnerGroup(setup)
         stack.callback(group.close)

@@ -25,17 +25,18 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from league.config.placement import place
 from league.config.settings import Settings
 from league.config.sinks import require_installed
 from league.interrupts import interrupts
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
-from league.learning.groups.shards import num_cpus, plan_shards
+from league.learning.groups.shards import num_cpus
 from league.learning.recruits import Recruits
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
-from league.runtime import ray_session
+from league.runtime import gpus_of_nodes, ray_session
 from league.training.initial import recruit_of
 from league.training.remote import uploading
 from league.training.resume import check, open_archive
@@ -117,9 +118,8 @@ def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator
 @contextlib.contextmanager
 def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, RunnerGroup | None]]:
     """Yield runners, learners and evaluation runners, if there are any: in this process or on Ray."""
-    players = settings.players()
-    gpus, threads = settings.resources.gpus, settings.resources.threads
-    shards = plan_shards(gpus, players, settings.learner.processes)
+    players, resources = settings.players(), settings.resources
+    gpus, threads = resources.gpus, resources.threads
     specs = settings.policy_specs()
     roles = {player: role for role, names in settings.league.player_names().items() for player in names}
     recruits = Recruits(
@@ -143,15 +143,22 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         evaluators: RunnerGroup | None = None
         if settings.runners == 0:
             runners = LocalRunnerGroup(playing)
-            learners = LocalLearnerGroup(shards, recruits)
+            learners = LocalLearnerGroup(place(settings).shards, recruits)
         else:
             num_runners = settings.runners + settings.evaluation.runners
-            num_actors = num_runners + num_cpus(shards, settings.learner.aggregators)
-            stack.enter_context(ray_session(settings.resources, num_actors))
-            learners = RayLearnerGroup(shards, recruits, num_runners=num_runners)
-            runners = RayRunnerGroup(settings.runners, playing)
+            num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
+            stack.enter_context(ray_session(resources, num_actors, num_runners))
+            known = resources.address is not None and resources.wait_seconds is None
+            learners = RayLearnerGroup(
+                place(settings, gpus_of_nodes() if known else None).shards,
+                recruits,
+                num_runners=num_runners,
+                of_runner=resources.of_runner,
+                wait_seconds=resources.wait_seconds,
+            )
+            runners = RayRunnerGroup(settings.runners, playing, resources.of_runner)
             if settings.evaluation.runners:
-                evaluators = RayRunnerGroup(settings.evaluation.runners, playing)
+                evaluators = RayRunnerGroup(settings.evaluation.runners, playing, resources.of_runner)
                 stack.callback(evaluators.close)
         stack.callback(runners.close)
         stack.callback(learners.close)

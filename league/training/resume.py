@@ -29,7 +29,8 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     be used.
     """
     check_resources(settings.resources, settings.runners)
-    check_device(settings.rollout.device)
+    if not settings.runners:  # runners look for themselves, wherever they run
+        check_device(settings.rollout.device)
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
         from storage.remote.restore import restore  # needs the extra `remote`

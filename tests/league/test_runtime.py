@@ -5,6 +5,7 @@ import sys
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 import league
 from league.runtime import ResourceSettings, check_placement, check_resources, ray_session, reserve
@@ -26,6 +27,53 @@ def test_runners_without_ray_are_refused(monkeypatch):
     check_resources(ResourceSettings(), 0)
     with pytest.raises(Mistake, match="runners is 2, but ray is not installed"):
         check_resources(ResourceSettings(), 2)
+
+
+def test_runners_on_gpus_count_among_those_that_this_machine_needs():
+    quarter = ResourceSettings(gpus=LACKING, gpus_per_runner=0.3)
+    assert [quarter.cards(n) - LACKING for n in (0, 1, 3, 4, 7)] == [0, 1, 1, 2, 3]  # three share a card
+    assert ResourceSettings(gpus_per_runner=2).cards(3) == 6
+    with pytest.raises(
+        Mistake, match=rf"gpus_per_runner is 0\.3 for 4 runners, {LACKING + 2} in all, but torch sees"
+    ):
+        check_resources(quarter, 4)
+    check_resources(quarter.model_copy(update={"address": "cluster:6379"}), 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"gpus_per_runner": 1.5}, r"found 1\.5, expected a whole number, or less than 1"),
+        ({"wait_seconds": 60}, "wait_seconds: found 60 without address"),
+        ({"cpus_per_runner": 0}, "greater than 0"),
+    ],
+)
+def test_resources_that_ray_could_not_give_are_refused(settings, message):
+    with pytest.raises(ValidationError, match=message):
+        ResourceSettings(**settings)
+
+
+def test_runners_on_gpus_share_no_card_with_a_shard_and_none_across_cards():
+    shard = [{"CPU": 1.0, "GPU": 1.0}]
+    nodes = [{"CPU": 8.0, "GPU": 2.0}, {"CPU": 2.0, "GPU": 1.0}]
+    runner = {"CPU": 1.0, "GPU": 0.4}  # two on a card, and no third that took a part of two cards
+    check_placement(shard, nodes, 4, runner)  # the shard takes the smaller node, runners two cards
+    with pytest.raises(Mistake, match=r"5 runners need 0\.4 GPUs and 1 CPU each; .* room for 4 beside"):
+        check_placement(shard, nodes, 5, runner)
+    check_placement(shard, nodes, 18, {"CPU": 0.5})
+    with pytest.raises(Mistake, match=r"19 runners need 0\.5 CPUs each; .* room for 18"):
+        check_placement(shard, nodes, 19, {"CPU": 0.5})
+
+
+def test_a_bundle_moves_on_to_another_node_where_a_later_one_finds_no_room_otherwise():
+    bundles = [{"CPU": n, "GPU": n} for n in (3.0, 2.0, 2.0, 2.0)]
+    nodes = [{"CPU": 5.0, "GPU": 5.0}, {"CPU": 4.0, "GPU": 4.0}]
+    assert check_placement(bundles, nodes, 0) == [0, 0, 1, 1]  # the fullest first would put 3 on 4
+
+
+def test_a_bundle_without_room_is_named_by_its_shard():
+    with pytest.raises(Mistake, match=r"shard 1 needs 2 GPUs and 2 CPUs on one node"):
+        check_placement([{"CPU": 2.0, "GPU": 2.0}] * 3, [{"CPU": 4.0, "GPU": 4.0}], 0, shards=[0, 0, 1])
 
 
 def test_bundles_that_fit_are_placed_where_they_leave_least():
@@ -56,7 +104,7 @@ def test_bundles_that_fit_are_placed_where_they_leave_least():
             [{"CPU": 1.0}, {"CPU": 1.0}],
             [{"CPU": 2.0}, {"CPU": 3.0}],
             4,
-            "4 runners need a CPU each; the cluster has 3 left beside the learners'",
+            "4 runners need 1 CPU each; the cluster has room for 3 beside the learners'",
         ),
     ],
 )
@@ -73,7 +121,7 @@ def test_what_is_refused_leaves_nothing_behind():
     with ray_session(ResourceSettings(), num_actors=3):
         with pytest.raises(Mistake, match="shard 0 needs 1 GPU and 1 CPU on one node"):
             reserve([{"CPU": 1.0, "GPU": 1.0}], num_runners=0)
-        with pytest.raises(Mistake, match="1000 runners need a CPU each"):
+        with pytest.raises(Mistake, match="1000 runners need 1 CPU each"):
             reserve([{"CPU": 1.0}], num_runners=1000)
         assert placement_group_table() == {}
 

@@ -73,7 +73,10 @@ class LearnerGroup(Protocol):
         """
 
     def remove(self, player: str) -> None:
-        """Free the learner, its optimizer, its experience and its place."""
+        """Free the learner, its optimizer, its experience and its place.
+
+        If that leaves a shard idle beside one that several players share, one of those moves there.
+        """
 
     def close(self) -> None:
         """Stop all learners and free what they hold."""

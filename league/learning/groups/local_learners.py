@@ -11,19 +11,29 @@ from torch import Tensor
 from league.learning.data.queues import Queue, Waiting, one_of_each
 from league.learning.groups.learner_group import Enrolled, LiveWeights
 from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport, ShardLearners
-from league.learning.groups.shards import Shard, with_player, without_player
+from league.learning.groups.shards import Shard, move_due, moved, shard_of, with_player, without_player
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit, Recruits
 
 
 class LocalLearnerGroup(Enrolled):
-    """All learners in this process, one update at a time: repeatable to the bit."""
+    """All learners in this process, one update at a time: repeatable to the bit.
+
+    Each shard is one GPU, and without GPUs there is one shard: the process.
+    """
 
     def __init__(self, shards: Sequence[Shard], recruits: Recruits) -> None:
         settings = recruits.shared
         players = tuple(player for shard in shards for player in shard.players)
-        self._plan = [Shard(players, sum(shard.num_gpus for shard in shards))]
-        self._shard = ShardLearners(self._plan[0], recruits)
+        gpus = sum(shard.num_gpus for shard in shards)
+        if gpus > len(shards):
+            raise ValueError(f"{gpus} GPUs in {len(shards)} shards, expected one in each: one process learns")
+        self._plan = list(shards) if gpus else [Shard(players, 0)]
+        self._shard = ShardLearners(Shard((), gpus), recruits)
+        self._recruits: dict[str, Recruit] = {}
+        for recruit in recruits.in_order(players):
+            self._shard.add(recruit, card=shard_of(self._plan, recruit.player))
+            self._recruits[recruit.player] = recruit
         self._bound = settings.max_backlog
         self._may_hold = settings.async_update
         self._waiting: deque[Waiting] = deque()
@@ -87,9 +97,10 @@ class LocalLearnerGroup(Enrolled):
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None = None) -> None:
         """Add a learner, with `weights` or those that its seed gives."""
         player = recruit.player
-        plan, _ = with_player(self._plan, player)
+        plan, card = with_player(self._plan, player)
         counters = self._retired.pop(player, Counters())
-        self._live[player] = LiveWeights(*self._shard.add(recruit, weights, counters))
+        self._live[player] = LiveWeights(*self._shard.add(recruit, weights, counters, card))
+        self._recruits[player] = recruit
         self._plan, self._queues[player] = plan, Queue(player, self._bound)
 
     def remove(self, player: str) -> None:
@@ -97,7 +108,14 @@ class LocalLearnerGroup(Enrolled):
         self._plan = without_player(self._plan, player)
         self._learn_unreported(player)
         self._retired[player] = self._shard.remove(player)
-        del self._queues[player], self._live[player]
+        del self._queues[player], self._live[player], self._recruits[player]
+        while (move := move_due(self._plan)) is not None:
+            self._release(move.player)
+            state = self._shard.state(move.player)
+            self._shard.remove(move.player)
+            self._shard.add(self._recruits[move.player], card=move.target)
+            self._live[move.player] = LiveWeights(*self._shard.load_state(move.player, state))
+            self._plan = moved(self._plan, move)
 
     def _release(self, player: str) -> None:
         """Learn from all waiting blocks, if some of them are the player's."""

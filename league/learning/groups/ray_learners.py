@@ -1,4 +1,4 @@
-"""Learners as Ray actors, placed by shard, each shard on one node.
+"""Learners as Ray actors, placed by shard, each shard on one node unless none is large enough.
 
 Experience arrives as episodes or as references to them, which go to the shard's actors unopened.
 Weights leave the same way.
@@ -17,10 +17,19 @@ from league.learning.data.queues import Block, Queue, Waiting
 from league.learning.groups.learner_group import Enrolled, LiveWeights
 from league.learning.groups.shard_actors import Sent, ShardActors
 from league.learning.groups.shard_learners import Counters, Learned, LearnerStopped, LearnReport
-from league.learning.groups.shards import Shard, shard_of, spread, with_player, without_player
+from league.learning.groups.shards import (
+    Move,
+    Shard,
+    move_due,
+    moved,
+    shard_of,
+    spread,
+    with_player,
+    without_player,
+)
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit, Recruits
-from league.runtime import inside, release, reserve
+from league.runtime import ONE_CPU, Amounts, inside, release, reserve
 from storage.errors import Failure, Mistake
 
 LOST = (
@@ -46,10 +55,18 @@ class RayLearnerGroup(Enrolled):
 
     The driver sees references only. The queues are the actors' mailboxes, where calls wait with references
     to their experience; the driver counts them. Raises Mistake if the cluster cannot hold the shards and
-    `num_runners` runners.
+    `num_runners` runners, each of which needs `of_runner`; with `wait_seconds` only after that time.
     """
 
-    def __init__(self, shards: Sequence[Shard], recruits: Recruits, *, num_runners: int = 0) -> None:
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        recruits: Recruits,
+        *,
+        num_runners: int = 0,
+        of_runner: Amounts = ONE_CPU,
+        wait_seconds: float | None = None,
+    ) -> None:
         import ray
 
         settings = recruits.shared
@@ -62,10 +79,18 @@ class RayLearnerGroup(Enrolled):
         self._settings = settings
         self._plan = list(shards)
         aggregators = spread(settings.aggregators, shards)
-        bundles = [shard.bundle(n) for shard, n in zip(shards, aggregators, strict=True)]
-        self._group = reserve(bundles, num_runners)
+        of_shard = [shard.bundles(n) for shard, n in zip(shards, aggregators, strict=True)]
+        owners = [i for i, bundles in enumerate(of_shard) for _ in bundles]
+        self._group = reserve(
+            [bundle for bundles in of_shard for bundle in bundles],
+            num_runners,
+            of_runner,
+            wait_seconds=wait_seconds,
+            shards=owners,
+        )
+        placed = [inside(self._group, i) for i in range(len(owners))]
         self._shards = [
-            ShardActors(ray, shard, n, inside(self._group, i), recruits)
+            ShardActors(ray, shard, n, [at for at, o in zip(placed, owners, strict=True) if o == i], recruits)
             for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True))
         ]
         self._building = [reference for shard in self._shards for reference in shard.built]
@@ -74,6 +99,7 @@ class RayLearnerGroup(Enrolled):
         self._gathering: dict[str, Gathering] = {}
         self._live: dict[str, LiveWeights] = {}
         self._retired: dict[str, Any] = {}  # references to Counters
+        self._recruits: dict[str, Recruit] = {}
         for recruit in recruits.in_order(player for shard in shards for player in shard.players):
             _, weights = self._of(recruit.player).call("publish", recruit.player, num_returns=2)
             self._open(recruit, LiveWeights(0, weights))
@@ -177,11 +203,32 @@ class RayLearnerGroup(Enrolled):
         self._forget(player)
         self._retired[player] = self._of(player).call("remove", player)
         self._plan = without_player(self._plan, player)
-        del self._queues[player], self._gathering[player], self._live[player]
+        del self._queues[player], self._gathering[player], self._live[player], self._recruits[player]
+        while (move := move_due(self._plan)) is not None:
+            self._move(move)
+
+    def _move(self, move: Move) -> None:
+        """Move a player to another shard, with all that it has learned; its part of the replay is dropped.
+
+        Experience submitted before is learned from where it is, and reported as usual.
+        """
+        player, source, target = move.player, self._shards[move.source], self._shards[move.target]
+        if not target.aggregators:  # less than one update takes
+            self._drop_gathered(player)
+        self._send_waiting(source, everything=True)
+        state = source.processes[0].state.remote(player)
+        self._get(state)  # of a process that died, in words
+        source.watched.append(source.call("remove", player))
+        added, _ = target.call("add", self._recruits[player], None, Counters(), num_returns=2)
+        target.watched.append(added)
+        version, weights = target.call("load_state", player, state, num_returns=2)
+        self._live[player] = LiveWeights(self._get(version), weights)
+        self._plan = moved(self._plan, move)
 
     def _open(self, recruit: Recruit, live: LiveWeights) -> None:
         """Open an empty queue for the player, with its weights."""
         player, settings = recruit.player, recruit.settings
+        self._recruits[player] = recruit
         self._live[player] = live
         self._queues[player] = Queue(player, self._settings.max_backlog)
         self._gathering[player] = Gathering(settings.batch_steps * (1.0 - settings.replay.proportion))

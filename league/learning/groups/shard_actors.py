@@ -1,4 +1,4 @@
-"""One shard's Ray actors, all in the shard's bundle and so on one node.
+"""One shard's Ray actors, all in the shard's bundle and so on one node, or in its bundles on several.
 
 This module does not import Ray: the group that makes the actors passes the module.
 """
@@ -16,6 +16,7 @@ from league.learning.groups.shard_learners import ShardLearners
 from league.learning.groups.shards import Shard
 from league.learning.recruits import Recruits
 from league.models.networks.networks import trust_network
+from league.runtime import node_address
 
 AHEAD = 2  # calls for stacked updates under way: one is worked on, one is there when that is done
 
@@ -26,9 +27,9 @@ class RemoteShardLearners(ShardLearners):
     def __init__(self) -> None:
         pass
 
-    def address(self) -> str:
+    def address(self, over_nodes: bool = False) -> str:
         """Return the address where the shard's processes meet; called on the first of them."""
-        return free_address()
+        return free_address(node_address()) if over_nodes else free_address()
 
     def build(self, shard: Shard, recruits: Recruits, rank: int, address: str | None) -> None:
         """Build the shard's learners; `address` is where its processes meet, None if there is only one."""
@@ -55,20 +56,26 @@ class Sent(NamedTuple):
 class ShardActors:
     """One shard's actors: its processes, which all get the same calls, and its aggregators."""
 
-    def __init__(self, ray: Any, shard: Shard, aggregators: int, placed: Any, recruits: Recruits) -> None:
-        """Start the actors where `placed`, Ray's scheduling strategy, puts them."""
-        process = ray.remote(RemoteShardLearners).options(
-            num_cpus=1, num_gpus=shard.gpus_per_process, scheduling_strategy=placed
-        )
-        aggregator = ray.remote(Aggregator).options(num_cpus=1, scheduling_strategy=placed)
-        self.processes: list[Any] = [process.remote() for _ in range(shard.processes)]
+    def __init__(
+        self, ray: Any, shard: Shard, aggregators: int, placed: Sequence[Any], recruits: Recruits
+    ) -> None:
+        """Start the actors where `placed`, Ray's scheduling strategy for each of the bundles, puts them."""
+        process = ray.remote(RemoteShardLearners)
+        aggregator = ray.remote(Aggregator).options(num_cpus=1, scheduling_strategy=placed[0])
+        self.processes: list[Any] = [
+            process.options(
+                num_cpus=1, num_gpus=shard.gpus_per_process, scheduling_strategy=placed[bundle]
+            ).remote()
+            for bundle in shard.bundles_of_processes()
+        ]
         self.aggregators: list[Any] = [aggregator.remote() for _ in range(aggregators)]
         self.watched: list[Any] = []  # results that are not waited for, only checked for errors
         self.waiting: deque[Waiting] = deque()  # to be sent together, for stacked updates
         self._calls: list[Any] = []  # a result of each of those under way
         self._ray = ray
         self._turn = 0
-        address = self.processes[0].address.remote() if shard.processes > 1 else None
+        several = shard.processes > 1
+        address = self.processes[0].address.remote(bool(shard.nodes)) if several else None
         self.built = [
             actor.build.remote(shard, recruits, rank, address) for rank, actor in enumerate(self.processes)
         ]

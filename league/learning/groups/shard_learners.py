@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from league.episode import Episodes
@@ -66,6 +65,11 @@ class Published(NamedTuple):
     weights: Weights | None  # None: another process gives them
 
 
+def cards_of(cards: int) -> list[str]:
+    """Return the names of the first `cards` GPUs that this process sees."""
+    return [f"cuda:{i}" for i in range(cards)]
+
+
 class ShardLearners:
     """The learners of one shard. The same class runs in the driver and as a Ray actor.
 
@@ -79,12 +83,11 @@ class ShardLearners:
         settings = recruits.shared
         self._broadcast_updates = settings.broadcast_updates
         self._peers = peers
-        cards = torch.cuda.device_count() if recruits.device == "cuda" else 0
-        self._devices = [f"cuda:{i}" for i in range(cards)] or [recruits.device]
+        cards = shard.num_gpus // shard.processes if recruits.device == "cuda" else 0
+        self._devices = cards_of(cards) or [recruits.device]
         self._replay = Replay(settings.replay.capacity_steps) if settings.replay.proportion else None
         self._together = shared_pass(recruits, peers)
         self._learners: dict[str, Learner] = {}
-        self._device_of: dict[str, str] = {}
         self._published: dict[str, int] = {}
         self._stopped: set[str] = set()
         for recruit in recruits.in_order(shard.players):
@@ -137,13 +140,12 @@ class ShardLearners:
         recruit: Recruit,
         weights: Mapping[str, Tensor] | None = None,
         counters: Counters = Counters(),  # noqa: B008  # a tuple
+        card: int = 0,
     ) -> Published:
-        """Add a learner on the device that the fewest others use. Raise ValueError if the player is here."""
+        """Add a learner on this card of the process. Raise ValueError if the player is here."""
         player = recruit.player
         if player in self._learners:
             raise ValueError(f"player '{player}' trains here already")
-        used = list(self._device_of.values())
-        device = min(self._devices, key=used.count)
         if self._together is not None and not self._together.admits(recruit):
             self._together = None
         learner = Learner(
@@ -151,7 +153,7 @@ class ShardLearners:
             recruit.spec,
             recruit.settings,
             recruit.seed,
-            device,
+            self._devices[card],
             self._peers,
             replay=self._replay,
             teacher=recruit.teacher,
@@ -160,7 +162,6 @@ class ShardLearners:
             learner.reset(weights)
         learner.updates, learner.env_steps = counters
         self._learners[player] = learner
-        self._device_of[player] = device
         return self.publish(player)
 
     def remove(self, player: str) -> Counters:
@@ -170,7 +171,7 @@ class ShardLearners:
         """
         learner = self._learners.pop(player)
         self._forget(player)
-        del self._device_of[player], self._published[player]
+        del self._published[player]
         self._stopped.discard(player)
         return Counters(learner.updates + 1, learner.env_steps)
 

@@ -55,7 +55,7 @@ class Shard:
             found.append(bundle | {"GPU": gpus} if gpus else bundle)
         return found
 
-    def bundle_of_process(self) -> list[int]:
+    def bundles_of_processes(self) -> list[int]:
         """Return the number of its bundle for each process."""
         return [i for i, n in enumerate(self.nodes or (self.processes,)) for _ in range(n)]
 
@@ -93,8 +93,8 @@ def plan_shards(
     most = min(num_gpus or len(players), len(players))
     if shards is not None and not 1 <= shards <= most:
         raise ValueError(
-            f"{shards} shards for {len(players)} players on {num_gpus} GPUs, expected 1 to {most}: each has a "
-            "player, and a GPU if there are any"
+            f"{shards} shards for {len(players)} players on {num_gpus} GPUs, expected 1 to {most}: each has "
+            "a player, and a GPU if there are any"
         )
     count = shards or min(num_gpus, len(players)) or 1
     groups = [tuple(players[i::count]) for i in range(count)]

@@ -23,11 +23,11 @@ from storage.errors import Mistake
 Key = TypeVar("Key", bound=Hashable)
 
 
-def check_device(device: str) -> None:
-    """Raise Mistake if policies cannot play on `device` (cpu, cuda) here."""
+def check_device(device: str, where: str = "here") -> None:
+    """Raise Mistake if policies cannot play on `device` (cpu, cuda) of this machine."""
     if torch.device(device).type == "cuda" and not torch.cuda.is_available():
         raise Mistake(
-            f"rollout.device: found {device}, but torch sees no GPU here, expected cpu; set it to cpu, or "
+            f"rollout.device: found {device}, but torch sees no GPU {where}, expected cpu; set it to cpu, or "
             "play where there is a GPU"
         )
 

@@ -114,7 +114,7 @@ def test_a_plan_that_is_too_large_is_refused_with_what_is_missing(cluster):
         RayLearnerGroup(plan_shards(3, ["main-0"]), RECRUITS)
     with pytest.raises(Mistake, match=r"shard 4 needs 1 GPU and 1 CPU on one node; .* of 2 has 3 CPUs once"):
         RayLearnerGroup(plan_shards(5, PLAYERS), RECRUITS)
-    with pytest.raises(Mistake, match="5 runners need a CPU each; the cluster has 4 left"):
+    with pytest.raises(Mistake, match="5 runners need 1 CPU each; the cluster has room for 4 beside"):
         RayLearnerGroup(plan_shards(4, PLAYERS), RECRUITS, num_runners=5)
     gathering = SETTINGS.model_copy(update={"aggregators": 3})
     with pytest.raises(Mistake, match=r"learner\.aggregators is 3 with 2 runners"):

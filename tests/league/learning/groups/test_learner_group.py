@@ -14,7 +14,7 @@ from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import LearnersLost, RayLearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.groups.shards import Shard, plan_shards
-from league.learning.learner import LearnerSettings
+from league.learning.learner import Learner, LearnerSettings
 from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
@@ -506,10 +506,58 @@ def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
         for shard in group._shards
     ]
     assert held == [["main-0", "late-0"], ["main-1"]]
-    group.remove("main-1")
+    learned = group.state("late-0")
+    group.submit("late-0", make_episodes([10] * 8), 0.0)
+    group.remove("main-1")  # its shard would be idle: the newest of the other one moves there, as it is
+    assert [shard.players for shard in group.plan()] == [("main-0",), ("late-0",)]
+    assert group.live("late-0").version == learned.updates + 1
+    (report,) = collect(group, 1)
+    assert (report.player, report.updates) == ("late-0", learned.updates + 1)
+    assert_same(arrays(group.live("late-0").handle), group.state("late-0").weights)
+    assert group.state("late-0").optimizer.keys() == learned.optimizer.keys()
+    group.submit("late-0", make_episodes([10] * 8), 0.0)
+    (report,) = collect(group, 1)
+    assert (report.updates, group.live("late-0").version) == (learned.updates + 2, learned.updates + 2)
     group.add(recruit("late-1", 8))
-    assert group.plan()[1].players == ("late-1",)
+    assert group.plan()[0].players == ("main-0", "late-1")
     group.close()
+
+
+def test_without_ray_each_gpu_is_a_shard_and_a_player_moves_to_one_that_is_left_idle(monkeypatch):
+    """Two of eight pretended cards: their tensors are on the meta device, only the plan is followed."""
+    monkeypatch.setattr(
+        "league.learning.groups.shard_learners.cards_of", lambda cards: [f"meta:{i}" for i in range(cards)]
+    )
+    used = {}
+
+    class Pretended(Learner):
+        def __init__(self, player, spec, settings, seed, device="cpu", *rest, **named):
+            used[player] = device
+            super().__init__(player, spec, settings, seed, "cpu", *rest, **named)
+
+    monkeypatch.setattr("league.learning.groups.shard_learners.Learner", Pretended)
+    players = [f"main-{i}" for i in range(5)]
+    recruits = dataclasses.replace(
+        recruits_of(SPEC, SETTINGS, {p: i for i, p in enumerate(players)}), device="cuda"
+    )
+    group = LocalLearnerGroup(plan_shards(2, players), recruits)
+    assert [shard.players for shard in group.plan()] == [("main-0", "main-2", "main-4"), ("main-1", "main-3")]
+
+    def as_planned():
+        return {p: f"meta:{i}" for i, shard in enumerate(group.plan()) for p in shard.players}
+
+    assert used == as_planned()
+    before = group.state("main-4")
+    for player in ("main-1", "main-3"):
+        group.remove(player)
+        del used[player]
+    assert [shard.players for shard in group.plan()] == [("main-0", "main-2"), ("main-4",)]
+    assert used == as_planned()
+    assert_same(group.state("main-4").weights, before.weights)
+    group.add(recruit("late", 9))
+    assert used == as_planned()
+    with pytest.raises(ValueError, match="8 GPUs in 1 shards, expected one in each"):
+        LocalLearnerGroup(plan_shards(8, players[:1]), recruits)
 
 
 @pytest.mark.long

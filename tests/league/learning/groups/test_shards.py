@@ -94,7 +94,7 @@ def check_on_nodes(gpus, players, nodes):
     assert num_cpus(shards) == gpus
     fits(tuple((bundle["CPU"], bundle["GPU"]) for bundle in bundles), tuple(nodes), gpus)
     over = [shard for shard in shards if shard.nodes]
-    assert all(len(shard.bundle_of_process()) == shard.processes for shard in over)
+    assert all(len(shard.bundles_of_processes()) == shard.processes for shard in over)
     assert not over or len(shards) < sum(room > 0 for room in nodes)
     cards = [shard.num_gpus for shard in shards]
     if over:
@@ -252,9 +252,7 @@ def test_aggregators_are_spread_evenly_over_the_shards():
     assert spread(5, plan) == [2, 2, 1]
     assert spread(1, plan) == [1, 0, 0]
     assert num_cpus(plan, aggregators=5) == sum(
-        bundle["CPU"]
-        for shard, n in zip(plan, spread(5, plan), strict=True)
-        for bundle in shard.bundles(n)
+        bundle["CPU"] for shard, n in zip(plan, spread(5, plan), strict=True) for bundle in shard.bundles(n)
     )
 
 
@@ -279,12 +277,13 @@ def test_aggregators_are_spread_evenly_over_the_shards():
         (Shard((), 0), "no player yet, a process kept for the next player"),
         (
             Shard(("a",), 8, 8, (4, 4)),
-            "a on 8 GPUs of 2 nodes (4 + 4), data-parallel in 8 processes, as there are more GPUs than players",
+            "a on 8 GPUs of 2 nodes (4 + 4), data-parallel in 8 processes, as there are more GPUs than "
+            "players",
         ),
         (
             Shard(("a", "b", "c"), 2, 2),
-            "a, b, c one after another on 2 GPUs, data-parallel in 2 processes, as fewer shards than GPUs are "
-            "asked for",
+            "a, b, c one after another on 2 GPUs, data-parallel in 2 processes, as fewer shards than GPUs "
+            "are asked for",
         ),
     ],
 )

@@ -1,0 +1,75 @@
+"""Placement of a run: the plan of its shards, and what learners and runners ask Ray for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from league.config.settings import Settings
+from league.learning.groups.shards import Shard, describe, plan_shards, spread
+from league.runtime import text_of
+from storage.errors import Mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Shards of a run, and what is asked of Ray for them and for the runners; nothing without runners."""
+
+    shards: list[Shard]
+    bundles: list[list[dict[str, float]]]  # of each shard
+    num_runners: int
+    of_runner: dict[str, float]
+
+    def lines(self) -> list[str]:
+        """Return the placement as text, one line for each shard and for the runners."""
+        lines = describe(self.shards)
+        if not self.num_runners:
+            return [*lines, "all of it, and play, in one process without Ray"]
+        for i, bundles in enumerate(self.bundles):
+            lines[i] += f"; asked of Ray: {', and on another node '.join(map(text_of, bundles))}"
+        what = f"{self.num_runners} runners of {text_of(self.of_runner)} each"
+        return [*lines, f"{what}; asked of Ray in all: {text_of(self.total())}"]
+
+    def total(self) -> dict[str, float]:
+        """Return the CPUs and GPUs of all actors together."""
+        total = {kind: amount * self.num_runners for kind, amount in self.of_runner.items()}
+        for bundle in (bundle for bundles in self.bundles for bundle in bundles):
+            for kind, amount in bundle.items():
+                total[kind] = total.get(kind, 0.0) + amount
+        return total
+
+
+def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
+    """Return the placement of a run on nodes with so many GPUs each; None: one node that has enough.
+
+    Raise Mistake if the nodes have too few GPUs, with the plan that would fit them.
+    """
+    gpus, learner, players = settings.resources.gpus, settings.learner, settings.players()
+    if nodes is not None and sum(nodes) < gpus:
+        most = sum(nodes)
+        count = None if learner.shards is None else min(learner.shards, most or len(players))
+        fitting = plan_shards(most, players, learner.processes, shards=count, nodes=nodes)
+        raise Mistake(
+            f"resources.gpus is {gpus}, but the nodes have {' + '.join(map(str, nodes))} = {most}, expected "
+            f"no more than that; this would fit, with resources.gpus {most}: {'; '.join(describe(fitting))}"
+        )
+    shards = plan_shards(gpus, players, learner.processes, shards=learner.shards, nodes=nodes)
+    runners = settings.runners + settings.evaluation.runners
+    bundles = [shard.bundles(n) for shard, n in zip(shards, spread(learner.aggregators, shards), strict=True)]
+    return Placement(shards, bundles if runners else [], runners, settings.resources.of_runner)
+
+
+def nodes_of(gpus: int, nodes: str) -> list[int]:
+    """Return the GPUs of each node, for "2" (`gpus` spread over so many nodes) or "4+2" (GPUs of each).
+
+    Raise Mistake for text that is neither.
+    """
+    try:
+        sizes = [int(part) for part in nodes.split("+")]
+    except ValueError:
+        sizes = [-1]
+    if min(sizes) < 0 or sizes == [0]:
+        raise Mistake(f"--nodes {nodes}: expected a number of nodes, such as 2, or the GPUs of each: 4+4")
+    if len(sizes) > 1:
+        return sizes
+    return [gpus // sizes[0] + (i < gpus % sizes[0]) for i in range(sizes[0])]
