@@ -78,6 +78,9 @@ class Recurrent(Memory):
 
     Each call passes the present weights to the kernels. torch's own modules keep a separate list of
     weights, which would miss the tensors that policies lend.
+
+    Under autocast (`learner.precision: bfloat16`) it computes in float32 nevertheless: a memory carries its
+    rounding errors on from step to step, and torch's kernels take one type for features and memory.
     """
 
     def __init__(self, kind: str, num_features: int, size: int) -> None:
@@ -88,6 +91,9 @@ class Recurrent(Memory):
         self.width = size
 
     def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        if torch.is_autocast_enabled(features.device.type):
+            with torch.autocast(features.device.type, enabled=False):
+                return self.step(features.float(), memory.float())
         if self.kind == "gru":
             output = torch.gru_cell(features, memory, *self._weights())
             return output, output.float()
@@ -95,6 +101,9 @@ class Recurrent(Memory):
         return output, torch.cat([output, cell], 1).float()
 
     def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        if torch.is_autocast_enabled(features.device.type):
+            with torch.autocast(features.device.type, enabled=False):
+                return self.unroll(features.float(), layout, memory.float())
         packed = Packed.of(layout, len(features))
         data, first = features.index_select(0, packed.rows), memory.index_select(0, packed.order)
         # on the CPU, the gradient of torch's packed kernels takes T passes over all M rows

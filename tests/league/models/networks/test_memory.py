@@ -270,3 +270,35 @@ def test_heads_that_do_not_divide_the_width_are_refused():
 
 def test_no_memory_is_none():
     assert build_memory(PolicySettings(), FEATURES) is None
+
+
+@pytest.mark.parametrize("kind", ["gru", "lstm"])
+@pytest.mark.parametrize("way", ["_by_loop", "_by_kernel"])
+def test_a_recurrent_memory_computes_in_float32_whatever_autocast_makes_of_its_features(
+    kind, way, monkeypatch
+):
+    """As on a GPU with learner.precision bfloat16; the kernel is what runs there."""
+    made = memory(kind)
+    monkeypatch.setattr(made, "_by_loop", getattr(made, way))
+    layout, features = layout_of([5, 1, 9], 2), random(15, FEATURES).bfloat16().requires_grad_()
+    rows = lived_in(made, 3)
+    wanted = made.unroll(features.float(), layout, rows)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = made.unroll(features, layout, rows)
+        stepped = made.step(features[:3], rows)
+    for a, b in zip((*found, *stepped), (*wanted, *made.step(features[:3].float(), rows)), strict=True):
+        assert a.dtype == torch.float32
+        torch.testing.assert_close(a, b, atol=0, rtol=0)
+    found[0].sum().backward()
+    assert features.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_memory_learns_under_autocast(kind):
+    made, layout = memory(kind), layout_of([5, 1, 9], 2)
+    rows, torso = lived_in(made, 3), torch.nn.Linear(FEATURES, FEATURES)
+    with torch.autocast("cpu", torch.bfloat16):
+        output, last = made.unroll(torso(random(15, FEATURES)), layout, rows)
+    assert last.dtype == torch.float32
+    output.float().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in (*made.parameters(), *torso.parameters()))
