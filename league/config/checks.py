@@ -15,6 +15,7 @@ from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
 from league.models.networks.networks import build_network, check_network, trust_network
+from league.rollout.runner_group import check_play
 from league.rules.building.builder import find_builder
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
@@ -153,13 +154,10 @@ def _check_shards(settings: Settings) -> None:
 
 
 def _check_devices(settings: Settings) -> None:
-    """Raise ValueError unless runners that play on GPUs ask for them, and only those."""
+    """Raise ValueError or Mistake unless runners that play on GPUs ask for them, and only those."""
     device, each, runners = settings.rollout.device, settings.resources.gpus_per_runner, settings.runners
-    if device == "cuda" and runners and not each:
-        raise ValueError(
-            f"rollout.device is cuda with runners {runners}, but resources.gpus_per_runner is 0, so that Ray "
-            "would give runners no GPU; set it, to 0.25 if four are to share a card, or rollout.device to cpu"
-        )
+    if runners:
+        check_play(device, settings.resources, runners)
     if each and (device == "cpu" or not runners):
         found = "rollout.device is cpu" if runners else "runners is 0"
         raise ValueError(

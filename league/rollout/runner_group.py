@@ -18,7 +18,7 @@ import numpy as np
 from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
-from league.runtime import ONE_CPU, Amounts
+from league.runtime import ONE_CPU, Amounts, ResourceSettings
 from storage.errors import Mistake
 from storage.records import ResultBatch
 
@@ -56,6 +56,20 @@ class RunnerGroup(Protocol):
 
     def close(self) -> None:
         """Stop the runners and drop pending requests."""
+
+
+def check_play(device: str, resources: ResourceSettings, runners: int) -> None:
+    """Raise Mistake if policies cannot play on `device`: here without runners, else by what runners ask for.
+
+    Whether a runner finds the device is checked where it runs.
+    """
+    if not runners:
+        check_device(device)
+    elif device == "cuda" and not resources.gpus_per_runner:
+        raise Mistake(
+            f"rollout.device is cuda with runners {runners}, but resources.gpus_per_runner is 0, so that Ray "
+            "would give runners no GPU; set it, to 0.25 if four are to share a card, or rollout.device to cpu"
+        )
 
 
 class LocalRunnerGroup:

@@ -13,10 +13,9 @@ from analysis.gates.gates import parse_gate
 from league.envs import registry
 from league.interrupts import interrupts
 from league.models.networks.networks import trust_network
-from league.models.policies.resident import check_device
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
-from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
+from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
 from league.runtime import available_cpus, check_resources, ray_session
 from league.tournament.entry.entrants import Entries, Source, gather, sources_of
 from league.tournament.folder import going_on, settings_of
@@ -71,6 +70,7 @@ def play(
     pairs, schedule = check(resolved, entrants)
     runners = _number_of_runners(resolved, schedule.total_pairs() * pairs.games)
     check_resources(resolved.resources, runners)
+    check_play(resolved.rollout.device, resolved.resources, runners)
     with contextlib.ExitStack() as stack:
         starter = _Starter(stack, resolved, runners, entrants, entries, progress)
         if not resume:
@@ -128,8 +128,6 @@ class _Starter:
 
 def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Schedule]:
     """Return the pairs and the schedule of these entrants. Raise Mistake for what cannot be played."""
-    if settings.runners == 0:  # runners look for themselves, wherever they run
-        check_device(settings.rollout.device)
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
     for gate in settings.gates:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from league.config.settings import Settings
-from league.models.policies.resident import check_device
+from league.rollout.runner_group import check_play
 from league.runtime import check_resources
 from league.training.initial import load_initial
 from storage.archive import Archive
@@ -29,8 +29,7 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     be used.
     """
     check_resources(settings.resources, settings.runners)
-    if not settings.runners:  # runners look for themselves, wherever they run
-        check_device(settings.rollout.device)
+    check_play(settings.rollout.device, settings.resources, settings.runners)
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
         from storage.remote.restore import restore  # needs the extra `remote`

@@ -253,6 +253,18 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
     [
         (["learner.aggregators=3", "runners=2"], "learner.aggregators is 3, more than the 2 runners"),
         (["learner.processes=2"], "learner.processes is 2, but runners is 0"),
+        (["learner.shards=9", "runners=2"], "learner.shards is 9, but the league begins with 4 players, exp"),
+        (["learner.shards=2"], "learner.shards is 2, but runners is 0: without Ray one process learns;"),
+        (
+            ["learner.shards=3", "league.players.main=3", "runners=1", "resources.gpus=2"],
+            "learner.shards is 3, but resources.gpus is 2, expected a GPU for each shard",
+        ),
+        (["resources.gpus=8"], "resources.gpus is 8, but runners is 0 and the league begins with 4 players:"),
+        (["rollout.device=cuda", "runners=2"], "but resources.gpus_per_runner is 0, so that Ray would give"),
+        (["resources.gpus_per_runner=1", "runners=2"], "gpus_per_runner is 1, but rollout.device is cpu"),
+        (["resources.gpus_per_runner=0.5", "rollout.device=cuda"], "is 0.5, but runners is 0: nothing"),
+        (["resources.gpus_per_runner=1.5"], "resources.gpus_per_runner: found 1.5, expected a whole"),
+        (["resources.wait_seconds=9"], "resources.wait_seconds: found 9 without address"),
         (
             ["learner.precision=bfloat16"],
             "learner.precision: found bfloat16 with resources.gpus 0",

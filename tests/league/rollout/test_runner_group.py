@@ -4,16 +4,59 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 from league.episode import Episodes
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlaySetup, RolloutSettings
-from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup
+from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RemoteRunner, check_play
 from league.runtime import ResourceSettings, ray_session
+from storage.errors import Mistake
 
 pytestmark = pytest.mark.alone
 
 SETTINGS = RolloutSettings(slots=32, requests_in_flight=2)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_whether_there_is_a_gpu_is_found_out_where_the_runner_runs():
+    runner = RemoteRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, device="cuda")))
+    with pytest.raises(Mistake, match=r"torch sees no GPU on node .*, expected cpu"):
+        runner.check()
+    cluster = ResourceSettings(address="head:6379", gpus_per_runner=0.5)
+    check_play("cuda", cluster, runners=2)  # this machine needs none
+    with pytest.raises(Mistake, match="torch sees no GPU here"):
+        check_play("cuda", cluster, runners=0)
+    with pytest.raises(Mistake, match=r"resources\.gpus_per_runner is 0"):
+        check_play("cuda", ResourceSettings(), runners=2)
+
+
+@pytest.mark.long
+def test_each_runner_gets_its_part_of_a_card_and_none_plays_where_there_is_no_gpu():
+    """Two counted GPUs: three runners of 0.4 take two cards; a runner whose card is not there is refused."""
+    settings = ResourceSettings(gpus_per_runner=0.4, cpus_per_runner=0.5)
+    import ray
+
+    with ray_session(settings, 0, 3):
+        assert ray.cluster_resources()["GPU"] == 2
+        made = RayRunnerGroup(3, PlaySetup("tic_tac_toe", {}, SETTINGS), settings.of_runner)
+        seen = [actor.__ray_call__.remote(_visible) for actor in made._actors]
+        assert sorted(ray.get(seen)) in (["0", "0", "1"], ["0", "1", "1"])
+        assert ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"] - 1.5
+        made.close()
+        if not torch.cuda.is_available():
+            with pytest.raises(Mistake, match="torch sees no GPU on node"):
+                RayRunnerGroup(
+                    1,
+                    PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, device="cuda")),
+                    settings.of_runner,
+                )
+
+
+def _visible(runner):
+    import os
+
+    return os.environ["CUDA_VISIBLE_DEVICES"]
 
 
 @pytest.fixture(scope="module")

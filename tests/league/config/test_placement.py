@@ -1,0 +1,76 @@
+"""What is printed before anything starts is what learners and runners then ask Ray for."""
+
+import json
+import sys
+
+import pytest
+
+from league.commands import app as cli
+from league.config.loading import load
+from league.config.placement import nodes_of, place
+from storage.errors import Mistake
+
+CONFIG = {"env": {"id": "tic_tac_toe"}, "league": {"players": {"main": 3}}, "runners": 4}
+
+
+def settings(**resources):
+    return load({**CONFIG, "resources": resources})
+
+
+def test_a_player_larger_than_a_node_goes_over_nodes_and_all_of_it_is_asked_for():
+    placed = place(load({**CONFIG, "league": {"players": {"main": 1}}, "resources": {"gpus": 8}}), [4, 4])
+    assert placed.bundles == [[{"CPU": 4, "GPU": 4}, {"CPU": 4, "GPU": 4}]]
+    assert placed.total() == {"CPU": 12, "GPU": 8}
+    assert "main-0 on 8 GPUs of 2 nodes (4 + 4), data-parallel in 8 processes" in placed.lines()[0]
+    assert placed.lines()[-1] == "4 runners of 1 CPU each; asked of Ray in all: 8 GPUs and 12 CPUs"
+
+
+def test_runners_and_aggregators_are_part_of_what_is_asked_for():
+    config = {**CONFIG, "learner": {"aggregators": 2}, "rollout": {"device": "cuda"}}
+    placed = place(
+        load(config, ["resources.gpus=3", "resources.gpus_per_runner=0.5", "evaluation.runners=2"])
+    )
+    assert placed.total() == {"CPU": 3 + 2 + 6, "GPU": 3 + 6 * 0.5}
+    assert placed.lines()[-1].startswith("6 runners of 0.5 GPUs and 1 CPU each")
+
+
+def test_more_gpus_than_the_nodes_have_are_refused_with_the_plan_that_would_fit():
+    with pytest.raises(
+        Mistake, match=r"the nodes have 3 \+ 3 = 6, .* with resources.gpus 6: shard 0: main-0 on"
+    ):
+        place(settings(gpus=8), [3, 3])
+    with pytest.raises(Mistake, match=r"with resources.gpus 0: shard 0: main-0, main-1, main-2 on the CPU"):
+        place(settings(gpus=8), [0])
+
+
+def test_nodes_are_a_number_or_the_gpus_of_each():
+    assert nodes_of(5, "2") == [3, 2]
+    assert nodes_of(0, "4+2+0") == [4, 2, 0]
+    for wrong in ("0", "x", "4+", "-1", "4+-2"):
+        with pytest.raises(Mistake, match="expected a number of nodes"):
+            nodes_of(4, wrong)
+
+
+def test_the_plan_is_printed_without_ray_and_a_mistake_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    config = tmp_path / "league.yaml"
+    config.write_text("env: {id: tic_tac_toe}\nleague: {players: {main: 3}}\nrunners: 4\n")
+
+    def plan(*arguments):
+        """Exit code, and the lines that were printed and complained."""
+        monkeypatch.setattr(sys, "argv", ["league", "config", "plan", str(config), *arguments])
+        try:
+            code = cli._run()
+        except SystemExit as ended:
+            code = ended.code
+        found = capsys.readouterr()
+        return code or 0, found.out.splitlines(), found.err.splitlines()
+
+    code, printed, _ = plan("--gpus", "4", "--nodes", "2")
+    assert (code, len(printed)) == (0, 4)
+    assert printed[0].startswith("shard 0: main-0 on 2 GPUs, data-parallel in 2 processes")
+    code, printed, _ = plan("--gpus", "4", "--nodes", "2", "--json")
+    assert json.loads(printed[0])["total"] == {"CPU": 8, "GPU": 4}
+    code, printed, complaints = plan("--set", "learner.shards=5")
+    assert (code, printed, len(complaints)) == (2, [], 1)
+    assert "learner.shards is 5, but the league begins with 3 players" in complaints[0]
