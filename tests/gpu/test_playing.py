@@ -1,0 +1,92 @@
+"""Policies on a GPU decide as on the CPU, runners get the card that Ray gives them, a run uses one."""
+
+import contextlib
+
+import numpy as np
+import pytest
+import torch
+
+import league
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
+from league.models.policies.policy import Policy, initial_weights
+from league.models.policies.resident import ResidentPolicies
+from league.models.spec import PolicySettings, PolicySpec
+from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.runner_group import RayRunnerGroup
+from league.runtime import ResourceSettings, ray_session
+from tests.gpu.cards import CARD, needs_cards
+
+pytestmark = [pytest.mark.alone, needs_cards()]
+
+ROWS = 512
+
+
+def spec_of(memory="none"):
+    policy = PolicySettings(hidden=(48, 48), memory=memory, memory_size=16)
+    return PolicySpec(policy, ObservationSpec((2, 3, 3), "int8"), ActionSpec("discrete", (9,)))
+
+
+def mapped(spec, seed):
+    weights = {name: tensor + 0.01 * seed for name, tensor in initial_weights(spec, seed).items()}
+    return Policy(spec, weights, f"main-0@{seed}")
+
+
+@pytest.mark.parametrize("memory", ["none", "gru", "lstm", "transformer"])
+def test_snapshots_that_are_resident_on_a_card_decide_as_on_the_cpu(memory):
+    @contextlib.contextmanager
+    def lend(key):
+        yield mapped(*key)
+
+    spec = spec_of(memory)
+    resident = ResidentPolicies(2, torch.device(CARD), lend)
+    rng = np.random.default_rng(0)
+    observation = rng.integers(0, 2, (ROWS, 2, 3, 3)).astype(np.int8)
+    size = mapped(spec, 0).memory_size
+    kept = None if size == 0 else np.zeros((ROWS, size), np.float32)
+    look = Look(observation, np.ones((ROWS, 9), bool), kept)
+    for seed in (0, 1, 2, 0, 3, 1):  # more than there is room for: rows are used again
+        with resident.lease((spec, seed)) as policy:
+            assert all(tensor.is_cuda for tensor in policy.tensors.values())
+            found = policy.decide(look, np.random.default_rng(1))
+        wanted = mapped(spec, seed).decide(look, np.random.default_rng(1))
+        # rounding may turn a draw that was close to the edge of an action's share
+        assert np.mean(np.asarray(found[0]) == np.asarray(wanted[0])) > 0.98
+        np.testing.assert_allclose(
+            np.median(np.abs(np.asarray(found[1]) - np.asarray(wanted[1]))), 0.0, atol=1e-4
+        )
+
+
+def test_a_run_without_ray_learns_and_plays_on_the_first_card_and_touches_no_other(tmp_path):
+    config = {
+        "env": {"id": "tic_tac_toe"},
+        "league": {"players": {"main": 2}},
+        "rollout": {"device": "cuda", "matches_per_request": 64},
+        "learner": {"batch_steps": 128},
+        "resources": {"gpus": 1},
+        "stop": {"env_steps": 5000},
+    }
+    run = league.train(config, tmp_path / "run")
+    assert league.load_policy(run, "main-0") is not None
+    assert torch.cuda.max_memory_allocated(0) > 0
+    for card in range(1, torch.cuda.device_count()):
+        assert torch.cuda.max_memory_allocated(card) == 0
+
+
+def test_two_runners_share_a_card_that_ray_gave_them():
+    settings = ResourceSettings(gpus_per_runner=0.5)
+    import ray
+
+    with ray_session(settings, 0, 2):
+        assert ray.cluster_resources()["GPU"] == 1
+        setup = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=32, device="cuda"))
+        group = RayRunnerGroup(2, setup, settings.of_runner)  # each has looked for its card
+        seen = ray.get([actor.__ray_call__.remote(_visible) for actor in group._actors])
+        assert len(set(seen)) == 1
+        group.close()
+
+
+def _visible(runner):
+    import os
+
+    return os.environ["CUDA_VISIBLE_DEVICES"], torch.cuda.device_count()

@@ -1,0 +1,105 @@
+"""Learners on three raylets with counted GPUs: whole shards on nodes, and one player over all of them."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.shards import plan_shards
+from league.learning.learner import LearnerSettings
+from league.models.spec import PolicySettings, PolicySpec
+from league.runtime import ResourceSettings, gpus_of_nodes, ray_session, release, reserve
+from storage.errors import Mistake
+from tests.league.learning.recruiting import recruits_of
+
+pytestmark = [pytest.mark.long, pytest.mark.alone]
+
+SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
+SETTINGS = LearnerSettings(batch_steps=32)
+STORE = 80 * 2**20
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Three nodes of 2, 2 and 1 GPUs."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 2, "num_gpus": 2, "object_store_memory": STORE}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        for gpus in (2, 1):
+            made.add_node(num_cpus=gpus, num_gpus=gpus, object_store_memory=STORE)
+        with ray_session(ResourceSettings(address=made.address), num_actors=0):
+            yield made
+    finally:
+        made.shutdown()
+
+
+def node(actor):
+    import ray
+
+    return ray.get_runtime_context().get_node_id()
+
+
+def learn(group, episodes):
+    """The reports of one block for each player."""
+    for player in group.players():
+        group.submit(player, episodes, 0.0)
+    reports, give_up = [], time.monotonic() + 120
+    while len(reports) < len(group.players()):
+        assert time.monotonic() < give_up
+        reports += group.ready(0.1)
+    return {report.player: report.updates for report in reports}
+
+
+SHAPES = [
+    (1, [(2, 2, 1)]),
+    pytest.param(2, [(2, 1), (2,)], marks=pytest.mark.variant),
+    pytest.param(3, [(2,), (2,), (1,)], marks=pytest.mark.variant),
+]
+
+
+@pytest.mark.parametrize(("players", "shape"), SHAPES)
+def test_a_plan_of_the_nodes_is_placed_as_it_is_and_trains_as_one_process_would(
+    cluster, make_episodes, players, shape
+):
+    names = [f"main-{i}" for i in range(players)]
+    assert sorted(gpus_of_nodes()) == [1, 2, 2]
+    plan = plan_shards(5, names, nodes=gpus_of_nodes())
+    assert [shard.nodes or (shard.processes,) for shard in plan] == shape
+    recruits = recruits_of(SPEC, SETTINGS, {name: i for i, name in enumerate(names)})
+    group, alone = RayLearnerGroup(plan, recruits), LocalLearnerGroup(plan_shards(0, names), recruits)
+    for shard, parts in zip(group._shards, shape, strict=True):
+        nodes = group._ray.get([actor.__ray_call__.remote(node) for actor in shard.processes])
+        assert len(set(nodes)) == len(parts)
+        assert tuple(nodes.count(each) for each in dict.fromkeys(nodes)) == parts
+    episodes = make_episodes([10, 3, 20, 40], [True, False, True, False])
+    assert learn(group, episodes) == learn(alone, episodes)
+    for name in names:
+        mine, theirs = alone.state(name).weights, group.state(name).weights
+        for part in mine:
+            np.testing.assert_allclose(mine[part].numpy(), theirs[part].numpy(), atol=1e-5, err_msg=part)
+    group.close()
+
+
+def test_a_node_that_the_cluster_starts_in_time_is_waited_for_and_one_that_never_comes_is_not(cluster):
+    bundles = [{"CPU": 3.0, "GPU": 3.0}]
+    with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node"):
+        reserve(bundles, 0)
+    began = time.monotonic()
+    with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node"):
+        reserve(bundles, 0, wait_seconds=2.0)
+    assert time.monotonic() - began > 2.0
+    with ThreadPoolExecutor() as pool:  # nodes are added by the main thread only
+        reserved = pool.submit(reserve, bundles, 0, wait_seconds=60.0)
+        time.sleep(2.0)
+        assert not reserved.done()
+        cluster.add_node(num_cpus=3, num_gpus=3, object_store_memory=STORE)
+        release(reserved.result())
