@@ -40,8 +40,9 @@ class ResourceSettings(Section):
     gpus_per_runner: float = Field(
         default=0.0,
         ge=0,
+        allow_inf_nan=False,
         description="GPUs that each runner asks Ray for, with rollout.device cuda; 0.25: four share a card, "
-        "which is none of the learners'",
+        "apart from the learners' cards",
     )
     cpus_per_runner: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="CPUs that each runner asks Ray for"
@@ -202,7 +203,7 @@ def reserve(
     if wait_seconds is None:
         found = _nodes()
         of_bundle = check_placement(bundles, [has for _, has in found], num_runners, of_runner, shards)
-        # Ray may place bundles so that a later one finds no room: it is told the nodes then
+        # Ray may place bundles so that a later one finds no room: then it gets their nodes too
         attempts: list[Any] = [None, [{NODE_LABEL: found[i][0]} for i in of_bundle]]
         patience = PLACEMENT_SECONDS / len(attempts)
     else:
