@@ -44,6 +44,11 @@ class ResourceSettings(Section):
         description="GPUs that each runner asks Ray for, with rollout.device cuda; 0.25: four share a card, "
         "apart from the learners' cards",
     )
+    share_cards: bool = Field(
+        default=False,
+        description="Let runners play on the learners' cards, of which they take gpus_per_runner each, less "
+        "than half of a card together",
+    )
     cpus_per_runner: float = Field(
         default=1.0, gt=0, allow_inf_nan=False, description="CPUs that each runner asks Ray for"
     )
@@ -83,10 +88,16 @@ class ResourceSettings(Section):
         runner = {"CPU": self.cpus_per_runner}
         return runner | {"GPU": self.gpus_per_runner} if self.gpus_per_runner else runner
 
+    def share_of_learners(self, num_runners: int) -> float:
+        """Return the part of each of their cards that the learners keep."""
+        if not self.share_cards:
+            return 1.0
+        return 1.0 - self.gpus_per_runner * math.ceil(num_runners / max(1, self.gpus))
+
     def cards(self, num_runners: int) -> int:
         """Return the number of GPUs that the learners and so many runners need."""
         each = self.gpus_per_runner
-        if not each:
+        if not each or self.share_cards:
             return self.gpus
         return self.gpus + (math.ceil(num_runners / per_card(each)) if each < 1 else num_runners * int(each))
 

@@ -158,11 +158,31 @@ def _check_devices(settings: Settings) -> None:
     device, each, runners = settings.rollout.device, settings.resources.gpus_per_runner, settings.runners
     if runners:
         check_play(device, settings.resources, runners)
+    if settings.resources.share_cards:
+        _check_sharing(settings)
     if each and (device == "cpu" or not runners):
         found = "rollout.device is cpu" if runners else "runners is 0"
         raise ValueError(
             f"resources.gpus_per_runner is {each:g}, but {found}: nothing would play on these GPUs; set "
             f"{'rollout.device to cuda' if runners else 'runners to 1 or more'}, or gpus_per_runner to 0"
+        )
+
+
+def _check_sharing(settings: Settings) -> None:
+    """Raise ValueError unless there are cards to share, of which the learners keep more than half."""
+    resources, num_runners = settings.resources, settings.runners + settings.evaluation.runners
+    if not (resources.gpus and resources.gpus_per_runner and settings.runners):
+        raise ValueError(
+            f"resources.share_cards is true with gpus {resources.gpus}, gpus_per_runner "
+            f"{resources.gpus_per_runner:g} and runners {settings.runners}, expected each of them to be more "
+            "than 0; set them, or share_cards to false"
+        )
+    kept = resources.share_of_learners(num_runners)
+    if kept <= 0.5:
+        raise ValueError(
+            f"resources.share_cards: {num_runners} runners with gpus_per_runner "
+            f"{resources.gpus_per_runner:g} take {1 - kept:.3g} of a card of {resources.gpus}, "
+            "expected less than half; lower gpus_per_runner or runners"
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from league.config.settings import Settings
-from league.learning.groups.shards import Shard, describe, plan_shards, spread
+from league.learning.groups.shards import Shard, describe, plan_shards, spread, with_runners
 from league.runtime import text_of
 from storage.errors import Mistake
 
@@ -19,6 +19,7 @@ class Placement:
     bundles: list[list[dict[str, float]]]  # of each shard
     num_runners: int
     of_runner: dict[str, float]
+    on_learners_cards: bool = False
 
     def lines(self) -> list[str]:
         """Return the placement as text, one line for each shard and for the runners."""
@@ -28,11 +29,14 @@ class Placement:
         for i, bundles in enumerate(self.bundles):
             lines[i] += f"; asked of Ray: {', and on another node '.join(map(text_of, bundles))}"
         what = f"{self.num_runners} runners of {text_of(self.of_runner)} each"
+        if self.on_learners_cards:
+            what += ", on the learners' cards and among what is asked for those"
         return [*lines, f"{what}; asked of Ray in all: {text_of(self.total())}"]
 
     def total(self) -> dict[str, float]:
         """Return the CPUs and GPUs of all actors together."""
-        total = {kind: amount * self.num_runners for kind, amount in self.of_runner.items()}
+        apart = 0 if self.on_learners_cards else self.num_runners
+        total = {kind: amount * apart for kind, amount in self.of_runner.items()}
         for bundle in (bundle for bundles in self.bundles for bundle in bundles):
             for kind, amount in bundle.items():
                 total[kind] = total.get(kind, 0.0) + amount
@@ -56,7 +60,10 @@ def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
     shards = plan_shards(gpus, players, learner.processes, shards=learner.shards, nodes=nodes)
     runners = settings.runners + settings.evaluation.runners
     bundles = [shard.bundles(n) for shard, n in zip(shards, spread(learner.aggregators, shards), strict=True)]
-    return Placement(shards, bundles if runners else [], runners, settings.resources.of_runner)
+    shared, of_runner = settings.resources.share_cards, settings.resources.of_runner
+    if shared:
+        bundles, _ = with_runners(bundles, runners, of_runner["CPU"])
+    return Placement(shards, bundles if runners else [], runners, of_runner, shared)
 
 
 def nodes_of(gpus: int, nodes: str) -> list[int]:

@@ -129,21 +129,28 @@ class RemoteRunner(EnvRunner):
 class RayRunnerGroup:
     """Runners as Ray actors. A runner that dies is started again; its requests in flight are lost."""
 
-    def __init__(self, num_runners: int, setup: PlaySetup, of_runner: Amounts = ONE_CPU) -> None:
+    def __init__(
+        self, num_runners: int, setup: PlaySetup, of_runner: Amounts = ONE_CPU, seats: Sequence[Any] = ()
+    ) -> None:
         """Start the runners, with CPUs and GPUs `of_runner` for each.
 
+        `seats`: Ray's scheduling strategy for each runner, if they are to be in reserved places.
         Raise Mistake if one is to play on a GPU and there is none where it runs.
         """
         import ray
 
         self._ray: Any = ray
-        remote: Any = ray.remote(RemoteRunner).options(
-            num_cpus=of_runner["CPU"],
-            num_gpus=of_runner.get("GPU", 0.0),
-            max_restarts=-1,
-            max_task_retries=0,
-        )
-        self._actors: list[Any] = [remote.remote(setup) for _ in range(num_runners)]
+        remote: Any = ray.remote(RemoteRunner)
+        self._actors: list[Any] = [
+            remote.options(
+                num_cpus=of_runner["CPU"],
+                num_gpus=of_runner.get("GPU", 0.0),
+                max_restarts=-1,
+                max_task_retries=0,
+                scheduling_strategy=seats[i] if seats else None,
+            ).remote(setup)
+            for i in range(num_runners)
+        ]
         self._limit = setup.rollout.requests_in_flight
         self._load = [0] * num_runners
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes

@@ -149,16 +149,18 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
             num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
             stack.enter_context(ray_session(resources, num_actors, num_runners))
             known = resources.address is not None and resources.wait_seconds is None
-            learners = RayLearnerGroup(
+            learners = placed = RayLearnerGroup(
                 place(settings, gpus_of_nodes() if known else None).shards,
                 recruits,
                 num_runners=num_runners,
                 of_runner=resources.of_runner,
                 wait_seconds=resources.wait_seconds,
+                share=resources.share_of_learners(num_runners),
             )
-            runners = RayRunnerGroup(settings.runners, playing, resources.of_runner)
+            n, of_runner = settings.runners, resources.of_runner
+            runners = RayRunnerGroup(n, playing, of_runner, placed.seats[:n])
             if settings.evaluation.runners:
-                evaluators = RayRunnerGroup(settings.evaluation.runners, playing, resources.of_runner)
+                evaluators = RayRunnerGroup(num_runners - n, playing, of_runner, placed.seats[n:])
                 stack.callback(evaluators.close)
         stack.callback(runners.close)
         stack.callback(learners.close)

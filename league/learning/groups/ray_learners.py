@@ -25,6 +25,7 @@ from league.learning.groups.shards import (
     shard_of,
     spread,
     with_player,
+    with_runners,
     without_player,
 )
 from league.learning.learner import LearnerState
@@ -56,6 +57,9 @@ class RayLearnerGroup(Enrolled):
     The driver sees references only. The queues are the actors' mailboxes, where calls wait with references
     to their experience; the driver counts them. Raises Mistake if the cluster cannot hold the shards and
     `num_runners` runners, each of which needs `of_runner`; with `wait_seconds` only after that time.
+
+    With `share` below 1 the learners keep that part of each of their cards, and `seats` are the places of the
+    runners on them.
     """
 
     def __init__(
@@ -66,6 +70,7 @@ class RayLearnerGroup(Enrolled):
         num_runners: int = 0,
         of_runner: Amounts = ONE_CPU,
         wait_seconds: float | None = None,
+        share: float = 1.0,
     ) -> None:
         import ray
 
@@ -81,18 +86,22 @@ class RayLearnerGroup(Enrolled):
         aggregators = spread(settings.aggregators, shards)
         of_shard = [shard.bundles(n) for shard, n in zip(shards, aggregators, strict=True)]
         owners = [i for i, bundles in enumerate(of_shard) for _ in bundles]
+        guests: list[int] = []  # the bundle of each runner that plays on a card of the learners
+        if share < 1.0:
+            of_shard, guests = with_runners(of_shard, num_runners, of_runner["CPU"])
         self._group = reserve(
             [bundle for bundles in of_shard for bundle in bundles],
-            num_runners,
+            num_runners - len(guests),
             of_runner,
             wait_seconds=wait_seconds,
             shards=owners,
         )
         placed = [inside(self._group, i) for i in range(len(owners))]
-        self._shards = [
-            ShardActors(ray, shard, n, [at for at, o in zip(placed, owners, strict=True) if o == i], recruits)
-            for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True))
-        ]
+        self.seats = [placed[i] for i in guests]
+        self._shards = []
+        for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True)):
+            places = [place for place, owner in zip(placed, owners, strict=True) if owner == i]
+            self._shards.append(ShardActors(ray, shard, n, places, recruits, share))
         self._building = [reference for shard in self._shards for reference in shard.built]
         self._pending: dict[Any, _Pending] = {}
         self._queues: dict[str, Queue] = {}

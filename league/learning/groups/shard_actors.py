@@ -57,14 +57,23 @@ class ShardActors:
     """One shard's actors: its processes, which all get the same calls, and its aggregators."""
 
     def __init__(
-        self, ray: Any, shard: Shard, aggregators: int, placed: Sequence[Any], recruits: Recruits
+        self,
+        ray: Any,
+        shard: Shard,
+        aggregators: int,
+        placed: Sequence[Any],
+        recruits: Recruits,
+        share: float = 1.0,
     ) -> None:
-        """Start the actors where `placed`, Ray's scheduling strategy for each of the bundles, puts them."""
+        """Start the actors where `placed`, Ray's scheduling strategy for each of the bundles, puts them.
+
+        `share`: the part of their cards that they ask for.
+        """
         process = ray.remote(RemoteShardLearners)
         aggregator = ray.remote(Aggregator).options(num_cpus=1, scheduling_strategy=placed[0])
         self.processes: list[Any] = [
             process.options(
-                num_cpus=1, num_gpus=shard.gpus_per_process, scheduling_strategy=placed[bundle]
+                num_cpus=1, num_gpus=shard.gpus_per_process * share, scheduling_strategy=placed[bundle]
             ).remote()
             for bundle in shard.bundles_of_processes()
         ]

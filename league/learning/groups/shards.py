@@ -12,7 +12,7 @@ The number of shards can be given, also without GPUs: each then has a process of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -163,6 +163,22 @@ def spread(count: int, plan: Sequence[Shard]) -> list[int]:
 def num_cpus(plan: Sequence[Shard], aggregators: int = 0) -> int:
     """Return the number of CPUs of all bundles together."""
     return sum(shard.processes for shard in plan) + aggregators
+
+
+def with_runners(
+    bundles: Sequence[Sequence[Mapping[str, float]]], num_runners: int, cpus: float
+) -> tuple[list[list[dict[str, float]]], list[int]]:
+    """Return the bundles of all shards with `cpus` for each runner that plays on a card of theirs.
+
+    Runners go from card to card. The second result is the bundle of each, counted through all shards.
+    """
+    filled = [[dict(bundle) for bundle in of_shard] for of_shard in bundles]
+    flat = [bundle for of_shard in filled for bundle in of_shard]
+    cards = [i for i, bundle in enumerate(flat) for _ in range(int(bundle.get("GPU", 0.0)))]
+    chosen = [cards[runner % len(cards)] for runner in range(num_runners)]
+    for i in chosen:
+        flat[i]["CPU"] += cpus
+    return filled, chosen
 
 
 def describe(plan: Sequence[Shard]) -> list[str]:

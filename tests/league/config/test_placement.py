@@ -34,6 +34,16 @@ def test_runners_and_aggregators_are_part_of_what_is_asked_for():
     assert placed.lines()[-1].startswith("6 runners of 0.5 GPUs and 1 CPU each")
 
 
+def test_runners_on_the_learners_cards_ask_for_cpus_there_and_for_no_further_card():
+    given = {"share_cards": True, "gpus": 5, "gpus_per_runner": 0.2, "cpus_per_runner": 0.5}
+    placed = place(load({**CONFIG, "rollout": {"device": "cuda"}, "runners": 6, "resources": given}), [4, 1])
+    assert [shard.num_gpus for shard in placed.shards] == [2, 2, 1]
+    cpus = [bundle["CPU"] for bundles in placed.bundles for bundle in bundles]
+    assert cpus == [2 + 3 * 0.5, 2 + 2 * 0.5, 1 + 0.5]  # card by card, and the sixth on the first one
+    assert placed.total() == {"CPU": 8, "GPU": 5}
+    assert "on the learners' cards" in placed.lines()[-1]
+
+
 def test_more_gpus_than_the_nodes_have_are_refused_with_the_plan_that_would_fit():
     with pytest.raises(
         Mistake, match=r"the nodes have 3 \+ 3 = 6, .* with resources.gpus 6: shard 0: main-0 on"

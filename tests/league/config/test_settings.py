@@ -264,6 +264,15 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
         (["resources.gpus_per_runner=1", "runners=2"], "gpus_per_runner is 1, but rollout.device is cpu"),
         (["resources.gpus_per_runner=0.5", "rollout.device=cuda"], "is 0.5, but runners is 0: nothing"),
         (["resources.gpus_per_runner=1.5"], "resources.gpus_per_runner: found 1.5, expected a whole"),
+        (["resources.share_cards=true", "runners=2"], "share_cards is true with gpus 0, gpus_per_runner 0"),
+        (
+            [
+                "resources={share_cards: true, gpus: 2, gpus_per_runner: 0.25}",
+                "rollout.device=cuda",
+                "runners=4",
+            ],
+            "4 runners with gpus_per_runner 0.25 take 0.5 of a card of 2, expected less than half",
+        ),
         (["resources.wait_seconds=9"], "resources.wait_seconds: found 9 without address"),
         (
             ["learner.precision=bfloat16"],

@@ -13,6 +13,8 @@ from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import plan_shards
 from league.learning.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
+from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.runner_group import RayRunnerGroup
 from league.runtime import ResourceSettings, gpus_of_nodes, ray_session, release, reserve
 from storage.errors import Mistake
 from tests.league.learning.recruiting import recruits_of
@@ -87,6 +89,33 @@ def test_a_plan_of_the_nodes_is_placed_as_it_is_and_trains_as_one_process_would(
         for part in mine:
             np.testing.assert_allclose(mine[part].numpy(), theirs[part].numpy(), atol=1e-5, err_msg=part)
     group.close()
+
+
+@pytest.mark.variant
+def test_runners_that_share_the_learners_cards_see_those_and_no_others(cluster):
+    plan = plan_shards(2, ["main-0"])
+    recruits = recruits_of(SPEC, SETTINGS, {"main-0": 0})
+    runner = {"CPU": 0.1, "GPU": 0.2}
+    with pytest.raises(Mistake, match=r"shard 0 needs 2 GPUs and 2\.2 CPUs on one node"):  # it has two
+        RayLearnerGroup(plan, recruits, num_runners=2, of_runner=runner, share=0.8)
+    cluster.add_node(num_cpus=3, num_gpus=2, object_store_memory=STORE)
+    group = RayLearnerGroup(plan, recruits, num_runners=2, of_runner=runner, share=0.8)
+    setup = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8))
+    runners = RayRunnerGroup(2, setup, runner, group.seats)
+
+    def seen(actors):
+        return sorted(group._ray.get([actor.__ray_call__.remote(visible) for actor in actors]))
+
+    (shard,) = group._shards
+    learners = seen(shard.processes)
+    assert len(set(learners)) == 2
+    assert set(seen(runners._actors)) <= set(learners)
+    runners.close()
+    group.close()
+
+
+def visible(actor):
+    return node(actor), os.environ["CUDA_VISIBLE_DEVICES"]
 
 
 def test_a_node_that_the_cluster_starts_in_time_is_waited_for_and_one_that_never_comes_is_not(cluster):
