@@ -66,6 +66,13 @@ class ResourceSettings(Section):
         "refuse at once what its nodes cannot hold",
     )
 
+    gpus_per_node: int | None = Field(
+        default=None,
+        ge=1,
+        description="GPUs of each node that the cluster starts, with wait_seconds; `null`: enough for any "
+        "shard",
+    )
+
     @field_validator("gpus_per_runner")
     @classmethod
     def _gpus_are_whole_or_a_part(cls, gpus: float) -> float:
@@ -79,6 +86,11 @@ class ResourceSettings(Section):
             raise ValueError(
                 f"wait_seconds: found {self.wait_seconds:g} without address: this machine starts no nodes; "
                 "set address to the cluster's, or wait_seconds to null"
+            )
+        if self.gpus_per_node is not None and self.wait_seconds is None:
+            raise ValueError(
+                f"gpus_per_node: found {self.gpus_per_node} without wait_seconds: the nodes that are there "
+                "are counted; set wait_seconds, or gpus_per_node to null"
             )
         return self
 

@@ -44,11 +44,15 @@ class Placement:
 
 
 def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
-    """Return the placement of a run on nodes with so many GPUs each; None: one node that has enough.
+    """Return the placement of a run on nodes with so many GPUs each; None: as `resources` describe them.
 
+    Those are nodes of `gpus_per_node`, or one node that has enough.
     Raise Mistake if the nodes have too few GPUs, with the plan that would fit them.
     """
     gpus, learner, players = settings.resources.gpus, settings.learner, settings.players()
+    per_node = settings.resources.gpus_per_node
+    if nodes is None and per_node is not None:
+        nodes = [per_node] * -(-gpus // per_node)
     if nodes is not None and sum(nodes) < gpus:
         most = sum(nodes)
         count = None if learner.shards is None else min(learner.shards, most or len(players))

@@ -44,6 +44,7 @@ def test_runners_on_gpus_count_among_those_that_this_machine_needs():
     ("settings", "message"),
     [
         ({"gpus_per_runner": 1.5}, r"found 1\.5, expected a whole number, or less than 1"),
+        ({"address": "head:6379", "gpus_per_node": 4}, "gpus_per_node: found 4 without wait_seconds"),
         ({"wait_seconds": 60}, "wait_seconds: found 60 without address"),
         ({"cpus_per_runner": 0}, "greater than 0"),
     ],

@@ -53,6 +53,13 @@ def test_more_gpus_than_the_nodes_have_are_refused_with_the_plan_that_would_fit(
         place(settings(gpus=8), [0])
 
 
+def test_nodes_that_a_cluster_has_yet_to_start_are_planned_by_their_size():
+    growing = {"address": "head:6379", "wait_seconds": 600, "gpus": 6}
+    assert [shard.num_gpus for shard in place(settings(**growing)).shards] == [2, 2, 2]
+    placed = place(settings(**growing, gpus_per_node=1))
+    assert [shard.nodes for shard in placed.shards] == [(1, 1), (1, 1), (1, 1)]
+
+
 def test_nodes_are_a_number_or_the_gpus_of_each():
     assert nodes_of(5, "2") == [3, 2]
     assert nodes_of(0, "4+2+0") == [4, 2, 0]
@@ -61,6 +68,7 @@ def test_nodes_are_a_number_or_the_gpus_of_each():
             nodes_of(4, wrong)
 
 
+@pytest.mark.slow
 def test_the_plan_is_printed_without_ray_and_a_mistake_is_one_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)
     config = tmp_path / "league.yaml"
