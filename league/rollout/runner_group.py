@@ -121,6 +121,8 @@ class RemoteRunner(EnvRunner):
         self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray]
     ) -> Any:
         """Return results and info, followed by each learner's episodes as separate objects."""
+        if self._wanted != "cpu":
+            self.check()  # it may have been started again, on another node
         results, info, episodes = self.play(request, dict(zip(players, weights, strict=True)))
         own = [episodes[learner] for learner in request.learners]
         return ((results, info), *own) if own else (results, info)

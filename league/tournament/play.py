@@ -71,6 +71,11 @@ def play(
     runners = _number_of_runners(resolved, schedule.total_pairs() * pairs.games)
     check_resources(resolved.resources, runners)
     check_play(resolved.rollout.device, resolved.resources, runners)
+    if resolved.resources.share_cards:
+        raise Mistake(
+            "resources.share_cards: found true, but a tournament has no learners whose cards could be "
+            "shared; set it to false"
+        )
     with contextlib.ExitStack() as stack:
         starter = _Starter(stack, resolved, runners, entrants, entries, progress)
         if not resume:

@@ -5,9 +5,12 @@ This module does not import Ray: the group that makes the actors passes the modu
 
 from __future__ import annotations
 
+import socket
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import torch
 
 from league.learning.data.aggregator import Aggregator
 from league.learning.data.queues import Block, Waiting, one_of_each
@@ -17,6 +20,7 @@ from league.learning.groups.shards import Shard
 from league.learning.recruits import Recruits
 from league.models.networks.networks import trust_network
 from league.runtime import node_address
+from storage.errors import Mistake
 
 AHEAD = 2  # calls for stacked updates under way: one is worked on, one is there when that is done
 
@@ -32,7 +36,15 @@ class RemoteShardLearners(ShardLearners):
         return free_address(node_address()) if over_nodes else free_address()
 
     def build(self, shard: Shard, recruits: Recruits, rank: int, address: str | None) -> None:
-        """Build the shard's learners; `address` is where its processes meet, None if there is only one."""
+        """Build the shard's learners; `address` is where its processes meet, None if there is only one.
+
+        Raise Mistake if the GPU that they are to use is missing here.
+        """
+        if recruits.device == "cuda" and not torch.cuda.is_available():
+            raise Mistake(
+                f"resources.gpus: Ray gave a learner a GPU on node {socket.gethostname()}, but torch sees "
+                "none there; install torch with CUDA on that node, or start its Ray without GPUs"
+            )
         for recruit in recruits:
             trust_network(recruit.spec.architecture)  # from the run's own config, not from a snapshot
         join = DistributedPeers.join

@@ -12,6 +12,7 @@ import torch
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import LearnersLost, RayLearnerGroup
+from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.groups.shards import Shard, plan_shards
 from league.learning.learner import Learner, LearnerSettings
@@ -19,6 +20,7 @@ from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
+from storage.errors import Mistake
 from tests.league.learning.recruiting import recruits_of
 
 pytestmark = pytest.mark.alone
@@ -521,6 +523,13 @@ def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
     group.add(recruit("late-1", 8))
     assert group.plan()[0].players == ("main-0", "late-1")
     group.close()
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_learner_that_finds_no_gpu_where_ray_put_it_names_the_node():
+    recruits = dataclasses.replace(RECRUITS, device="cuda")
+    with pytest.raises(Mistake, match=r"Ray gave a learner a GPU on node .*, but torch sees none"):
+        RemoteShardLearners().build(plan_shards(1, PLAYERS)[0], recruits, 0, None)
 
 
 def test_without_ray_each_gpu_is_a_shard_and_a_player_moves_to_one_that_is_left_idle(monkeypatch):
