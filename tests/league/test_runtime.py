@@ -133,14 +133,15 @@ def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
     import ray
     from ray.util.placement_group import placement_group_table
 
-    monkeypatch.setattr("league.runtime.PLACEMENT_SECONDS", 1.0)
+    monkeypatch.setattr("league.runtime.PLACEMENT_SECONDS", 4.0)
     with ray_session(ResourceSettings(), num_actors=3):
         cpus = ray.cluster_resources()["CPU"]
         reserve([{"CPU": cpus}], num_runners=0)
         with pytest.raises(Mistake, match="end what else runs there"):
             reserve([{"CPU": 1.0}], num_runners=0)
         states = [group["state"] for group in placement_group_table().values()]
-        assert sorted(states) == ["CREATED", "REMOVED"]
+        assert set(states) == {"CREATED", "REMOVED"}
+        assert states.count("CREATED") == 1
 
 
 @pytest.mark.long
