@@ -4,18 +4,48 @@ run = league.train("configs/connect_four.yaml")      trains a league and returns
 league.play_tournament("configs/tournament.yaml")    plays a tournament and returns its run folder
 policy = league.load_policy(run, "main-0")           loads a policy that acts on observations
 policy = league.load_export("folder")                the same of an exported folder
+
+For programs that learn without a config or a game: `league.policy_spec`, `league.Learner`,
+`league.LearnerGroup` and `league.LearnerSettings` (`league/learning/programs.py`).
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # `import league` loads nothing of it
+    from league.learning.learner import Learner
+    from league.learning.programs import LearnerGroup
+    from league.learning.settings import LearnerSettings
     from league.models.actor import Actor
+    from league.models.spec import PolicySpec
 
-__all__ = ["load_export", "load_policy", "play_tournament", "train"]
+__all__ = [
+    "Learner",
+    "LearnerGroup",
+    "LearnerSettings",
+    "load_export",
+    "load_policy",
+    "play_tournament",
+    "policy_spec",
+    "train",
+]
+
+_HOMES = {
+    "Learner": "league.learning.learner",
+    "LearnerGroup": "league.learning.programs",
+    "LearnerSettings": "league.learning.settings",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of that name, loaded when it is first used. Raise AttributeError if there is none."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'league' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def train(
@@ -76,3 +106,27 @@ def load_export(folder: str | Path) -> Actor:
     from league.models.bots.kinds.exported import load_export as load
 
     return load(Path(folder))
+
+
+def policy_spec(observation_space: Any, action_space: Any, **settings: Any) -> PolicySpec:
+    """Return a policy without its weights, for spaces of gymnasium; `settings` as in the section `policy`.
+
+    Code of your own that it names (network, connectors) may be imported from then on. Raise
+    storage.errors.Mistake for settings or spaces that do not fit.
+    """
+    from pydantic import ValidationError
+
+    from league.mistakes import explain
+    from league.models.networks.networks import check_network
+    from league.models.spec import PolicySettings, PolicySpec
+    from storage.errors import Mistake
+
+    try:
+        chosen = PolicySettings.model_validate(settings)
+        spec = PolicySpec.for_spaces(observation_space, action_space, chosen)
+    except ValidationError as error:
+        raise Mistake(f"policy: {explain(error, PolicySettings)}") from None
+    except ValueError as error:
+        raise Mistake(f"policy: {error}") from None
+    check_network(spec)
+    return spec

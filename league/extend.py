@@ -13,7 +13,11 @@ _HOMES = {
     "BatchedGame": "league.envs.base",
     "DealtGame": "league.envs.dealt",
     "Network": "league.models.networks.networks",
+    "Episodes": "league.episode",
+    "ObservationSpec": "league.envs.spaces",
+    "Connector": "league.models.connectors",
     "Loss": "league.learning.maths.losses",
+    "OwnBatch": "league.learning.maths.losses",
     "Term": "league.learning.maths.losses",
     "appo": "league.learning.maths.losses",
     "impala": "league.learning.maths.losses",
@@ -34,6 +38,8 @@ _HOMES = {
     "bullets": "analysis.report.writing.section",
 }
 
+_NAMED = {"Connector": "ConnectorSettings"}  # names that differ in their homes
+
 __all__ = sorted(_HOMES)
 
 
@@ -46,4 +52,4 @@ def __getattr__(name: str) -> Any:
     """Return the object of that name. Raise AttributeError if there is none."""
     if name not in _HOMES:
         raise AttributeError(f"module 'league.extend' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return getattr(importlib.import_module(_HOMES[name]), _NAMED.get(name, name))

@@ -11,7 +11,7 @@ import os
 import resource
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import psutil
 from pydantic import Field, field_validator, model_validator
@@ -31,6 +31,9 @@ OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's o
 # is returned to the system only beyond the second size.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 HEAP_ARRAY_BYTES, HEAP_SPARE_BYTES = 32 * 2**20, 256 * 2**20
+
+
+Placement = Literal["pack", "spread", "strict_pack", "strict_spread"]
 
 
 class ResourceSettings(Section):
@@ -54,6 +57,11 @@ class ResourceSettings(Section):
     )
     threads: int = Field(
         default=1, ge=1, description="Torch threads of each process; more than 1 slows busy cores down"
+    )
+    placement: Placement = Field(
+        default="pack",
+        description="Placement of the learners' shards on the nodes, by Ray: pack, on few nodes if possible; "
+        "spread, on many if possible; strict_pack, all on one; strict_spread, each on a node of its own",
     )
     address: str | None = Field(
         default=None, description="Address of a running Ray cluster to join; `null`: use this machine alone"
@@ -175,6 +183,9 @@ def ray_session(settings: ResourceSettings, num_actors: int, num_runners: int = 
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     import ray
 
+    if ray.is_initialized():  # by the program that this is a part of, which also stops it
+        yield
+        return
     if settings.address is not None:
         ray.init(address=settings.address, logging_level=logging.ERROR, log_to_driver=False)
     else:
@@ -212,6 +223,7 @@ def reserve(
     *,
     wait_seconds: float | None = None,
     shards: Sequence[int] | None = None,
+    placement: Placement = "pack",
 ) -> Any:
     """Return a placement group with these bundles, each of them on one node. A Ray session is needed.
 
@@ -225,19 +237,20 @@ def reserve(
     wanted = [dict(bundle) for bundle in bundles]
     if wait_seconds is None:
         found = _nodes()
-        of_bundle = check_placement(bundles, [has for _, has in found], num_runners, of_runner, shards)
+        nodes = [has for _, has in found]
+        of_bundle = check_placement(bundles, nodes, num_runners, of_runner, shards, placement)
         # Ray may place bundles so that a later one finds no room: then it gets their nodes too
         attempts: list[Any] = [None, [{NODE_LABEL: found[i][0]} for i in of_bundle]]
         patience = PLACEMENT_SECONDS / len(attempts)
     else:
         attempts, patience = [None], wait_seconds
     for labels in attempts:
-        group = placement_group(wanted, "PACK", bundle_label_selector=labels)
+        group = placement_group(wanted, placement.upper(), bundle_label_selector=labels)
         if group.wait(patience):
             return group
         free = ray.available_resources()
         remove_placement_group(group)
-    check_placement(bundles, [has for _, has in _nodes()], num_runners, of_runner, shards)
+    check_placement(bundles, [has for _, has in _nodes()], num_runners, of_runner, shards, placement)
     raise Mistake(
         f"the learners' shards need {', '.join(map(text_of, bundles))}, each on one node; the cluster has "
         f"them, but only {text_of(free)} of it were free in {patience * len(attempts):.0f} s; "
@@ -279,6 +292,7 @@ def check_placement(
     num_runners: int,
     of_runner: Amounts = ONE_CPU,
     shards: Sequence[int] | None = None,
+    placement: Placement = "pack",
 ) -> list[int]:
     """Return the node of each bundle. Raise Mistake, with what is missing, if bundles or runners do not fit.
 
@@ -287,7 +301,11 @@ def check_placement(
     """
     free = [{kind: float(node.get(kind, 0.0)) for kind in ("GPU", "CPU")} for node in nodes]
     order = sorted(range(len(bundles)), key=lambda i: _size(bundles[i]), reverse=True)
-    chosen = _place([bundles[i] for i in order], free, set())
+    _check_strict(bundles, free, placement)
+    if placement == "strict_pack":
+        chosen = _place([_total(bundles)], free, set()) * len(bundles)
+    else:
+        chosen = _place([bundles[i] for i in order], free, set(), apart=placement == "strict_spread")
     for i, node in zip(order, chosen, strict=False):
         _take(free[node], bundles[i])
     if len(chosen) < len(bundles):
@@ -310,10 +328,35 @@ def check_placement(
     return [node_of[i] for i in range(len(bundles))]
 
 
-def _place(bundles: Sequence[Amounts], free: Sequence[Amounts], hopeless: set[Any]) -> list[int]:
+def _check_strict(bundles: Sequence[Amounts], nodes: Sequence[Amounts], placement: Placement) -> None:
+    """Raise Mistake if bundles must be all on one node, or each on a node of its own, and cannot."""
+    remedy = "set resources.placement to pack or spread, or join a cluster that has them (resources.address)"
+    total = _total(bundles)
+    if placement == "strict_pack" and not any(
+        all(node[kind] >= n for kind, n in total.items()) for node in nodes
+    ):
+        largest = max(nodes, key=_size, default={})
+        raise Mistake(
+            f"resources.placement is strict_pack: all shards need {text_of(total)} on one node, the "
+            f"largest of {len(nodes)} has {text_of(largest)}; {remedy}"
+        )
+    if placement == "strict_spread" and len(bundles) > len(nodes):
+        raise Mistake(
+            f"resources.placement is strict_spread: {len(bundles)} bundles of shards need as many nodes, the "
+            f"cluster has {len(nodes)}; {remedy}"
+        )
+
+
+def _total(bundles: Sequence[Amounts]) -> Amounts:
+    return {kind: sum(bundle.get(kind, 0.0) for bundle in bundles) for kind in ("GPU", "CPU")}
+
+
+def _place(
+    bundles: Sequence[Amounts], free: Sequence[Amounts], hopeless: set[Any], *, apart: bool = False
+) -> list[int]:
     """Return the node of each of these bundles, or of as many first ones as can be placed.
 
-    `hopeless`: what was tried in vain, so that nothing is tried twice.
+    `hopeless`: what was tried in vain, so that nothing is tried twice. `apart`: no two on one node.
     """
     tried = (len(bundles), *sorted(_size(node) for node in free))
     if not bundles or tried in hopeless or len(hopeless) > SEARCH_STEPS:
@@ -324,7 +367,9 @@ def _place(bundles: Sequence[Amounts], free: Sequence[Amounts], hopeless: set[An
         if all(free[node][kind] >= n for kind, n in first.items()):
             left = [dict(amounts) for amounts in free]
             _take(left[node], first)
-            found = [node, *_place(rest, left, hopeless)]
+            if apart:
+                left[node] = dict.fromkeys(left[node], -1.0)  # room for nothing
+            found = [node, *_place(rest, left, hopeless, apart=apart)]
             if len(found) == len(bundles):
                 return found
             best = max(best, found, key=len)

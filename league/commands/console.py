@@ -42,7 +42,9 @@ SetOption = Annotated[
 ]
 TrustOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="MODULE:CLASS", help="A network class of your own that snapshots may be built from"),
+    typer.Option(
+        metavar="MODULE:CLASS", help="A network or connector of your own that snapshots may be built from"
+    ),
 ]
 PlayerOption = Annotated[
     str | None, typer.Option(help="Measure a curve: all snapshots of this player, instead of ID")

@@ -9,12 +9,13 @@ from league.config.mirrors import is_mirrored
 from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs.base import BatchedGame
+from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.objective import check_actions
 from league.learning.settings import LearnerSettings, check_precision
 from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
-from league.models.networks.networks import build_network, check_network, trust_network
+from league.models.networks.networks import build_network, check_network
 from league.rollout.runner_group import check_play
 from league.rules.building.builder import find_builder
 from league.rules.matchmaking.branches import open_branch
@@ -73,9 +74,9 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
                 spec = settings.policy_spec(player, role)
             except ValidationError as error:
                 raise ValueError(f"league: policy of {player}: {sentence_of(error)}") from None
-            if ":" in spec.architecture:
-                trust_network(spec.architecture)  # named by the author of the config
+            spec.trust()  # named by the author of the config
             check_network(spec)
+            check_learner_connectors(spec)
             _check_mirror(settings, spec.settings.mirror, player)
             if settings.opening.share and build_network(spec).memory_size:
                 raise ValueError(

@@ -19,6 +19,7 @@ from league.learning.data.batching import Batch, Sequences, groups, lay_out, obs
 from league.learning.groups.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.terms import Output
 from league.models.networks.networks import Network
+from storage.errors import Mistake
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,17 @@ class Forward:
             else:
                 parameters, value = self._call(batch.observation)
         return parameters.float(), value.float()
+
+    def rows(self, observation: Tensor) -> Output:
+        """Return the output [n] for single observations [n, *shape]. Raise Mistake if there is a memory."""
+        if self.network.memory_size:
+            raise Mistake(
+                "policy.memory: found a network with memory and a loss that sees 'batch', whose rows have no "
+                "order in time; set it to none, or see 'steps'"
+            )
+        with self._precision():
+            parameters, value = self._call(observation)
+        return Output(parameters.float(), value.float())
 
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Output, Tensor]:
         """Return output [M] of whole sequences, and their memories [B, S] afterwards; see Network.unroll."""

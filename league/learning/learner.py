@@ -2,7 +2,7 @@
 
 learner.update_from_episodes(episodes)      wait until a batch is full, mix in replayed episodes, and make
                                             all updates that are due
-learner.update_from_batch(batch)            make one optimizer step
+learner.update_from_batch(batch)            make one optimizer step, from tensors under names of your own too
 """
 
 from __future__ import annotations
@@ -20,10 +20,21 @@ from torch import Tensor, nn
 from league.episode import Episodes
 from league.learning.companions.companions import Companions, copies_of, load_weights
 from league.learning.companions.magnet import held_reward
-from league.learning.data.batching import Batch, Sequences, cut, minibatches, preload, tensor_of
+from league.learning.data.batching import (
+    Batch,
+    ReadyBatch,
+    Sequences,
+    cut,
+    minibatches,
+    preload,
+    ready_batch,
+    tensor_of,
+)
+from league.learning.data.columns import LearnerConnectors
 from league.learning.data.replay import Replay, Ring, mix
 from league.learning.forward import Forward, survey
 from league.learning.groups.peers import ALONE, Peers
+from league.learning.hooks import call_hook
 from league.learning.maths.gae import GAE, advantages
 from league.learning.maths.objective import Objective, Trainee
 from league.learning.maths.optimizers import Optimizers
@@ -99,6 +110,8 @@ class Learner:
         self._companions = Companions(self._network, settings, player, teacher)
         self._objective = Objective(spec, settings, peers)
         self._optimizers = Optimizers(self._parameters, settings)
+        connectors = spec.settings.learner_connectors
+        self._connectors = LearnerConnectors(connectors) if connectors else None
         self._waiting: list[Episodes] = []
         self._ring = Ring(settings.ring.batches, settings.ring.passes)
         self._replay = replay
@@ -145,7 +158,7 @@ class Learner:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
         with self._statistics_of(fresh):
             reports: list[Tensor] = []
-            for batch in preload(self._batches(used, rng), self.device):
+            for batch in preload(self._batches(used, rng), self.device, self.settings.loader_depth):
                 for due in self._ring.turn(batch):
                     report = yield due
                     if isinstance(report, NonFiniteLoss):
@@ -162,13 +175,28 @@ class Learner:
             metrics["compile_speedup"] = self._speedup or 0.0
         return metrics
 
-    def update_from_batch(self, batch: Batch) -> dict[str, float]:
-        """Make one optimizer step. Raise NonFiniteLoss, with nothing changed, if the loss is not finite."""
-        return dict(zip(self._metrics, self._update(batch).tolist(), strict=True))
+    def update_from_batch(
+        self, batch: Batch | Mapping[str, Tensor | npt.NDArray], progress: float | None = None
+    ) -> dict[str, float]:
+        """Make one optimizer step; return its figures by name.
+
+        `batch`: a minibatch of episodes, or rows [N, ...] by names of your own for a `Loss` that sees
+        "batch", which `env_steps` does not count. `progress` in [0, 1]: for schedules; `None`: as it was.
+        Raise NonFiniteLoss, with nothing changed, if the loss is not finite, and Mistake for tensors that the
+        loss cannot take.
+        """
+        if progress is not None:
+            self._progress = progress
+        ready = ready_batch(batch, self.device, self._peers) if isinstance(batch, Mapping) else batch
+        return dict(zip(self._metrics, self._update(ready).tolist(), strict=True))
 
     def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:
         """Yield the minibatches of all epochs."""
-        settings, episodes = self.settings, self._held(episodes)
+        settings, own = self.settings, None
+        if self._connectors is not None:
+            drawn = np.random.default_rng([self._seed, self.updates, 1])
+            episodes, own = self._connectors.apply(episodes, drawn)
+        episodes = self._held(episodes)
         sequences = cut(episodes, settings.sequence_length)
         memory, targets = self._surveyed(episodes, sequences)
         for epoch in range(settings.epochs):
@@ -180,6 +208,7 @@ class Learner:
                 memory=memory,
                 targets=targets,
                 peers=self._peers,
+                own=own,
             )
 
     def _surveyed(
@@ -248,11 +277,11 @@ class Learner:
             self._companions.follow_buffers()
             raise
 
-    def _update(self, batch: Batch) -> Tensor:
+    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
         """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
         return self._apply_gradients(batch, self._leave_gradients(batch))
 
-    def try_update(self, batch: Batch, means: Tensor | None = None) -> Tensor | NonFiniteLoss:
+    def try_update(self, batch: Batch | ReadyBatch, means: Tensor | None = None) -> Tensor | NonFiniteLoss:
         """Make one optimizer step and return its figures, or the reason why it was refused.
 
         If `means`, the objective's of the batch, are given, the network has its gradients already.
@@ -262,9 +291,9 @@ class Learner:
         except NonFiniteLoss as refusal:
             return refusal
 
-    def _leave_gradients(self, batch: Batch) -> Tensor:
+    def _leave_gradients(self, batch: Batch | ReadyBatch) -> Tensor:
         """Leave gradients in the network's parameters; return means of the whole minibatch."""
-        if self.settings.compile and self._speedup is None and batch.num_steps:
+        if self.settings.compile and self._speedup is None and batch.num_steps and isinstance(batch, Batch):
             self._speedup = self._forward.compile_if_faster(batch)
         means = self._objective.backward(batch, self.trainee)
         return self._sum_over_peers(means) if self._peers.size > 1 else means
@@ -277,7 +306,7 @@ class Learner:
             self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
         )
 
-    def _apply_gradients(self, batch: Batch, means: Tensor) -> Tensor:
+    def _apply_gradients(self, batch: Batch | ReadyBatch, means: Tensor) -> Tensor:
         if self._mirrored is not None:
             self._mirrored.average_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
@@ -288,7 +317,11 @@ class Learner:
         self._optimizers.step(self._progress)
         self.updates += 1
         self._companions.after_update(self.updates)
-        return torch.cat([means[1:], norm.reshape(1)])
+        figures = torch.cat([means[1:], norm.reshape(1)])
+        if self.settings.after_update is not None:
+            statistics = dict(zip(self._metrics, figures.tolist(), strict=True))
+            call_hook(self.settings.after_update, self.player, statistics, self)
+        return figures
 
     def _sum_over_peers(self, means: Tensor) -> Tensor:
         """Sum gradients and means of the whole minibatch over all peers, in one exchange."""
@@ -310,7 +343,7 @@ class Learner:
         if settings.gradient_norm is not None:
             nn.utils.clip_grads_with_norm_(self._parameters.values(), settings.gradient_norm, norm)
 
-    def _refusal(self, batch: Batch, loss: float, norm: float) -> NonFiniteLoss:
+    def _refusal(self, batch: Batch | ReadyBatch, loss: float, norm: float) -> NonFiniteLoss:
         for parameter in self._parameters.values():
             parameter.grad = None
         self._ring.clear()  # the refused batch must not come again
@@ -325,6 +358,11 @@ class Learner:
         )
 
     # ------------------------------------------------------------------ state
+
+    @property
+    def rank(self) -> int:
+        """Number of this process among those that share each update; 0 for the first."""
+        return self._peers.rank
 
     def weights(self) -> dict[str, Tensor]:
         """Return a deep copy on the CPU, buffers too, which never follows the live weights."""
@@ -354,6 +392,8 @@ class Learner:
         optimizers.load(self.player, state.optimizer)
         self._start(state.weights, optimizers, state.companions)
         self.updates, self.env_steps = state.updates, state.env_steps
+
+    get_state, set_state = state, load_state  # by the names that other libraries use
 
     def reset(self, weights: Mapping[str, Tensor]) -> None:
         """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.

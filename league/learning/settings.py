@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from league.learning.companions.settings import Average, InitialMagnet, MagnetSettings
+from league.learning.hooks import find_hook
 from league.learning.maths.losses import LOSSES, Loss, find_loss
 from league.learning.maths.schedules import Points, Ramp, Schedule, Value, extremes
 from league.section import Section
@@ -124,6 +125,17 @@ class LearnerSettings(Section):
     async_update: bool = Field(default=True, description="Play during updates; false: play waits for them")
     replay: ReplaySettings = ReplaySettings()
     ring: RingSettings = RingSettings()
+    loader_depth: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Minibatches that are copied to the GPU ahead of the one that is learned from",
+    )
+    after_update: str | None = Field(
+        default=None,
+        description="Function of your own that is called after each update, as module:function "
+        "(player, statistics, learner); `null`: none",
+    )
     aggregators: int = Field(
         default=0, ge=0, description="Ray actors that gather rollouts into larger ones for the learners"
     )
@@ -145,6 +157,13 @@ class LearnerSettings(Section):
     def _loss_exists(cls, name: str) -> str:
         find_loss(name)
         return name
+
+    @field_validator("after_update")
+    @classmethod
+    def _hook_exists(cls, path: str | None) -> str | None:
+        if path is not None:
+            find_hook(path)
+        return path
 
     @field_validator("lr", "value_lr")
     @classmethod
@@ -172,7 +191,16 @@ class LearnerSettings(Section):
 
     @model_validator(mode="after")
     def _no_contradictions(self) -> Self:
-        once = self.composed_loss().targets == "gae"
+        composed = self.composed_loss()
+        once = composed.targets == "gae"
+        if composed.sees == "batch":
+            for name, off in (("kl", 0.0), ("magnet", None), ("compile", False)):
+                if (found := getattr(self, name)) != off:
+                    shown = "a magnet" if name == "magnet" else found
+                    raise ValueError(
+                        f"{name}: found {shown} with loss '{self.loss}', which is the whole loss (it sees "
+                        f"'batch'), expected {'null' if off is None else off}; compute it in the loss"
+                    )
         if once and self.replay.proportion > 0:
             raise ValueError(
                 f"replay.proportion: found {self.replay.proportion}, but loss '{self.loss}' learns from "

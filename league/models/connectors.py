@@ -9,27 +9,58 @@ a row of floats that the caller keeps, all zero when a match begins.
     frame_stack    the last few observations together, the newest last; zeros before the first
     previous       the seat's last action and the reward since, beside the observation
 
+One of your own is a class derived from `ConnectorSettings` (`league.extend.Connector`), with its import path
+as `kind`. Policies import it only if it is trusted (`league.models.trust`).
+
 The pipeline of a policy is `Connectors(connectors, observation, action)`.
 """
 
 from __future__ import annotations
 
+import functools
+import json
 import math
 from abc import ABC, abstractmethod
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import (
+    ConfigDict,
+    Discriminator,
+    Field,
+    PositiveFloat,
+    PositiveInt,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.import_paths import import_path, is_import_path
+from league.mistakes import explain
+from league.models.trust import require_trust
 from league.section import Section
+from storage.errors import Failure
 
 Rows = npt.NDArray[np.float32]
+OwnPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "module:Name"
+
+
+class ConnectorFailed(Failure):
+    """Failure of a connector of the user's own while it is used; it ends the training."""
 
 
 class ConnectorSettings(Section, ABC):
     """One connector. `seen` describes its input: the output of the connector before it."""
+
+    kind: str
+
+    @property
+    def wants_reward(self) -> bool:
+        """True if `apply` uses the reward since the seat's last action."""
+        return False
 
     @abstractmethod
     def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
@@ -153,6 +184,10 @@ class Previous(ConnectorSettings):
     action: bool = Field(default=True, description="Whether the last action is shown")
     reward: bool = Field(default=True, description="Whether the reward since the last action is shown")
 
+    @property
+    def wants_reward(self) -> bool:
+        return self.reward
+
     def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
         added = self.memory_size(seen, action) + self.reward
         if not added:
@@ -195,7 +230,83 @@ class Previous(ConnectorSettings):
         np.put_along_axis(memory, raw.reshape(len(raw), -1) + first, np.float32(1.0), axis=1)
 
 
-Connector = Annotated[Flatten | Reshape | Normalise | FrameStack | Previous, Field(discriminator="kind")]
+class OwnConnector(ConnectorSettings):
+    """A connector of your own, by its import path, with its settings beside it.
+
+    They are checked when the class is imported; specs and configs that are only read import no code.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    kind: OwnPath = Field(description="Import path of the class, module:Class")
+
+    @model_validator(mode="after")
+    def _survives_json(self) -> Self:
+        try:
+            if json.loads(json.dumps(self.model_extra, allow_nan=False)) == self.model_extra:
+                return self
+        except (TypeError, ValueError, RecursionError):
+            pass
+        raise ValueError("expected settings that JSON can hold: numbers, strings, lists, tables by name")
+
+    @property
+    def made(self) -> ConnectorSettings:
+        """The connector itself.
+
+        Raise WeightsMismatch if its class is not trusted, ValueError if it cannot be used.
+        """
+        require_trust("policy.connectors", self.kind)
+        return _made(self.kind, json.dumps(self.model_extra, sort_keys=True))
+
+    @property
+    def wants_reward(self) -> bool:
+        return self.made.wants_reward
+
+    def output(self, seen: ObservationSpec, action: ActionSpec) -> ObservationSpec:
+        return self.made.output(seen, action)
+
+    def memory_size(self, seen: ObservationSpec, action: ActionSpec) -> int:
+        return self.made.memory_size(seen, action)
+
+    def apply(
+        self, observation: npt.NDArray, memory: Rows, reward: Rows, seen: ObservationSpec
+    ) -> npt.NDArray:
+        return self.made.apply(observation, memory, reward, seen)
+
+    def acted(self, memory: Rows, raw: npt.NDArray, action: ActionSpec) -> None:
+        self.made.acted(memory, raw, action)
+
+
+@functools.lru_cache(maxsize=256)
+def _made(path: str, settings: str) -> ConnectorSettings:
+    """Return the connector at `path` with these settings, a JSON text. Raise ValueError."""
+    found = import_path(path)
+    if not (isinstance(found, type) and issubclass(found, ConnectorSettings)):
+        raise ValueError(f"'{path}' is {found!r}, expected a class derived from league.extend.Connector")
+    try:
+        return found.model_validate({"kind": path, **json.loads(settings)})
+    except ValidationError as error:
+        raise ValueError(f"'{path}': {explain(error, found)}") from None
+    except TypeError as error:  # a class that lacks a method
+        raise ValueError(f"'{path}': {error}") from None
+
+
+_OWN = "module:Class"  # the name of all own connectors among the kinds
+
+
+def _kind(given: Any) -> str | None:
+    kind = given.get("kind") if isinstance(given, Mapping) else getattr(given, "kind", None)
+    return _OWN if isinstance(kind, str) and is_import_path(kind) else kind
+
+
+Connector = Annotated[
+    Annotated[Flatten, Tag("flatten")]
+    | Annotated[Reshape, Tag("reshape")]
+    | Annotated[Normalise, Tag("normalise")]
+    | Annotated[FrameStack, Tag("frame_stack")]
+    | Annotated[Previous, Tag("previous")]
+    | Annotated[OwnConnector, Tag(_OWN)],
+    Discriminator(_kind),
+]
 
 
 def seen_through(
@@ -209,6 +320,45 @@ def seen_through(
     return observation
 
 
+def try_connectors(
+    connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
+) -> None:
+    """Show two observations of zeros to connectors of the user's own.
+
+    Raise ValueError for one that raises, or that gives something else than its `output` says.
+    """
+    seen = observation
+    for connector in connectors:
+        shown = connector.output(seen, action)
+        if isinstance(connector, OwnConnector):
+            where = f"'{connector.kind}'"
+            memory = np.zeros((2, connector.memory_size(seen, action)), dtype=np.float32)
+            rows = np.zeros((2, *seen.shape), dtype=seen.dtype)
+            try:
+                found = connector.apply(rows, memory, np.zeros(2, dtype=np.float32), seen)
+                connector.acted(memory, np.zeros((2, *action.shape), dtype=action.dtype), action)
+            except Exception as error:  # an error in a user's class is reported to the user
+                raise ValueError(
+                    f"{where}: apply or acted raised {type(error).__name__}: {error}, for observations "
+                    f"{list(rows.shape)}"
+                ) from error
+            expected = (2, *shown.shape)
+            if (
+                not isinstance(found, np.ndarray)
+                or found.shape != expected
+                or str(found.dtype) != shown.dtype
+            ):
+                gave = (
+                    f"{list(found.shape)} {found.dtype}"
+                    if isinstance(found, np.ndarray)
+                    else f"a {type(found).__name__}"
+                )
+                raise ValueError(
+                    f"{where}: apply gave {gave}, expected {list(expected)} {shown.dtype}, as output says"
+                )
+        seen = shown
+
+
 class Connectors:
     """The pipeline of one policy. Memory [n, memory_size] holds the parts of the connectors in order."""
 
@@ -216,27 +366,50 @@ class Connectors:
         self, connectors: tuple[ConnectorSettings, ...], observation: ObservationSpec, action: ActionSpec
     ) -> None:
         self._action = action
-        self._stages: list[tuple[ConnectorSettings, ObservationSpec, slice]] = []
+        self._stages: list[tuple[ConnectorSettings, ObservationSpec, slice, str]] = []
         seen, start = observation, 0
-        for connector in connectors:
+        for given in connectors:
+            connector = given.made if isinstance(given, OwnConnector) else given
             end = start + connector.memory_size(seen, action)
-            self._stages.append((connector, seen, slice(start, end)))
+            own = given.kind if isinstance(given, OwnConnector) else ""
+            self._stages.append((connector, seen, slice(start, end), own))
             seen, start = connector.output(seen, action), end
         self.seen = seen
         self.memory_size = start
-        self.wants_reward = any(isinstance(c, Previous) and c.reward for c in connectors)
+        self.wants_reward = any(connector.wants_reward for connector in connectors)
 
     def apply(self, observation: npt.NDArray, memory: Rows, reward: Rows | None) -> npt.NDArray:
-        """Transform observations [n, *shape] of the game to [n, *seen.shape]. `reward` [n]; `None`: zeros."""
+        """Transform observations [n, *shape] of the game to [n, *seen.shape]. `reward` [n]; `None`: zeros.
+
+        Raise ConnectorFailed, with its path, for what a connector of the user's own raises.
+        """
         if not self._stages:
             return observation
         if reward is None:
             reward = np.zeros(len(observation), dtype=np.float32)
-        for connector, seen, part in self._stages:
-            observation = connector.apply(observation, memory[:, part], reward, seen)
+        for connector, seen, part, own in self._stages:
+            try:
+                observation = connector.apply(observation, memory[:, part], reward, seen)
+            except Exception as error:
+                if not own:
+                    raise
+                raise _failed(own, error) from error
         return observation
 
     def acted(self, memory: Rows, raw: npt.NDArray) -> None:
-        """Write the actions `raw` [n, *action.shape] that were drawn to `memory`."""
-        for connector, _, part in self._stages:
-            connector.acted(memory[:, part], raw, self._action)
+        """Write the actions `raw` [n, *action.shape] that were drawn to `memory`. Raise as `apply` does."""
+        for connector, _, part, own in self._stages:
+            try:
+                connector.acted(memory[:, part], raw, self._action)
+            except Exception as error:
+                if not own:
+                    raise
+                raise _failed(own, error) from error
+
+
+def _failed(path: str, error: Exception) -> ConnectorFailed:
+    reason = (str(error).strip() or "no message").splitlines()[0]
+    return ConnectorFailed(
+        f"policy.connectors '{path}' raised {type(error).__name__}: {reason}; correct the class (a run is "
+        "kept as it was last saved, and goes on with --resume)"
+    )

@@ -17,9 +17,11 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.import_paths import is_import_path
 from league.mistakes import explain
-from league.models.connectors import Connector, seen_through
+from league.models.connectors import Connector, OwnPath, seen_through
 from league.models.mirror import Mirror
+from league.models.trust import require_trust, trust
 from league.section import Section
 from storage.errors import WeightsMismatch
 
@@ -77,6 +79,12 @@ class PolicySettings(Section):
     connectors: tuple[Connector, ...] = Field(
         default=(),
         description="Transformations of an observation on its way to the network, in this order",
+        max_length=16,
+    )
+    learner_connectors: tuple[OwnPath, ...] = Field(
+        default=(),
+        description="Functions of your own, module:function, that change the columns of episodes before they "
+        "are learned from, in this order",
         max_length=16,
     )
     options: dict[str, Any] = Field(
@@ -138,10 +146,44 @@ class PolicySpec:
                 )
         return PolicySpec(settings, observation, action, _others(settings, game, [s for s, *_ in spaces]))
 
+    @staticmethod
+    def for_spaces(observation: Any, action: Any, settings: PolicySettings) -> PolicySpec:
+        """Return the spec of a policy for these spaces of gymnasium.
+
+        Raise ValueError for spaces that no policy takes, and for connectors that do not fit.
+        """
+        if settings.value_sees == "all":
+            raise ValueError("value_sees: found all, expected seat where there is no game with other seats")
+        spec = PolicySpec(settings, ObservationSpec.from_space(observation), ActionSpec.from_space(action))
+        spec.trust()  # a program names it
+        spec.seen  # noqa: B018  # raises for connectors that do not fit
+        return spec
+
     @property
     def architecture(self) -> str:
         """Name of the network architecture."""
         return self.settings.architecture
+
+    @property
+    def own_code(self) -> tuple[str, ...]:
+        """Import paths of the code that the policy is played with: its network and connectors."""
+        own = (self.settings.architecture, *(connector.kind for connector in self.settings.connectors))
+        return tuple(path for path in own if is_import_path(path))
+
+    def trust(self) -> None:
+        """Allow this process to import all code that the spec names, for playing and for learning.
+
+        Never call it for the spec of a snapshot: `league.models.trust`.
+        """
+        trust(*self.own_code, *self.settings.learner_connectors)
+
+    def require_trust(self) -> None:
+        """Raise WeightsMismatch for code that the spec names and this process may not import."""
+        for path in self.own_code:
+            own = "architecture" if path == self.settings.architecture else "connectors"
+            require_trust(f"policy.{own}", path)
+        for path in self.settings.learner_connectors:
+            require_trust("policy.learner_connectors", path)
 
     @property
     def seen(self) -> ObservationSpec:
@@ -201,7 +243,8 @@ class PolicySpec:
             )
             if bool(spec.others) != (settings.value_sees == "all"):
                 raise ValueError(f"value_sees '{settings.value_sees}' with {len(spec.others)} other seats")
-            spec.learned  # noqa: B018  # raises for connectors that do not fit
+            if not any(is_import_path(connector.kind) for connector in settings.connectors):
+                spec.learned  # noqa: B018  # raises for connectors that do not fit; own ones are not imported
         except ValidationError as error:
             raise _unreadable(fields, f"settings: {explain(error, PolicySettings)}") from None
         except KeyError as error:

@@ -183,10 +183,11 @@ def _temperature(source: Source) -> float:
 
 
 def _trust_networks(request: PlayRequest) -> None:
-    """Trust the custom networks of live players: they come from the user's config, unlike a snapshot's."""
+    """Trust the code of live players' policies: it comes from the user's config, unlike a snapshot's."""
     for source in request.sources:
-        if isinstance(source, LiveSource) and ":" in source.spec.architecture:
-            trust_network(source.spec.architecture)
+        if isinstance(source, LiveSource):
+            for path in source.spec.own_code:
+                trust_network(path)
 
 
 def _find_learners(request: PlayRequest) -> dict[int, LiveSource]:

@@ -133,7 +133,7 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         threads,
     )
     cache = settings.storage.cache()
-    own = tuple(sorted({spec.architecture for spec in specs.values() if ":" in spec.architecture}))
+    own = tuple(sorted({path for spec in specs.values() for path in spec.own_code}))
     playing = PlaySetup(
         settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots, trust=own
     )
@@ -156,6 +156,7 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
                 of_runner=resources.of_runner,
                 wait_seconds=resources.wait_seconds,
                 share=resources.share_of_learners(num_runners),
+                placement=resources.placement,
             )
             n, of_runner = settings.runners, resources.of_runner
             runners = RayRunnerGroup(n, playing, of_runner, placed.seats[:n])

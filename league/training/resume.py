@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from league.config.settings import Settings
+from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.runtime import check_resources
 from league.training.initial import load_initial
@@ -89,7 +90,10 @@ def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress
         before = archive.config()
         now = settings.model_dump(mode="json")
         for part, remedy in (("env", "game"), ("policy", "network"), ("seed", "seed")):
-            if before.get(part) != now[part]:
+            was = before.get(part)
+            if part == "policy" and isinstance(was, Mapping):  # settings that are newer than the run
+                was = PolicySettings().model_dump(mode="json") | dict(was)
+            if was != now[part]:
                 raise ResumeRefused(
                     f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "
                     f"a run keeps its {remedy}: start a new run, or give the old settings"

@@ -199,8 +199,10 @@ class Session:
             changes = self.state.apply(rollout.results)
             self.archive.append_results(rollout.results, changes)
             self.caches.add(rollout.info.process, rollout.info.tiers)
+            trained = sum(rollout.info.trained_steps.values())
             for player, steps in rollout.info.trained_steps.items():
                 if steps:
+                    self.log.spend(player, playing=rollout.info.seconds * steps / trained)
                     self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
         lost = self.runners.lost() + ([] if self.evaluators is None else self.evaluators.lost())
         for request_id in self.measuring.lost(lost):
@@ -214,6 +216,7 @@ class Session:
                 continue
             member = self.members[report.player]
             member.updates, member.env_steps = report.updates, report.env_steps
+            self.log.spend(report.player, **report.spent._asdict())
             if report.metrics is not None:
                 self.log.add(report)
         if time.monotonic() - self.log.since > self.settings.log.seconds:

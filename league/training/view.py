@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
+from collections.abc import Mapping
 from typing import Protocol
 
 from rich import box
@@ -16,6 +17,7 @@ from rich.table import Table
 from league.learning.groups.shards import describe
 from league.training.measuring import Measuring
 from league.training.session import Session
+from league.training.state.members import SPENT
 
 REFRESH_SECONDS = 0.5
 LEADERBOARD_ROWS = 14
@@ -189,7 +191,7 @@ class LiveView:
             f"{totals.dropped_matches:,} matches dropped",
         )
         left = Group(_leaderboard(session), _lessons(session))
-        middle = Group(_learners(session), _decisions(session))
+        middle = Group(_learners(session), _seconds(session), _decisions(session))
         mix = _mix(session, self._lately.mix(session))
         right = Group(mix, *_yardsticks(session), _caches(session), *_remote(session))
         return Group(Panel(head), Columns([left, middle, right], padding=(0, 2)))
@@ -231,8 +233,23 @@ def _learners(session: Session) -> Table:
         record, queue = session.log.newest.get(name), queues[name]
         row = [f"{member.updates:,}", "", "", "", f"{queue.depth}/{queue.bound}", f"{queue.waits:,}"]
         if record is not None:
-            row[1:4] = f"{record.lag:.1f}", *(f"{record.metrics[k]:.3f}" for k in ("entropy", "value_loss"))
+            row[1:4] = f"{record.lag:.1f}", *(_shown(record.metrics, k) for k in ("entropy", "value_loss"))
         table.add_row(name, *row, style="dim" if member.stopped else None)
+    return table
+
+
+def _shown(metrics: Mapping[str, float], name: str) -> str:
+    """Return the figure, or nothing if the loss has none of this name."""
+    return f"{metrics[name]:.3f}" if name in metrics else ""
+
+
+def _seconds(session: Session) -> Table:
+    """Return the table of what each player's time was spent on, in the last interval of the log."""
+    table = _table("Seconds, lately", "player", *SPENT)
+    for name in session.members:
+        own = session.log.spent.get(name, {})
+        if own:
+            table.add_row(name, *(f"{own[f'seconds_{what}']:.1f}" for what in SPENT))
     return table
 
 

@@ -1,5 +1,6 @@
 """Every snippet of league/EXTEND.md runs as it is written there."""
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -38,8 +39,8 @@ def written(tmp_path, monkeypatch):
 
 
 def test_the_page_shows_each_part_in_one_file():
-    parts = "game dealt_game network loss branch weighting builder bot section".split()  # noqa: SIM905
-    assert set(SNIPPETS) == {*(f"my_{part}.py" for part in parts), "my_league.yaml"}
+    parts = "game dealt_game network connector columns hook loss dqn branch weighting builder bot section"
+    assert set(SNIPPETS) == {*(f"my_{part}.py" for part in parts.split()), "my_league.yaml"}
 
 
 def test_every_name_to_import_is_there_and_documented():
@@ -79,10 +80,18 @@ def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, le
         terms = history.sql("SELECT json_extract(metrics, '$.reference_kl') AS kl FROM updates")
     assert {"Youngest", "Recent", "bots", "pfsp", "self_play"} <= played
     assert terms["kl"].notna().any()
+    assert sys.modules["my_hook"].seen["main-0"] > 0
     league_here("report", "runs/mine", "--static", "--section", "my_section:hardest")
     assert "The hardest opponent" in (written / "report.html").read_text()
     refused = league_here("report", "runs/mine", "--section", "my_section:hardset")
     assert "did you mean 'hardest'?" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_program_without_a_config_learns_to_balance_a_pole(written):
+    group, lengths = importlib.import_module("my_dqn").train(1_500)
+    assert group.get_state()["cart"].updates > 600
+    assert sum(lengths[-9:-1]) / 8 > 40  # steps that the pole stays up; 22 by chance
 
 
 def test_the_config_of_all_parts_is_a_config(written):

@@ -77,6 +77,26 @@ def test_a_bundle_without_room_is_named_by_its_shard():
         check_placement([{"CPU": 2.0, "GPU": 2.0}] * 3, [{"CPU": 4.0, "GPU": 4.0}], 0, shards=[0, 0, 1])
 
 
+@pytest.mark.parametrize(
+    ("placement", "nodes", "message"),
+    [
+        ("strict_pack", [2.0, 2.0], "strict_pack: all shards need 3 CPUs on one node, the largest of 2"),
+        ("strict_spread", [9.0], "strict_spread: 2 bundles of shards need as many nodes, the cluster has 1"),
+        ("strict_spread", [3.0, 0.5], "shard 0 needs 1 CPU on one node"),
+        ("pack", [2.0, 2.0], [1, 0]),
+        ("strict_pack", [1.0, 3.0], [1, 1]),
+        ("strict_spread", [3.0, 1.0], [1, 0]),
+    ],
+)
+def test_a_placement_that_the_nodes_do_not_allow_is_refused_by_name(placement, nodes, message):
+    bundles, nodes = [{"CPU": 1.0}, {"CPU": 2.0}], [{"CPU": cpus} for cpus in nodes]
+    if isinstance(message, list):
+        assert check_placement(bundles, nodes, 0, placement=placement) == message
+        return
+    with pytest.raises(Mistake, match=message):
+        check_placement(bundles, nodes, 0, placement=placement)
+
+
 def test_bundles_that_fit_are_placed_where_they_leave_least():
     nodes = [{"CPU": 4.0, "GPU": 5.0, "memory": 1e9}, {"CPU": 4.0, "GPU": 3.0}, {"CPU": 2.0}]
     bundles = [{"CPU": 2.0, "GPU": 2.0}, {"CPU": 3.0, "GPU": 3.0}, {"CPU": 3.0, "GPU": 3.0}]

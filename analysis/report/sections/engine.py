@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pandas as pd
@@ -12,9 +13,15 @@ from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element
 from analysis.report.writing.phrases import MISSING, number, percent, short, span, whole, words
 from analysis.report.writing.section import Section, paragraph, section
-from analysis.report.writing.tables import Column, table
+from analysis.report.writing.tables import Column, Row, table
 
 BARS = 60  # bars in the plot of throughput
+SPENT = {
+    "playing": "of all runners together, for what it learned from",
+    "learning": "in updates",
+    "broadcasting": "copying new weights out",
+    "waiting": "of its learner's process, with nothing to learn from",
+}
 LEAST_BARS = 3  # fewer bars show only when the run began and ended
 
 
@@ -49,7 +56,7 @@ def match_mix(story: Story) -> Section:
 
 def throughput(story: Story) -> Section:
     """Return the section on speed over time, the learners' last updates and caches."""
-    parts = [_speed(story), _learning(story), _caches(story)]
+    parts = [_speed(story), _learning(story), _seconds(story), _caches(story)]
     shown = [part for part in parts if part is not None]
     if not shown:
         shown = [paragraph("Nothing has been played or learned yet.")]
@@ -129,6 +136,32 @@ def _learning(story: Story) -> Html | None:
     ]
     caption = "Last update of each learner; lag: age of its experience in updates"
     return table("learning-table", caption, columns, last.to_dict("records"), sortable=True)
+
+
+def _seconds(story: Story) -> Html | None:
+    """Return the table of what each learner's time was spent on; None for runs that did not measure it."""
+    updates = story.updates
+    if updates.empty:
+        return None
+    found = pd.DataFrame(
+        [
+            {name: float(metrics.get(f"seconds_{name}", 0.0)) for name in SPENT}
+            for metrics in updates["metrics"]
+        ]
+    )
+    total = found.groupby(updates["player"].to_numpy()).sum()
+    if not total.to_numpy().any():
+        return None
+    columns = [
+        Column("player", lambda row: row["player"]),
+        *(Column(name, _amount(name), True, why) for name, why in SPENT.items()),
+    ]
+    rows = total.rename_axis("player").reset_index().to_dict("records")
+    return table("seconds-table", "Seconds of each player, over the whole run", columns, rows, sortable=True)
+
+
+def _amount(name: str) -> Callable[[Row], str]:
+    return lambda row: number(row[name], 1)
 
 
 def _caches(story: Story) -> Html | None:

@@ -6,9 +6,10 @@ over are laid out as [T, B]; `Batch.rows` is the row of each of those steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
-from typing import Self
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,10 @@ from torch import Tensor
 from league.episode import Episodes
 from league.learning.groups.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.gae import GAE
+from storage.errors import Mistake
+
+Item = TypeVar("Item")
+OWN = "own."  # before the names of columns that learner connectors made
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Batch:
     memory: Tensor  # [B, S] float32, the network's memory at the first step of each sequence
     lag_versions: Tensor  # [N] int64, version of the weights that acted
     total_steps: int  # of the whole minibatch: more than N where it is shared among peers
+    own: Mapping[str, Tensor] = field(default_factory=dict, kw_only=True)  # [N, ...], of learner connectors
 
     @property
     def num_steps(self) -> int:
@@ -46,13 +52,16 @@ class Batch:
         return torch.cat([self.rows[:1], self.after])
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return all fields that are tensors, by name."""
+        """Return all fields that are tensors, by name; those of learner connectors as "own.<name>"."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        named = {name: value for name, value in found.items() if isinstance(value, Tensor)}
+        return named | {f"{OWN}{name}": value for name, value in self.own.items()}
 
     def with_tensors(self, tensors: dict[str, Tensor]) -> Self:
         """Return the same batch with these tensors, which must be all."""
-        return type(self)(**tensors, total_steps=self.total_steps)
+        own = {name: tensors[f"{OWN}{name}"] for name in self.own}
+        fixed = {name: tensor for name, tensor in tensors.items() if not name.startswith(OWN)}
+        return type(self)(**fixed, total_steps=self.total_steps, own=own)
 
     def to(self, device: torch.device) -> Self:
         """Return the same batch on `device`."""
@@ -68,6 +77,48 @@ class TargetedBatch(Batch):
 
     advantage: Tensor  # [N] float32
     value_target: Tensor  # [N] float32
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyBatch:
+    """Tensors that a program brings for a loss of its own: N rows each, under names of its own."""
+
+    columns: Mapping[str, Tensor]  # [N, ...] each
+    total_steps: int  # rows of the whole batch: more than N where it is shared among peers
+
+    @property
+    def num_steps(self) -> int:
+        """N, the number of rows."""
+        return len(next(iter(self.columns.values())))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return all tensors by name."""
+        return dict(self.columns)
+
+
+def ready_batch(
+    given: Mapping[str, Tensor | npt.NDArray], device: torch.device, peers: Peers = ALONE
+) -> ReadyBatch:
+    """Return this peer's rows of `given`, [N, ...] each by name, on `device`.
+
+    Raise Mistake if it is empty, or if the numbers of rows differ.
+    """
+    if not given:
+        raise Mistake("batch: found no tensors, expected one or more by name")
+    columns = {}
+    for name, values in given.items():
+        if not isinstance(values, Tensor | np.ndarray) or values.ndim == 0:
+            raise Mistake(f"batch: found '{name}' {values!r}, expected a tensor or an array of rows [N, ...]")
+        columns[name] = tensor_of(values) if isinstance(values, np.ndarray) else values
+    rows = {name: len(column) for name, column in columns.items()}
+    first, total = next(iter(rows.items()))
+    for name, count in rows.items():
+        if count != total:
+            raise Mistake(
+                f"batch: '{name}' has {count} rows, '{first}' has {total}, expected as many in each"
+            )
+    share = slice(peers.rank, None, peers.size)
+    return ReadyBatch({name: column[share].to(device) for name, column in columns.items()}, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +163,14 @@ def minibatches(
     memory: npt.NDArray[np.float32] | None = None,
     targets: GAE | None = None,
     peers: Peers = ALONE,
+    own: Mapping[str, npt.NDArray] | None = None,
 ) -> Iterator[Batch]:
     """Cut `episodes` into batches of about `steps` steps, in order, or shuffled by whole sequence.
 
     Episodes longer than `sequence_length` become several sequences; each but the last is
     truncated there, with the observation that follows as its bootstrap. `memory` [S, size]: the network's
-    memory at the first step of each. With `targets` the batches are `TargetedBatch`es. Of each batch only
+    memory at the first step of each. With `targets` the batches are `TargetedBatch`es. `own`: further
+    columns [N, ...] by name. Of each batch only
     this peer's share is made; it may have no steps.
     """
     sequences = cut(episodes, sequence_length)
@@ -129,7 +182,7 @@ def minibatches(
         total = int(sequences.length[mine].sum())
         if peers.size > 1:
             mine = mine[shard_episodes(sequences.length[mine], peers.size)[peers.rank]]
-        yield _batch(episodes, sequences, mine, memory[mine], targets, total)
+        yield _batch(episodes, sequences, mine, memory[mine], targets, total, own or {})
 
 
 def groups(length: npt.NDArray[np.int64], steps: int) -> list[npt.NDArray[np.int64]]:
@@ -165,34 +218,43 @@ def tensor_of(array: npt.NDArray) -> Tensor:
     return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
-def preload(batches: Iterable[Batch], device: torch.device) -> Iterator[Batch]:
-    """Yield the same batches on `device`, one of them copied ahead; on the CPU without a copy.
+def preload(batches: Iterable[Batch], device: torch.device, depth: int = 1) -> Iterator[Batch]:
+    """Yield the same batches on `device`, `depth` of them copied ahead; on the CPU without a copy.
 
-    So the next minibatch travels to the GPU while the network learns from this one.
+    So the next minibatches travel to the GPU while the network learns from this one.
     """
     if device.type != "cuda":
         yield from batches
         return
     stream = torch.cuda.Stream(device)
-    present: Batch | None = None
-    for batch in batches:
-        pinned = {name: tensor.pin_memory() for name, tensor in batch.tensors().items()}
-        with torch.cuda.stream(stream):
-            following = batch.with_tensors(
-                {name: tensor.to(device, non_blocking=True) for name, tensor in pinned.items()}
-            )
-        if present is not None:
-            yield present
-        _hand_over(following, stream, device)
-        present = following
-    if present is not None:
-        yield present
+
+    def copied() -> Iterator[tuple[Batch, torch.cuda.Event]]:
+        for batch in batches:
+            pinned = {name: tensor.pin_memory() for name, tensor in batch.tensors().items()}
+            with torch.cuda.stream(stream):
+                moved = {name: tensor.to(device, non_blocking=True) for name, tensor in pinned.items()}
+                arrived = stream.record_event()
+            yield batch.with_tensors(moved), arrived
+
+    for batch, arrived in ahead(copied(), depth):
+        _hand_over(batch, arrived, device)
+        yield batch
 
 
-def _hand_over(batch: Batch, stream: torch.cuda.Stream, device: torch.device) -> None:
-    """Pass a batch from `stream`, which copied it, to the stream that learns from it."""
+def ahead(items: Iterable[Item], depth: int) -> Iterator[Item]:
+    """Yield the same items, each when `depth` more have been taken from `items`, or all of them."""
+    taken: deque[Item] = deque()
+    for item in items:
+        taken.append(item)
+        if len(taken) > depth:
+            yield taken.popleft()
+    yield from taken
+
+
+def _hand_over(batch: Batch, arrived: torch.cuda.Event, device: torch.device) -> None:
+    """Pass a batch to the stream that learns from it, once its copy has arrived."""
     learning = torch.cuda.current_stream(device)
-    learning.wait_stream(stream)
+    learning.wait_event(arrived)
     for tensor in batch.tensors().values():
         tensor.record_stream(learning)  # its memory is not reused while that stream reads
 
@@ -204,6 +266,7 @@ def _batch(
     memory: npt.NDArray[np.float32],
     targets: GAE | None,
     total_steps: int,
+    own: Mapping[str, npt.NDArray],
 ) -> Batch:
     start, length, following = sequences.start[chosen], sequences.length[chosen], sequences.following[chosen]
     num_steps = int(length.sum())
@@ -231,11 +294,13 @@ def _batch(
         "memory": torch.from_numpy(memory),
         "lag_versions": torch.from_numpy(np.repeat(episodes.version[sequences.episode[chosen]], length)),
     }
+    further = {name: tensor_of(np.ascontiguousarray(column[steps])) for name, column in own.items()}
     if targets is None:
-        return Batch(**columns, total_steps=total_steps)
+        return Batch(**columns, total_steps=total_steps, own=further)
     return TargetedBatch(
         **columns,
         total_steps=total_steps,
+        own=further,
         advantage=torch.from_numpy(targets.advantage[steps]),
         value_target=torch.from_numpy(targets.value_target[steps]),
     )

@@ -16,7 +16,7 @@ from league.learning.data.aggregator import Gathering, concatenate_as_tree
 from league.learning.data.queues import Block, Queue, Waiting
 from league.learning.groups.learner_group import Enrolled, LiveWeights
 from league.learning.groups.shard_actors import Sent, ShardActors
-from league.learning.groups.shard_learners import Counters, Learned, LearnerStopped, LearnReport
+from league.learning.groups.shard_learners import Counters, Learned, LearnerStopped, LearnReport, Weights
 from league.learning.groups.shards import (
     Move,
     Shard,
@@ -30,7 +30,7 @@ from league.learning.groups.shards import (
 )
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit, Recruits
-from league.runtime import ONE_CPU, Amounts, inside, release, reserve
+from league.runtime import ONE_CPU, Amounts, Placement, inside, release, reserve
 from storage.errors import Failure, Mistake
 
 LOST = (
@@ -49,6 +49,12 @@ class _Pending(NamedTuple):
 
     block: Block
     weights: Any  # reference
+
+
+def _own(error: Exception) -> Exception:
+    """Return the error of a learner's process that is meant for the user, else `error` itself."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, Failure | Mistake) else error
 
 
 class RayLearnerGroup(Enrolled):
@@ -71,6 +77,7 @@ class RayLearnerGroup(Enrolled):
         of_runner: Amounts = ONE_CPU,
         wait_seconds: float | None = None,
         share: float = 1.0,
+        placement: Placement = "pack",
     ) -> None:
         import ray
 
@@ -95,6 +102,7 @@ class RayLearnerGroup(Enrolled):
             of_runner,
             wait_seconds=wait_seconds,
             shards=owners,
+            placement=placement,
         )
         placed = [inside(self._group, i) for i in range(len(owners))]
         self.seats = [placed[i] for i in guests]
@@ -165,7 +173,11 @@ class RayLearnerGroup(Enrolled):
             if reference not in self._pending:  # its player was stopped by another report just now
                 continue
             block, weights = self._pending.pop(reference)
-            learned: Learned = self._get(reference)
+            try:
+                learned: Learned = self._get(reference)
+            except Exception:
+                self._queues[block.player].drop(block)
+                raise
             outcome = self._queues[block.player].settle(block, learned)
             if isinstance(outcome, LearnReport) and learned.published:
                 self._live[block.player] = LiveWeights(outcome.updates, weights)
@@ -180,6 +192,11 @@ class RayLearnerGroup(Enrolled):
         shard = self._of(player)
         self._send_waiting(shard, everything=True)
         return self._get(shard.processes[0].state.remote(player))
+
+    def weights(self, player: str) -> Weights:
+        """Return the newest published weights of `player`."""
+        weights: Weights = self._get(self._live[player].handle)
+        return weights
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
@@ -254,9 +271,9 @@ class RayLearnerGroup(Enrolled):
             return self._ray.get(reference)
         except errors.RayActorError as error:
             raise LearnersLost(LOST) from error
-        except errors.RayTaskError:
+        except errors.RayTaskError as error:
             self._check_watched(PEER_SECONDS)  # a peer's death shows here as a sum that cannot be made
-            raise
+            raise _own(error) from None
 
     def _check_watched(self, timeout_seconds: float = 0.0) -> None:
         """Raise the error of a process whose results are not waited for."""
@@ -275,7 +292,7 @@ class RayLearnerGroup(Enrolled):
             if isinstance(cause, self._ray.exceptions.RayActorError):
                 raise LearnersLost(LOST) from cause
         if found:
-            raise found[0]
+            raise _own(found[0]) from None
 
     def _forget(self, player: str) -> None:
         """Wait for nothing of `player` any more: earlier reports would bring back old weights."""

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import socket
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
 
 from league.learning.data.aggregator import Aggregator
 from league.learning.data.queues import Block, Waiting, one_of_each
 from league.learning.groups.peers import ALONE, DistributedPeers, free_address
-from league.learning.groups.shard_learners import ShardLearners
+from league.learning.groups.shard_learners import Counters, Published, ShardLearners
 from league.learning.groups.shards import Shard
-from league.learning.recruits import Recruits
-from league.models.networks.networks import trust_network
+from league.learning.recruits import Recruit, Recruits
 from league.runtime import node_address
 from storage.errors import Mistake
 
@@ -46,10 +46,20 @@ class RemoteShardLearners(ShardLearners):
                 "none there; install torch with CUDA on that node, or start its Ray without GPUs"
             )
         for recruit in recruits:
-            trust_network(recruit.spec.architecture)  # from the run's own config, not from a snapshot
+            recruit.spec.trust()  # from the run's own config, not from a snapshot
         join = DistributedPeers.join
         peers = ALONE if address is None else join(address, rank, shard.processes, recruits.device)
         super().__init__(shard, recruits, peers)
+
+    def add(
+        self,
+        recruit: Recruit,
+        weights: Mapping[str, Tensor] | None = None,
+        counters: Counters = Counters(),  # noqa: B008  # a tuple
+    ) -> Published:
+        """Add a learner, whose code is trusted where it comes from."""
+        recruit.spec.trust()
+        return super().add(recruit, weights, counters)
 
     def learn_these(self, players: Sequence[str], progress: Sequence[float], *episodes: Any) -> list[Any]:
         """Call `learn_together` with flat arguments: Ray opens references in arguments, not in lists."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -19,6 +20,15 @@ from league.learning.shared_pass.together import Outcome, shared_pass
 from league.runtime import prepare_process
 
 Weights = Mapping[str, np.ndarray]
+Experience = Episodes | Mapping[str, Any]  # or tensors by names of a program's own
+
+
+class Spent(NamedTuple):
+    """Seconds of a learner's process for one block of experience."""
+
+    learning: float = 0.0
+    broadcasting: float = 0.0  # copying new weights out
+    waiting: float = 0.0  # with nothing to learn from, before the block came
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,7 @@ class LearnReport:
     updates: int
     env_steps: int
     metrics: Mapping[str, float] | None
+    spent: Spent = Spent()  # noqa: RUF009  # a tuple
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,18 +103,28 @@ class ShardLearners:
         self._stopped: set[str] = set()
         for recruit in recruits.in_order(shard.players):
             self.add(recruit)
+        self._idle_since = time.monotonic()
 
-    def learn(self, player: str, episodes: Episodes, progress: float = 0.0) -> tuple[Learned, Weights | None]:
+    def learn(
+        self, player: str, episodes: Experience, progress: float = 0.0
+    ) -> tuple[Learned, Weights | None]:
         """Update `player`; return new weights if `broadcast_updates` were made since the last."""
-        if self._together is not None:
+        if self._together is not None and isinstance(episodes, Episodes):
             return self.learn_together([(player, episodes, progress)])[0]
         if player in self._stopped:
             return Learned(None, False), None
+        began = time.monotonic()
         try:
-            outcome: Outcome = self._learners[player].update_from_episodes(episodes, progress)
+            learner = self._learners[player]
+            if isinstance(episodes, Episodes):
+                outcome: Outcome = learner.update_from_episodes(episodes, progress)
+            else:
+                outcome = learner.update_from_batch(episodes, progress)
         except NonFiniteLoss as refusal:
             outcome = refusal
-        return self._result(player, outcome)
+        result = self._result(player, outcome, self._spent_since(began))
+        self._idle_since = time.monotonic()
+        return result
 
     def learn_together(
         self, blocks: Sequence[tuple[str, Episodes, float]]
@@ -111,18 +132,28 @@ class ShardLearners:
         """Do `learn` for each block, no player twice; stacked if the settings allow it and it is faster."""
         if self._together is None:
             return [self.learn(*block) for block in blocks]
+        began = time.monotonic()
         going = [block for block in blocks if block[0] not in self._stopped]
         outcomes = self._together.update_from_episodes(
             [(self._learners[player], episodes, progress) for player, episodes, progress in going]
         )
-        results = {block[0]: self._result(block[0], o) for block, o in zip(going, outcomes, strict=True)}
+        spent = self._spent_since(began, len(going))
+        results = {
+            block[0]: self._result(block[0], o, spent) for block, o in zip(going, outcomes, strict=True)
+        }
+        self._idle_since = time.monotonic()
         return [results.get(player, (Learned(None, False), None)) for player, _, _ in blocks]
 
     def stacks(self) -> bool:
         """Return whether it may pay to wait until several players have experience."""
         return self._together is not None and self._together.promising
 
-    def _result(self, player: str, outcome: Outcome) -> tuple[Learned, Weights | None]:
+    def _spent_since(self, began: float, blocks: int = 1) -> Spent:
+        """Return each block's even part of the seconds of learning since `began`, and of waiting before."""
+        shared = max(1, blocks)
+        return Spent((time.monotonic() - began) / shared, 0.0, (began - self._idle_since) / shared)
+
+    def _result(self, player: str, outcome: Outcome, spent: Spent) -> tuple[Learned, Weights | None]:
         """Return the outcome of an update for the driver, and the weights if they are published."""
         learner = self._learners[player]
         if isinstance(outcome, NonFiniteLoss):
@@ -130,10 +161,13 @@ class ShardLearners:
             self._forget(player)
             tensors = {} if self._peers.rank else outcome.tensors
             return Learned(LearnerStopped(player, str(outcome), outcome.update, tensors), False), None
-        report = LearnReport(player, learner.updates, learner.env_steps, outcome)
+        report = LearnReport(player, learner.updates, learner.env_steps, outcome, spent)
         if learner.updates - self._published[player] < self._broadcast_updates:
             return Learned(report, False), None
-        return Learned(report, True), self.publish(player).weights
+        began = time.monotonic()
+        weights = self.publish(player).weights
+        spent = spent._replace(broadcasting=time.monotonic() - began)
+        return Learned(replace(report, spent=spent), True), weights
 
     def add(
         self,

@@ -20,6 +20,7 @@ from league.learning.maths.terms import (
     LogProbs,
     Options,
     Output,
+    OwnBatch,
     Steps,
     Term,
     checked_options,
@@ -33,6 +34,7 @@ __all__ = [
     "LogProbs",
     "Loss",
     "Output",
+    "OwnBatch",
     "Steps",
     "Term",
     "appo",
@@ -52,28 +54,38 @@ class Loss:
     """Policy loss, source of advantages and value targets, and further terms.
 
     `vtrace`: advantages are corrected for the policies that acted, again in every update. `gae`: they are
-    computed once, before the epochs, for experience that the present policy made.
+    computed once, before the epochs, for experience that the present policy made. `none`: there are none, and
+    the policy loss is the whole loss, for `sees="batch"`.
 
     `options` are numbers or schedules with defaults, which a config may set (`learner.loss_options`).
     `sees`: what the policy loss is called with.
 
         log_probs   (log_probs, advantage, clip, **options), options by their names
         steps       (steps): all that is known of the steps, with options in `steps.options`
+        batch       (batch): the tensors of the batch, those that a program brings or those of episodes, and
+                    the networks to call with them (`OwnBatch`); returns a loss for each row [N]
 
     `actions`: kinds of actions that it is for. Raises ValueError if two terms have one name, and for an
     option that is no number.
     """
 
     policy: PolicyLoss
-    targets: Literal["vtrace", "gae"]
+    targets: Literal["vtrace", "gae", "none"]
     terms: tuple[Term, ...] = ()
     options: Options = field(default_factory=dict)
-    sees: Literal["log_probs", "steps"] = "log_probs"
+    sees: Literal["log_probs", "steps", "batch"] = "log_probs"
     actions: tuple[Kind, ...] = get_args(Kind)
 
     def __post_init__(self) -> None:
-        if self.sees not in ("log_probs", "steps"):
-            raise ValueError(f"loss: found sees '{self.sees}', expected 'log_probs' or 'steps'")
+        if self.sees not in ("log_probs", "steps", "batch"):
+            raise ValueError(f"loss: found sees '{self.sees}', expected 'log_probs', 'steps' or 'batch'")
+        if (self.sees == "batch") != (self.targets == "none"):
+            raise ValueError(
+                f"loss: found sees '{self.sees}' with targets '{self.targets}', expected targets 'none' with "
+                "sees 'batch', and 'vtrace' or 'gae' else"
+            )
+        if self.sees == "batch" and self.terms:
+            raise ValueError("loss: found terms with sees 'batch', expected none; add them in the function")
         object.__setattr__(self, "options", checked_options("loss", self.options))
         for name, count in Counter(term.name for term in self.terms).items():
             if count > 1:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from league.learning.companions.magnet import held_reward, magnet_kl
-from league.learning.data.batching import Batch, TargetedBatch
+from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
 from league.learning.groups.peers import Peers
 from league.learning.maths.losses import find_loss
 from league.learning.maths.parts import Outputs, Parts, Scheduled, Trainee
 from league.learning.maths.schedules import value_at
-from league.learning.maths.terms import LogProbs, Output, Steps, Term, options_at
+from league.learning.maths.terms import LogProbs, Output, OwnBatch, Steps, Term, options_at
 from league.learning.maths.vtrace import vtrace
 from league.learning.settings import LearnerSettings
 from league.models.networks.distributions import distribution
@@ -43,23 +43,33 @@ class Objective:
         self._distribution = distribution(spec.action, spec.settings.squash)
 
     @property
-    def targets(self) -> Literal["vtrace", "gae"]:
+    def targets(self) -> Literal["vtrace", "gae", "none"]:
         """Source of the loss's advantages."""
         return self._loss.targets
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the means that `backward` returns."""
+        if self._loss.sees == "batch":
+            return ("loss", "policy_loss", "lag")
         kl = ("kl",) if self._settings.kl else ()
         magnet_kl = ("magnet_kl",) if self._magnet else ()
         terms = (term.name for term in self._loss.terms)
         return ("loss", "policy_loss", "value_loss", "entropy", "lag", *kl, *magnet_kl, *terms)
 
-    def backward(self, batch: Batch, trainee: Trainee) -> Tensor:
+    def backward(self, batch: Batch | ReadyBatch, trainee: Trainee) -> Tensor:
         """Leave gradients in the network's parameters; return the means that `names` names, [len(names)].
 
-        A batch without any step leaves no gradients.
+        A batch without any step leaves no gradients. Raise Mistake for tensors that the loss cannot take.
         """
+        if self._loss.sees == "batch":
+            return self._backward_of_own(batch, trainee)
+        if isinstance(batch, ReadyBatch):
+            raise Mistake(
+                f"learner.loss '{self._settings.loss}' learns from episodes, found a batch of tensors "
+                f"({', '.join(batch.columns)}); set a Loss of your own with sees='batch', or call "
+                "update_from_episodes"
+            )
         advantage = self.advantage(batch)  # peers without a step take part
         if not batch.num_steps:
             trainee.forward.forget_gradients()
@@ -84,6 +94,36 @@ class Objective:
         trainee.forward.forget_gradients()
         loss.backward()
         return torch.stack([mean.detach() for mean in (loss, *means.listed)])
+
+    def _backward_of_own(self, batch: Batch | ReadyBatch, trainee: Trainee) -> Tensor:
+        """Do `backward` for a loss that sees the batch as it is."""
+        tensors = batch.tensors()
+        if isinstance(batch, Batch):
+            tensors = {name.removeprefix(OWN): tensor for name, tensor in tensors.items()}
+        if not batch.num_steps:
+            trainee.forward.forget_gradients()
+            return next(iter(tensors.values())).new_zeros(len(self.names), dtype=torch.float32)
+        target = None if trainee.target is None else trainee.target.rows
+        options = options_at(self._loss.options, trainee.progress)
+        own = OwnBatch(tensors, trainee.forward.rows, target, trainee.updates, trainee.progress, options)
+        rows = self._loss.policy(own)
+        if not isinstance(rows, Tensor) or rows.shape != (batch.num_steps,):
+            gave = f"shape {list(rows.shape)}" if isinstance(rows, Tensor) else f"a {type(rows).__name__}"
+            raise Mistake(
+                f"learner.loss '{self._settings.loss}' gave {gave}, expected one loss for each row, "
+                f"[{batch.num_steps}]"
+            )
+        loss = rows.sum() / batch.total_steps
+        if not loss.requires_grad:
+            raise Mistake(
+                f"learner.loss '{self._settings.loss}' gave losses without a gradient; call batch.network"
+            )
+        lag = torch.zeros_like(loss)
+        if isinstance(batch, Batch):
+            lag = (trainee.updates - batch.lag_versions).to(loss.dtype).sum() / batch.total_steps
+        trainee.forward.forget_gradients()
+        loss.backward()
+        return torch.stack([loss.detach(), loss.detach(), lag])
 
     def compose(self, parts: Parts, scheduled: Scheduled, progress: float = 0.0) -> Tensor:
         """Return the loss of these parts, of each step or of their means; the only place that weighs them.
@@ -165,6 +205,7 @@ class Objective:
                 progress=progress,
                 clip=value_at(settings.clip, progress),
                 options=options_at(self._loss.options, progress),
+                own=batch.own,
             )
         steps = self._policy_loss(known) if self._loss.sees == "steps" else policy(log_probs, advantage)
         if steps.shape != log_prob.shape:

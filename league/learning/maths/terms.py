@@ -22,6 +22,7 @@ from torch import Tensor
 
 from league.learning.maths.schedules import Points, Ramp, number_or_schedule, value_at
 from league.models.networks.distributions import Distribution
+from storage.errors import Mistake
 from storage.suggestions import did_you_mean
 
 REPORTED = frozenset(
@@ -40,7 +41,7 @@ REPORTED = frozenset(
     )
 )
 """Names of an update's other figures, which no term may take."""
-PREFIXES = ("replay_", "queue_")  # of further such names
+PREFIXES = ("replay_", "queue_", "seconds_")  # of further such names
 NAME = re.compile(r"[a-z][a-z0-9_]*")  # of a term, and of an option
 
 Options = Mapping[str, float | Points | Ramp]
@@ -85,6 +86,7 @@ class Steps:
     progress: float  # part of the run that is done, in [0, 1]
     clip: float  # `learner.clip` at this progress
     options: Mapping[str, float]  # of the loss, and those of the term that is computed, at this progress
+    own: Mapping[str, Tensor] = field(default_factory=dict)  # [N, ...], columns of learner connectors
 
     @property
     def valid(self) -> Tensor:
@@ -98,6 +100,33 @@ class Steps:
     def kl(self, p: Tensor, q: Tensor) -> Tensor:
         """Return KL(p || q) [N] of two policies, given by their parameters [N, P]."""
         return self.distribution.kl(p, q, self.mask)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBatch:
+    """The batch of a loss that sees "batch": its tensors by name, and the networks to call with them."""
+
+    tensors: Mapping[str, Tensor]  # [N, ...] each, if a program brought them
+    network: Callable[[Tensor], Output]  # of observations [n, *shape]; the only one with a gradient
+    target_network: Callable[[Tensor], Output] | None  # None without `learner.target_updates`
+    updates: int  # made so far
+    progress: float  # part of the run that is done, in [0, 1]
+    options: Mapping[str, float]  # of the loss, at this progress
+
+    def __getitem__(self, name: str) -> Tensor:
+        """Return the tensor `name`. Raise Mistake if there is none."""
+        if name not in self.tensors:
+            raise Mistake(f"batch: found no tensor '{name}'; {did_you_mean(name, self.tensors)}")
+        return self.tensors[name]
+
+    def target(self, observation: Tensor) -> Output:
+        """Return the target network's output for `observation` [n, *shape]. Raise Mistake without one."""
+        if self.target_network is None:
+            raise Mistake(
+                "learner.target_updates: found 0, but the loss calls a target network; set 1 or more"
+            )
+        with torch.no_grad():
+            return self.target_network(observation)
 
 
 @dataclass(frozen=True, slots=True)

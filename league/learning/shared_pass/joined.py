@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -59,14 +60,15 @@ def join(batches: Sequence[Batch]) -> Joined:
     of_steps = first[of_sequence]
     of_bootstraps = num_steps + first_bootstrap[of_sequence] - n
     following = torch.where(after < n, after + of_steps, after + of_bootstraps)
-    found = {
+    found: dict[str, Any] = {
         "observation": batches[0].observation[:0],
         "rows": torch.where(rows < n, rows + of_steps, num_steps),
         "after": torch.where(after < n + k, following, num_steps + num_bootstraps),
     }
     kind = type(batches[0])
     for field in fields(kind):
-        if field.name not in found and field.name != "total_steps":
+        # columns of learner connectors are for losses that see more than log-probabilities
+        if field.name not in found and field.name not in ("total_steps", "own"):
             found[field.name] = torch.cat([getattr(batch, field.name) for batch in batches])
     return Joined(kind(**found, total_steps=num_steps), owner, steps, bootstraps)
 

@@ -55,6 +55,8 @@ def hindrance(settings: LearnerSettings, peers: Peers) -> str | None:
     loss = settings.composed_loss()
     if loss.terms:
         return f"loss '{settings.loss}' adds terms, which are computed for one player at a time"
+    if loss.sees == "batch":
+        return f"loss '{settings.loss}' sees each player's tensors as they are"
     if loss.needs_steps:
         return f"loss '{settings.loss}' sees all of a player's steps, which are laid out for one at a time"
     if peers.size > 1:

@@ -21,16 +21,16 @@ import torch
 from torch import Tensor, nn
 
 from league.import_paths import import_callable
+from league.models.connectors import Normalise, try_connectors
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
 from league.models.networks.memory import Memory, build_memory
 from league.models.networks.mirrored import MirroredLayers, checked_mirror
 from league.models.networks.normaliser import Normaliser
 from league.models.spec import PolicySpec
-from storage.errors import WeightsMismatch
+from league.models.trust import require_trust, trust
 
 INITIAL_LOG_STD = -0.5
-_TRUSTED: set[str] = set()
 
 
 class Network(nn.Module, ABC):
@@ -186,7 +186,7 @@ def _normalised(normaliser: Normaliser | None, observation: Tensor) -> Tensor:
 
 def _normaliser(spec: PolicySpec) -> Normaliser | None:
     for connector in spec.settings.connectors:
-        if connector.kind == "normalise":
+        if isinstance(connector, Normalise):
             return Normaliser(spec.seen.shape, connector.clip, connector.epsilon)
     return None
 
@@ -264,18 +264,14 @@ def _check_tensor(what: str, tensor: object, shape: tuple[int, ...]) -> None:
 def trust_network(path: str) -> None:
     """Allow this process to import the network `path` ("module:Class"), which its user has named.
 
-    Never call it with a path from a snapshot: that may be foreign code, and importing executes it.
+    Never call it with a path from a snapshot: that may be foreign code, and importing executes it. The same
+    as `league.models.trust.trust`.
     """
-    _TRUSTED.add(path)
+    trust(path)
 
 
 def _imported(path: str) -> Callable[..., Any]:
-    if path not in _TRUSTED:
-        raise WeightsMismatch(
-            f"policy.architecture '{path}' is code, found in a snapshot's spec but not in a config that you "
-            f"run, so it was not imported; if you trust it, give --trust {path}, name it in your config, or "
-            f"call league.models.networks.networks.trust_network('{path}') first"
-        )
+    require_trust("policy.architecture", path)
     try:
         return import_callable(path, "a class of torch.nn.Module")
     except ValueError as error:
@@ -291,12 +287,18 @@ def build_network(spec: PolicySpec) -> Network:
     return (CustomNetwork if ":" in spec.architecture else LayeredNetwork)(spec)
 
 
-def check_network(spec: PolicySpec) -> None:
-    """Build the network of `spec` and run it. Raise Mistake with the place where it does not fit."""
+def check_connectors(spec: PolicySpec) -> None:
+    """Run the connectors of the user's own in `spec`. Raise BadNetwork for one that does not fit."""
     try:
         spec.seen  # noqa: B018  # raises for connectors that do not fit
+        try_connectors(spec.settings.connectors, spec.observation, spec.action)
     except ValueError as error:
         raise BadNetwork(f"policy.connectors: {error}") from error
+
+
+def check_network(spec: PolicySpec) -> None:
+    """Build the network of `spec` and run it. Raise Mistake with the place where it does not fit."""
+    check_connectors(spec)
     networks = [build_network(spec) for _ in range(2)]
     for network in networks:
         network.initialise(torch.Generator().manual_seed(0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from league.models.networks.networks import build_network
+from league.models.networks.networks import build_network, check_connectors
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.rollout.requests import MixtureSource
@@ -61,11 +61,12 @@ def _snapshots(source: SnapshotSource | MixtureSource) -> tuple[SnapshotSource, 
 
 
 def _require_trust(spec: PolicySpec) -> None:
-    """Raise WeightsMismatch for a custom network that is not trusted, BadNetwork for one that is missing.
+    """Raise WeightsMismatch for code that is not trusted, BadNetwork for code that is missing.
 
     In both cases no snapshot is damaged, so none may be left out.
     """
-    if ":" in spec.architecture:
+    if spec.own_code:
+        check_connectors(spec)
         build_network(spec)
 
 

@@ -105,7 +105,8 @@ def figures(session: Session) -> dict[str, float]:
         record = session.log.newest.get(name)
         if record is not None:
             found[f"learning/{name}/lag"] = record.lag
-            found |= {f"learning/{name}/{key}": value for key, value in record.metrics.items()}
+            spent = session.log.spent.get(name, {})
+            found |= {f"learning/{name}/{key}": value for key, value in {**record.metrics, **spent}.items()}
     for name, newest in session.measuring.newest.items():
         found |= {f"yardstick/{name}/{key}": shown.record.value for key, shown in newest.items()}
     played = sum(session.state.match_mix.values())

@@ -24,6 +24,11 @@ QUEUE_METRICS = (
 )
 
 
+# Seconds since the player's last row, in the same column: of runners that played what it learns from, of
+# its learner's updates and copies of weights, and of its process with nothing to learn from.
+SPENT = ("playing", "learning", "broadcasting", "waiting")
+
+
 @dataclass(slots=True)
 class Member:
     """A player in training, with its counters."""
@@ -68,7 +73,15 @@ class UpdateLog:
     def __init__(self) -> None:
         self.newest: dict[str, UpdateRecord] = {}
         self.since = time.monotonic()
+        self.spent: dict[str, dict[str, float]] = {}  # in the interval of the newest row of each player
         self._waiting: dict[str, list[UpdateRecord]] = {}
+        self._spending: dict[str, dict[str, float]] = {}
+
+    def spend(self, player: str, **seconds: float) -> None:
+        """Count seconds of `player`, by what they were spent on: playing, learning, ..."""
+        own = self._spending.setdefault(player, dict.fromkeys(SPENT, 0.0))
+        for what, amount in seconds.items():
+            own[what] += amount
 
     def add(self, report: LearnReport) -> None:
         """Add a report that has metrics."""
@@ -81,14 +94,23 @@ class UpdateLog:
         """Drop all reports of `player`."""
         self.newest.pop(player, None)
         self._waiting.pop(player, None)
+        self._spending.pop(player, None)
+        self.spent.pop(player, None)
 
     def rows(self, queues: Mapping[str, QueueInfo]) -> list[UpdateRecord]:
-        """Return one record per player over its updates since the last call, with the state of its queue."""
+        """Return one record per player over its updates since its last one, with the state of its queue.
+
+        Losses and the like are means over these updates; "seconds_..." are sums over all that was played
+        and learned since then.
+        """
         rows = []
         for name, records in self._waiting.items():
             means = {key: float(np.mean([r.metrics[key] for r in records])) for key in records[-1].metrics}
             if name in queues:
                 means |= {f"queue_{key}": float(getattr(queues[name], key)) for key in QUEUE_METRICS}
+            own = self._spending.pop(name, {})
+            self.spent[name] = {f"seconds_{what}": own.get(what, 0.0) for what in SPENT}
+            means |= self.spent[name]
             lag = float(np.mean([r.lag for r in records]))
             rows.append(UpdateRecord(name, records[-1].updates, records[-1].env_steps, lag, means))
         self._waiting = {}

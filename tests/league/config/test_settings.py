@@ -125,7 +125,7 @@ def test_resolved_settings_load_again_as_the_same_settings(tmp_path):
     ("override", "key", "nearest"),
     [
         ("learnr.lr=1", "learnr", "learner"),
-        ("learner.learning_rate=1", "learner.learning_rate", "expected one of: aggregators, async_update"),
+        ("learner.learning_rate=1", "learner.learning_rate", "expected one of: after_update, aggregators"),
         ("learner.lrr=1", "learner.lrr", "lr"),
         ("env.option={}", "env.option", "options"),
         ("league.player={}", "league.player", "players"),

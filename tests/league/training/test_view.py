@@ -118,6 +118,9 @@ def test_the_page_shows_each_learner_the_match_mix_decisions_and_who_learned_fro
         assert title in page
     for name, record in session.log.newest.items():
         assert re.search(rf"{name} +{record.updates:,} +\d", page)
+    assert "Seconds, lately" in page
+    spent = session.log.spent["main-0"]
+    assert re.search(rf"main-0 +{spent['seconds_playing']:.1f} +{spent['seconds_learning']:.1f} +0\.\d", page)
     total = sum(session.state.match_mix.values())
     for match_type, count in session.state.match_mix.items():
         assert re.search(rf"{match_type} +{count / total:.1%} +[\d.]+%", page)

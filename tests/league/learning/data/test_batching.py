@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from league.learning.data.batching import Batch, TargetedBatch, cut, groups, minibatches, preload
+from league.learning.data.batching import Batch, TargetedBatch, ahead, cut, groups, minibatches, preload
 from league.learning.maths.gae import GAE
 
 
@@ -140,7 +140,7 @@ def test_read_only_arrays_are_copied_and_others_are_not(make_episodes):
 def test_a_batch_gives_its_tensors_by_name_and_takes_others(make_episodes):
     (batch,) = minibatches(make_episodes([2]), 100, 100)
     tensors = batch.tensors()
-    assert set(tensors) == set(Batch.__dataclass_fields__) - {"total_steps"}
+    assert set(tensors) == set(Batch.__dataclass_fields__) - {"total_steps", "own"}
     other = batch.with_tensors({**tensors, "reward": tensors["reward"] + 1})
     torch.testing.assert_close(other.reward, batch.reward + 1)
     assert other.total_steps == 2
@@ -160,3 +160,23 @@ def test_on_the_cpu_minibatches_pass_as_they_are_and_only_when_asked_for(make_ep
     assert first is made[0]
     assert len(made) == 1
     assert [first, *passed] == made
+
+
+def test_a_loader_reads_as_many_batches_ahead_as_it_is_deep():
+    taken = []
+    batches = (taken.append(i) or i for i in range(5))
+    found = [(item, len(taken)) for item in ahead(batches, 2)]
+    assert found == [(0, 3), (1, 4), (2, 5), (3, 5), (4, 5)]
+    assert list(ahead([], 3)) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("depth", [1, 3, 64])
+def test_on_a_gpu_minibatches_arrive_as_they_were_however_deep_the_loader_is(make_episodes, depth):
+    made = list(minibatches(make_episodes([4] * 60), 8, 100, own={"size": np.arange(240.0)}))
+    arrived = list(preload(made, torch.device("cuda", 0), depth))
+    assert len(arrived) == len(made)
+    for one, other in zip(made, arrived, strict=True):
+        for name, tensor in one.tensors().items():
+            assert other.tensors()[name].is_cuda
+            assert torch.equal(other.tensors()[name].cpu(), tensor)

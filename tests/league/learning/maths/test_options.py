@@ -130,7 +130,10 @@ def test_a_loss_without_options_has_none():
             lambda: Loss(appo, "vtrace", options={"beta": "x"}),
             "found 'x' as option 'beta', expected a number",
         ),
-        (lambda: Loss(appo, "vtrace", sees="all"), "found sees 'all', expected 'log_probs' or 'steps'"),
+        (
+            lambda: Loss(appo, "vtrace", sees="all"),
+            "found sees 'all', expected 'log_probs', 'steps' or 'batch'",
+        ),
         (lambda: Term("mine", appo, options={"weight": 1}), "option 'weight', which every term has"),
     ],
 )

@@ -54,6 +54,8 @@ def test_tensorboard_and_mlflow_hold_the_same_figures_and_a_resumed_run_goes_on(
     assert {
         "rating/main-0/mu",
         "learning/main-0/entropy",
+        "learning/main-0/seconds_learning",
+        "learning/main-0/seconds_playing",
         "speed/env_steps_per_second",
         "mix/self_play",
     } <= set(events.Tags()["scalars"])

@@ -6,9 +6,11 @@ import pytest
 import analysis
 import league
 from league.config.loading import load
+from league.learning.groups.shard_learners import LearnReport
 from league.learning.learner import Learner
 from league.rules.building.builder import LeagueBuilder
 from league.training.deeds import Deeds
+from league.training.state.members import UpdateLog
 from storage.archive import open_reader
 from storage.errors import Failure, Mistake
 from storage.records import MAIN, MAIN_EXPLOITER, Add, Freeze, Remove, Reset, Retire, Role
@@ -166,3 +168,21 @@ def test_a_run_without_a_learning_player_ends_with_everything_saved(poisoned, tm
     run = league.train(tiny(stop={"env_steps": 30_000}), tmp_path / "run", resume=True)
     assert load(tiny()).name in (run / "config.yaml").read_text()
     assert max(s.env_steps for s in open_reader(run).snapshots()) > 3_000
+
+
+def test_seconds_of_an_interval_are_sums_and_wait_for_the_next_row():
+    log = UpdateLog()
+    log.spend("main-0", playing=2.0)
+    log.spend("main-0", learning=0.25, broadcasting=0.125, waiting=1.0)
+    assert log.rows({}) == []  # no update: kept for the next row
+    for updates in (1, 2):
+        log.add(LearnReport("main-0", updates, 64, {"lag": 0.0, "entropy": 1.0 * updates}))
+        log.spend("main-0", learning=0.25)
+    (row,) = log.rows({})
+    seconds = {"playing": 2.0, "learning": 0.75, "broadcasting": 0.125, "waiting": 1.0}
+    assert row.metrics == {"entropy": 1.5, **{f"seconds_{name}": value for name, value in seconds.items()}}
+    assert log.spent["main-0"]["seconds_playing"] == 2.0
+    log.add(LearnReport("main-0", 3, 64, {"lag": 0.0, "entropy": 1.0}))
+    assert log.rows({})[0].metrics["seconds_learning"] == 0.0
+    log.forget("main-0")
+    assert log.spent == {}

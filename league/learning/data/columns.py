@@ -1,0 +1,147 @@
+"""Learner connectors: functions of the user's own on the columns of episodes, before they are learned from.
+
+    def clipped(columns, rng):
+        return {"reward": np.clip(columns["reward"], -1.0, 1.0), "size": np.abs(columns["reward"])}
+
+`columns` are the arrays of `league.episode.Episodes` by name, read-only: N steps of E episodes, one behind
+the other. The function returns columns that take the place of those of the same name, and new ones [N, ...],
+which a loss finds under their names. `rng` draws the same numbers whenever a run is repeated. A policy's spec
+names such functions (`policy.learner_connectors`), so they travel with its snapshots; they are imported by a
+learner alone, and only if they are trusted (`league.models.trust`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.episode import Episodes
+from league.import_paths import import_callable
+from league.models.connectors import ConnectorFailed
+from league.models.spec import PolicySpec
+from league.models.trust import require_trust
+from storage.errors import Mistake
+
+Columns = Mapping[str, npt.NDArray]
+Connect = Callable[[Columns, np.random.Generator], Columns]
+
+SETTING = "policy.learner_connectors"
+FIXED = ("offset", "match_id", "seat", "version", "terminated")  # which steps there are, and whose
+
+
+class LearnerConnectors:
+    """The learner connectors of one policy, in order."""
+
+    def __init__(self, paths: tuple[str, ...]) -> None:
+        """Import the functions. Raise WeightsMismatch for one not trusted, Mistake for one not found."""
+        self._functions: list[tuple[str, Connect]] = []
+        for path in paths:
+            require_trust(SETTING, path)
+            try:
+                function = import_callable(path, "a function of columns and rng")
+            except ValueError as error:
+                raise Mistake(f"{SETTING}: {error}") from None
+            self._functions.append((path, function))
+
+    def apply(self, episodes: Episodes, rng: np.random.Generator) -> tuple[Episodes, dict[str, npt.NDArray]]:
+        """Return the episodes with their columns changed, and the new columns by name, [N, ...] each.
+
+        Raise ConnectorFailed, with the function's name, for what it raises and for columns of another shape.
+        """
+        own: dict[str, npt.NDArray] = {}
+        for path, function in self._functions:
+            columns = {name: _read_only(column) for name, column in (_columns_of(episodes) | own).items()}
+            try:
+                found = function(columns, rng)
+            except Exception as error:  # a user's function may raise anything
+                raise _failed(path, f"raised {type(error).__name__}: {_first_line(error)}") from error
+            if not isinstance(found, Mapping):
+                raise _failed(path, f"returned a {type(found).__name__}, expected columns by name")
+            changed: dict[str, Any] = {}
+            for name, column in found.items():
+                kept = _checked(path, name, column, columns, episodes.num_steps)
+                if name in columns and name not in own:
+                    changed[name] = kept
+                else:
+                    own[name] = kept
+            episodes = replace(episodes, **changed)
+        return episodes, own
+
+
+def check_learner_connectors(spec: PolicySpec) -> None:
+    """Import the learner connectors of `spec`, which must be trusted, and run them on four steps of zeros.
+
+    Raise Mistake for one that does not work.
+    """
+    paths = spec.settings.learner_connectors
+    if not paths:
+        return
+    seen, action = spec.learned, spec.action
+    steps = Episodes(
+        player="player",
+        offset=np.array([0, 2, 4]),
+        match_id=np.arange(2),
+        seat=np.zeros(2, dtype=np.int8),
+        version=np.zeros(2, dtype=np.int64),
+        terminated=np.array([True, False]),
+        observation=np.zeros((4, *seen.shape), dtype=seen.dtype),
+        mask=np.ones((4, action.mask_width), dtype=np.bool_),
+        action=np.zeros((4, *action.shape), dtype=action.dtype),
+        log_prob=np.zeros(4, dtype=np.float32),
+        reward=np.zeros(4, dtype=np.float32),
+        bootstrap=np.zeros((1, *seen.shape), dtype=seen.dtype),
+    )
+    try:
+        LearnerConnectors(paths).apply(steps, np.random.default_rng(0))
+    except ConnectorFailed as error:
+        raise Mistake(str(error)) from error
+
+
+def _columns_of(episodes: Episodes) -> dict[str, npt.NDArray]:
+    found = {field.name: getattr(episodes, field.name) for field in fields(episodes)}
+    return {name: column for name, column in found.items() if isinstance(column, np.ndarray)}
+
+
+def _read_only(column: npt.NDArray) -> npt.NDArray:
+    """Return a view that cannot be written to: the array itself may be kept for replay."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
+
+
+def _checked(path: str, name: str, column: object, columns: Columns, num_steps: int) -> npt.NDArray:
+    """Return a column that a connector returned, as an array of its own. Raise ConnectorFailed."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise _failed(path, f"returned a column named {name!r}, expected a name such as 'weight'")
+    if name in FIXED:
+        raise _failed(path, f"returned column '{name}', which no connector may change")
+    if not isinstance(column, np.ndarray):
+        raise _failed(path, f"returned column '{name}' as {type(column).__name__}, expected an array")
+    if name in columns:
+        before = columns[name]
+        if column.shape != before.shape:
+            raise _failed(
+                path, f"returned column '{name}' of shape {list(column.shape)}, expected {list(before.shape)}"
+            )
+        column = column.astype(before.dtype, copy=False)
+    elif column.shape[:1] != (num_steps,):
+        raise _failed(
+            path,
+            f"returned column '{name}' of shape {list(column.shape)}, expected one row for each of the "
+            f"{num_steps} steps",
+        )
+    if column.dtype == object:
+        raise _failed(path, f"returned column '{name}' of objects, expected numbers")
+    return column if column.flags.writeable else column.copy()
+
+
+def _failed(path: str, what: str) -> ConnectorFailed:
+    return ConnectorFailed(f"{SETTING} '{path}' {what}; correct the function (a run goes on with --resume)")
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or "no message").splitlines()[0]

@@ -1,0 +1,453 @@
+"""Learners for programs of their own: no config, no game, and Ray only where processes are asked for.
+
+    group = LearnerGroup({"main": spec}, {"loss": "ppo"})
+    group.update_from_episodes({"main": episodes})                wait, return the figures of the updates
+    group.update_from_batch({"main": rows}, async_update=True)    return at once; `wait` returns the figures
+    group.policy("main")                                          the policy with its newest weights, to act
+
+`rows` are tensors or arrays under names of your own, for a `Loss` of your own that sees "batch".
+`league.Learner` is one learner alone, with the same updates.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, Self, TypeVar
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor
+
+from league.episode import Episodes
+from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.shard_learners import (
+    Counters,
+    Experience,
+    Learned,
+    LearnerStopped,
+    LearnReport,
+    ShardLearners,
+    Weights,
+)
+from league.learning.groups.shards import Shard, num_cpus, plan_shards
+from league.learning.learner import LearnerState, NonFiniteLoss
+from league.learning.recruits import Recruit, Recruits
+from league.learning.settings import SHARED, LearnerSettings
+from league.mistakes import explain
+from league.models.policies.policy import Policy
+from league.models.spec import PolicySpec
+from league.runtime import ResourceSettings, check_resources, ray_session
+from storage.errors import Mistake
+from storage.suggestions import did_you_mean
+
+Figures = dict[str, float]
+Settings = LearnerSettings | Mapping[str, Any]
+Result = TypeVar("Result")
+
+WAIT_SECONDS = 1.0  # between two looks at processes that may have died
+
+
+class UnknownPlayer(Mistake, LookupError):
+    """A player that no learner of the group has."""
+
+
+class LearnerGroup:
+    """Learners of several players, here or in processes of their own.
+
+    Every method raises UnknownPlayer for a player that is not here. One learner's updates are made in the
+    order in which they were asked for; those of others do not wait for them, if they are in other processes.
+    """
+
+    def __init__(
+        self,
+        policies: Mapping[str, PolicySpec],
+        settings: Settings = LearnerSettings(),  # noqa: B008  # frozen
+        *,
+        seed: int = 0,
+        processes: int = 0,
+        gpus: int = 0,
+        threads: int | None = None,
+        address: str | None = None,
+    ) -> None:
+        """Begin with the weights that `seed` gives each player of `policies`, one or more.
+
+        `settings`: of all learners, as in the section `learner` of a config. `processes`: 0: in a thread of
+        this process; more: so many Ray actors, which share the players, or each player's updates if there are
+        more of them than players. `gpus`: for all learners; with `processes`, there is an actor on each.
+        `threads`: torch's, in each process; `None`: as torch has them here, and 1 in each actor.
+        `address`: of a Ray cluster to join. Raise Mistake for settings that do not fit and for missing
+        resources, WeightsMismatch for code in a spec that is not trusted.
+        """
+        self._settings = _settings(settings)
+        self._seed = seed
+        self._count = 0  # of recruits so far
+        if not policies:
+            raise Mistake("LearnerGroup: found no policies, expected one or more by player")
+        if processes < 0 or gpus < 0:
+            raise Mistake(f"LearnerGroup: found {processes} processes and {gpus} GPUs, expected 0 or more")
+        check_resources(ResourceSettings(gpus=gpus, address=address), processes)
+        each = tuple(self._recruit(player, spec, self._settings) for player, spec in policies.items())
+        device = "cuda" if gpus else "cpu"
+        self._place: _Place
+        if processes:
+            recruits = Recruits(each, device, threads or 1)
+            self._place = _InProcesses(_shards(processes, gpus, tuple(policies)), recruits, gpus, address)
+        else:
+            self._place = _Here(Recruits(each, device, threads or torch.get_num_threads()))
+        self._policies = dict(policies)
+        self._stopped: dict[str, LearnerStopped] = {}
+        self._figures: dict[str, Figures | None] = {}  # not returned yet
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """The names of all players that learn here."""
+        return tuple(self._policies)
+
+    # ------------------------------------------------------------------ updates
+
+    def update_from_batch(
+        self,
+        batches: Mapping[str, Mapping[str, Any]],
+        *,
+        progress: float = 0.0,
+        async_update: bool = False,
+    ) -> dict[str, Figures | None]:
+        """Make one update of each player from its batch: tensors or arrays [N, ...] by names of your own.
+
+        Return the figures by player, when all updates are made. With `async_update`: submit them and return
+        at once the figures of updates that were finished meanwhile; each comes once, from the next call or
+        from `wait`. A player with `settings.max_backlog` updates under way is waited for. `progress` in
+        [0, 1]: for schedules. Raise NonFiniteLoss, which stops the player until `reset`, `set_state` or
+        `replace`; Mistake for tensors that the loss cannot take. An error in an update that is not waited for
+        is raised by a later call.
+        """
+        return self._update(batches, progress, async_update)
+
+    def update_from_episodes(
+        self, episodes: Mapping[str, Episodes], *, progress: float = 0.0, async_update: bool = False
+    ) -> dict[str, Figures | None]:
+        """Learn from episodes of each player, as `Learner.update_from_episodes` does.
+
+        Figures are `None` while a player's episodes wait for a batch to fill. All else is as in
+        `update_from_batch`.
+        """
+        for player, given in episodes.items():
+            if not isinstance(given, Episodes):
+                self._require(player)
+                raise Mistake(
+                    f"update_from_episodes: found a {type(given).__name__} for player '{player}', expected "
+                    "league.extend.Episodes; tensors go to update_from_batch"
+                )
+        return self._update(episodes, progress, async_update)
+
+    def wait(self) -> dict[str, Figures | None]:
+        """Wait for all updates under way; return the newest figures of each player not returned before."""
+        self._collect(everything=True)
+        return self._take()
+
+    def _update(
+        self, experience: Mapping[str, Experience], progress: float, async_update: bool
+    ) -> dict[str, Figures | None]:
+        for player in experience:
+            self._require(player)
+            if player in self._stopped:
+                raise _refusal(self._stopped[player])
+        for player, part in experience.items():
+            while self._place.under_way(player) >= self._settings.max_backlog:
+                self._collect(everything=False)
+            self._place.submit(player, part, progress)
+        if async_update:
+            self._collect(everything=False, wait=False)
+            return self._take()
+        self._collect(everything=True)
+        return self._take()
+
+    def _collect(self, *, everything: bool, wait: bool = True) -> None:
+        """Note what is finished; `everything`: all that is under way, else what is there, or the next."""
+        stopped: LearnerStopped | None = None
+        while any(self._place.under_way(player) for player in self._policies):
+            for outcome in self._place.finished(wait=wait):
+                if isinstance(outcome, LearnerStopped):
+                    self._stopped[outcome.player] = stopped = outcome
+                else:
+                    metrics = outcome.metrics
+                    self._figures[outcome.player] = None if metrics is None else dict(metrics)
+            if not everything:
+                break
+        if stopped is not None:
+            raise _refusal(stopped)
+
+    def _take(self) -> dict[str, Figures | None]:
+        found, self._figures = self._figures, {}
+        return found
+
+    # ------------------------------------------------------------------ weights and states
+
+    def policy(self, player: str) -> Policy:
+        """Return the player's policy with its newest weights, to `act` and `evaluate` with."""
+        spec = self._policies[self._require(player)]
+        return Policy(spec, self.weights(player), player)
+
+    def weights(self, player: str) -> dict[str, Tensor]:
+        """Return copies of the player's newest weights, after all updates under way."""
+        self._settle(player)
+        return {
+            name: torch.tensor(array) for name, array in self._place.weights(self._require(player)).items()
+        }
+
+    def get_state(self, players: Iterable[str] | None = None) -> dict[str, LearnerState]:
+        """Return copies of all that learners need to go on, of `players` (`None`: all of them)."""
+        chosen = self.players if players is None else tuple(players)
+        for player in chosen:
+            self._settle(self._require(player))
+        return {player: self._place.state(player) for player in chosen}
+
+    def set_state(self, states: Mapping[str, LearnerState]) -> None:
+        """Let learners go on from these states. Raise WeightsMismatch for one of another network."""
+        for player in states:
+            self._settle(self._require(player))
+        for player, state in states.items():
+            self._place.load_state(player, state)
+            self._stopped.pop(player, None)
+
+    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
+        """Go on from `weights` with a fresh optimizer, without the experience of before."""
+        self._settle(self._require(player))
+        self._place.reset(player, weights)
+        self._stopped.pop(player, None)
+
+    # ------------------------------------------------------------------ players come and go
+
+    def add(
+        self,
+        player: str,
+        policy: PolicySpec,
+        settings: Settings | None = None,
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Add a learner while the others go on, with `weights` or fresh ones.
+
+        `settings`: its own; `None`: those of the group. Raise Mistake if the player is here, and for settings
+        that all learners of a group share.
+        """
+        if player in self._policies:
+            raise Mistake(f"player '{player}' learns here already; choose another name, or replace it")
+        self._add(self._recruit(player, policy, self._own(player, settings)), weights)
+
+    def remove(self, player: str) -> None:
+        """Free the learner, its optimizer and its experience, after its updates under way."""
+        self._settle(self._require(player))
+        self._place.remove(player)
+        for known in (self._policies, self._stopped, self._figures):
+            known.pop(player, None)
+
+    def replace(
+        self,
+        player: str,
+        policy: PolicySpec | None = None,
+        settings: Settings | None = None,
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Put a new learner in the player's place, with another policy if given; its updates count on.
+
+        `settings`, `weights`: as in `add`.
+        """
+        kept = self._policies[self._require(player)]
+        recruit = self._recruit(player, policy or kept, self._own(player, settings))
+        self.remove(player)
+        self._add(recruit, weights)
+
+    def close(self) -> None:
+        """End all learners and free what they hold."""
+        self._place.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None:
+        self._place.add(recruit, weights)
+        self._policies[recruit.player] = recruit.spec
+
+    def _own(self, player: str, settings: Settings | None) -> LearnerSettings:
+        """Return the settings of one player. Raise Mistake if they change what all learners share."""
+        own = self._settings if settings is None else _settings(settings)
+        for name in SHARED:
+            if getattr(own, name) != getattr(self._settings, name):
+                raise Mistake(
+                    f"settings of player '{player}': {name} is {getattr(own, name)}, expected "
+                    f"{getattr(self._settings, name)}, which all learners of the group share"
+                )
+        return own
+
+    def _recruit(self, player: str, spec: PolicySpec, settings: LearnerSettings) -> Recruit:
+        spec.require_trust()
+        self._count += 1
+        return Recruit(player, spec, settings, self._seed * 1_000_003 + self._count - 1)
+
+    def _require(self, player: str) -> str:
+        if player not in self._policies:
+            raise UnknownPlayer(
+                f"player '{player}': no learner of this name here; {did_you_mean(player, self._policies)}"
+            )
+        return player
+
+    def _settle(self, player: str) -> None:
+        """Wait for the player's updates under way."""
+        while self._place.under_way(player):
+            with contextlib.suppress(NonFiniteLoss):  # raised again by the next update of the stopped player
+                self._collect(everything=False)
+
+
+def _settings(given: Settings) -> LearnerSettings:
+    """Return the settings. Raise Mistake for those that do not fit together, or a group."""
+    if not isinstance(given, LearnerSettings):
+        try:
+            given = LearnerSettings.model_validate(dict(given))
+        except ValidationError as error:
+            raise Mistake(f"learner: {explain(error, LearnerSettings)}") from None
+    plain = LearnerSettings()
+    for name in ("stacked", "aggregators", "processes"):
+        if getattr(given, name) != getattr(plain, name):
+            remedy = "; give processes to the group itself" if name == "processes" else ""
+            raise Mistake(
+                f"learner.{name}: found {getattr(given, name)}, expected {getattr(plain, name)} in a "
+                f"LearnerGroup of your own{remedy}"
+            )
+    return given
+
+
+def _refusal(stopped: LearnerStopped) -> NonFiniteLoss:
+    return NonFiniteLoss(stopped.message, stopped.update, stopped.tensors)
+
+
+def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
+    """Return shards of players: as many as there are processes, or players if those are fewer."""
+    if gpus:
+        return plan_shards(gpus, players)
+    count = min(processes, len(players))
+    return [Shard(players[i::count], 0, processes // count + (i < processes % count)) for i in range(count)]
+
+
+# ---------------------------------------------------------------------- where the learners are
+
+Outcome = LearnReport | LearnerStopped
+
+
+class _Place(Protocol):
+    """Learners in this process, or in others."""
+
+    def submit(self, player: str, experience: Experience, progress: float) -> None: ...
+    def under_way(self, player: str) -> int: ...
+    def finished(self, *, wait: bool) -> list[Outcome]: ...
+    def weights(self, player: str) -> Weights: ...
+    def state(self, player: str) -> LearnerState: ...
+    def load_state(self, player: str, state: LearnerState) -> None: ...
+    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None: ...
+    def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None: ...
+    def remove(self, player: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class _Here:
+    """Learners in one thread of this process: all calls are made in their order."""
+
+    def __init__(self, recruits: Recruits) -> None:
+        self._thread = ThreadPoolExecutor(1, "learners")
+        self._updates: list[tuple[str, Future[tuple[Learned, Weights | None]]]] = []
+        self._retired: dict[str, Counters] = {}
+        shard = Shard(tuple(recruit.player for recruit in recruits), 0)
+        try:
+            self._shard = self._call(ShardLearners, shard, recruits)
+        except BaseException:
+            self._thread.shutdown()
+            raise
+
+    def _call(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        return self._thread.submit(function, *arguments).result()
+
+    def submit(self, player: str, experience: Experience, progress: float) -> None:
+        self._updates.append((player, self._thread.submit(self._shard.learn, player, experience, progress)))
+
+    def under_way(self, player: str) -> int:
+        return sum(name == player for name, _ in self._updates)
+
+    def finished(self, *, wait: bool) -> list[Outcome]:
+        found: list[Outcome] = []
+        while self._updates and (self._updates[0][1].done() or (wait and not found)):
+            if found and self._updates[0][1].exception() is not None:
+                break  # raised by the next call, so that what was found is kept
+            learned, _ = self._updates.pop(0)[1].result()
+            if learned.outcome is not None:  # else dropped, as its player is stopped
+                found.append(learned.outcome)
+        return found
+
+    def weights(self, player: str) -> Weights:
+        published = self._call(self._shard.publish, player)
+        return published.weights or {}
+
+    def state(self, player: str) -> LearnerState:
+        return self._call(self._shard.state, player)
+
+    def load_state(self, player: str, state: LearnerState) -> None:
+        self._call(self._shard.load_state, player, state)
+
+    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
+        self._call(self._shard.reset, player, weights)
+
+    def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None:
+        self._call(self._shard.add, recruit, weights, self._retired.get(recruit.player, Counters()))
+
+    def remove(self, player: str) -> None:
+        self._retired[player] = self._call(self._shard.remove, player)
+
+    def close(self) -> None:
+        self._thread.shutdown(cancel_futures=True)
+
+
+class _InProcesses:
+    """Learners as Ray actors, in a session of Ray that is begun for them unless there is one."""
+
+    def __init__(self, shards: list[Shard], recruits: Recruits, gpus: int, address: str | None) -> None:
+        self._stack = contextlib.ExitStack()
+        with contextlib.ExitStack() as begun:
+            begun.enter_context(ray_session(ResourceSettings(gpus=gpus, address=address), num_cpus(shards)))
+            self._group = RayLearnerGroup(shards, recruits)
+            begun.callback(self._group.close)
+            for recruit in recruits:
+                self._group.state(recruit.player)  # errors while they are built are raised here
+            self._stack = begun.pop_all()
+
+    def submit(self, player: str, experience: Experience, progress: float) -> None:
+        self._group.submit(player, experience, progress)
+
+    def under_way(self, player: str) -> int:
+        return self._group.queues()[player].depth
+
+    def finished(self, *, wait: bool) -> list[Outcome]:
+        return list(self._group.ready(WAIT_SECONDS if wait else 0.0))
+
+    def weights(self, player: str) -> Weights:
+        return self._group.weights(player)
+
+    def state(self, player: str) -> LearnerState:
+        return self._group.state(player)
+
+    def load_state(self, player: str, state: LearnerState) -> None:
+        self._group.load_state(player, state)
+
+    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
+        self._group.reset(player, weights)
+
+    def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None:
+        self._group.add(recruit, weights)
+
+    def remove(self, player: str) -> None:
+        self._group.remove(player)
+
+    def close(self) -> None:
+        self._stack.close()
