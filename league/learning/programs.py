@@ -95,7 +95,7 @@ class LearnerGroup:
             recruits = Recruits(each, device, threads or 1)
             self._place = _InProcesses(_shards(processes, gpus, tuple(policies)), recruits, gpus, address)
         else:
-            self._place = _Here(Recruits(each, device, threads or torch.get_num_threads()))
+            self._place = _Here(Recruits(each, device, threads or torch.get_num_threads()), gpus)
         self._policies = dict(policies)
         self._stopped: dict[str, LearnerStopped] = {}
         self._figures: dict[str, Figures | None] = {}  # not returned yet
@@ -356,13 +356,16 @@ class _Place(Protocol):
 class _Here:
     """Learners in one thread of this process: all calls are made in their order."""
 
-    def __init__(self, recruits: Recruits) -> None:
+    def __init__(self, recruits: Recruits, gpus: int) -> None:
         self._thread = ThreadPoolExecutor(1, "learners")
         self._updates: list[tuple[str, Future[tuple[Learned, Weights | None]]]] = []
         self._retired: dict[str, Counters] = {}
-        shard = Shard(tuple(recruit.player for recruit in recruits), 0)
+        self._cards = range(max(1, gpus))
+        self._card_of: dict[str, int] = {}
         try:
-            self._shard = self._call(ShardLearners, shard, recruits)
+            self._shard = self._call(ShardLearners, Shard((), gpus), recruits)
+            for recruit in recruits:
+                self.add(recruit, None)
         except BaseException:
             self._thread.shutdown()
             raise
@@ -400,10 +403,15 @@ class _Here:
         self._call(self._shard.reset, player, weights)
 
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None:
-        self._call(self._shard.add, recruit, weights, self._retired.get(recruit.player, Counters()))
+        """Add the learner on the card of the fewest players."""
+        used = list(self._card_of.values())
+        card = min(self._cards, key=used.count)
+        self._call(self._shard.add, recruit, weights, self._retired.get(recruit.player, Counters()), card)
+        self._card_of[recruit.player] = card
 
     def remove(self, player: str) -> None:
         self._retired[player] = self._call(self._shard.remove, player)
+        del self._card_of[player]
 
     def close(self) -> None:
         self._thread.shutdown(cancel_futures=True)

@@ -56,10 +56,11 @@ class RemoteShardLearners(ShardLearners):
         recruit: Recruit,
         weights: Mapping[str, Tensor] | None = None,
         counters: Counters = Counters(),  # noqa: B008  # a tuple
+        card: int = 0,
     ) -> Published:
         """Add a learner, whose code is trusted where it comes from."""
         recruit.spec.trust()
-        return super().add(recruit, weights, counters)
+        return super().add(recruit, weights, counters, card)
 
     def learn_these(self, players: Sequence[str], progress: Sequence[float], *episodes: Any) -> list[Any]:
         """Call `learn_together` with flat arguments: Ray opens references in arguments, not in lists."""
