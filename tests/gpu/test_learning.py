@@ -69,10 +69,12 @@ def test_a_state_goes_from_the_cpu_to_a_card_and_back():
     assert_close(there.state().to_tensors(), here.state().to_tensors())
 
 
-def test_batches_that_are_copied_ahead_arrive_whole_and_in_order():
-    wanted = list(minibatches(experience("main-0", 3), 256, LENGTH))
+@pytest.mark.parametrize("depth", [1, 3, 64])
+def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth):
+    episodes = experience("main-0", 3)
+    wanted = list(minibatches(episodes, 256, LENGTH, own={"size": episodes.reward * 2.0}))
     assert len(wanted) == 16
-    for found, batch in zip(preload(wanted, torch.device(CARD)), wanted, strict=True):
+    for found, batch in zip(preload(wanted, torch.device(CARD), depth), wanted, strict=True):
         torch.cuda._sleep(10_000_000)  # the copy of the next one is done long before this batch is read
         for name, tensor in batch.tensors().items():
             assert found.tensors()[name].is_cuda, name

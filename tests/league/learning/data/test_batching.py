@@ -168,15 +168,3 @@ def test_a_loader_reads_as_many_batches_ahead_as_it_is_deep():
     found = [(item, len(taken)) for item in ahead(batches, 2)]
     assert found == [(0, 3), (1, 4), (2, 5), (3, 5), (4, 5)]
     assert list(ahead([], 3)) == []
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("depth", [1, 3, 64])
-def test_on_a_gpu_minibatches_arrive_as_they_were_however_deep_the_loader_is(make_episodes, depth):
-    made = list(minibatches(make_episodes([4] * 60), 8, 100, own={"size": np.arange(240.0)}))
-    arrived = list(preload(made, torch.device("cuda", 0), depth))
-    assert len(arrived) == len(made)
-    for one, other in zip(made, arrived, strict=True):
-        for name, tensor in one.tensors().items():
-            assert other.tensors()[name].is_cuda
-            assert torch.equal(other.tensors()[name].cpu(), tensor)
