@@ -91,7 +91,7 @@ def test_an_unknown_hook_is_refused_by_name(hooks, hook, message):
 @pytest.mark.alone
 def test_a_hook_that_raises_in_another_process_is_named_the_same(hooks, league_command, tiny_config):
     arguments = ("--run", "run", "--set", "runners=1", "--set", "learner.after_update=my_hooks:fail")
-    done = league_command("train", tiny_config, *arguments, cwd=hooks)
+    done = league_command("train", tiny_config, *arguments, cwd=hooks, timeout=300)
     assert done.returncode == 1
     assert done.stderr.startswith("league: learner.after_update 'my_hooks:fail' raised RuntimeError")
 
