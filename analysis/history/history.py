@@ -310,7 +310,8 @@ class History:
         `run` text, `snapshot_id` text, `player` text, `env_steps` int64 (of its player), `league_env_steps`
         int64, `kind` text (exact; or lower_bound: a trained response gained it), `value` float64, `low`
         float64 and `high` float64 (95 % interval), `unit` text, `trained_env_steps` Int64 (of the response;
-        none: exact), `created_at` datetime64[us].
+        none: exact), `created_at` datetime64[us], `worth` text (of a lower bound: nothing_learned, may_rise or
+        settled; none: exact, or not known).
         """
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):
@@ -322,6 +323,7 @@ class History:
             columns[field] = pa.array([getattr(one, field) for _, one in rows], kind)
         created = [round(1e6 * min(max(one.created_at, 0.0), _LAST)) for _, one in rows]
         columns["created_at"] = pa.array(created, pa.int64()).cast(pa.timestamp("us"))
+        columns["worth"] = pa.array([one.worth for _, one in rows], pa.string())
         return to_pandas(pa.table(columns))
 
     def yardsticks(self) -> pd.DataFrame:

@@ -26,6 +26,7 @@ LARGEST = 1e12  # of values and times: no measurement is beyond, and no axis fit
 MAX_ID = 1000  # characters of a snapshot's id, or of a mixture's name
 
 Kind = Literal["exact", "lower_bound"]
+Worth = Literal["nothing_learned", "may_rise", "settled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Measurement:
     unit: str
     trained_env_steps: int | None  # of the response, until it was as it was measured; exact: None
     created_at: float  # seconds since the epoch
+    worth: Worth | None = None  # of a lower bound: what its response learned; None: not known, or exact
 
 
 def add(run: str | Path, measurement: Measurement, details: Mapping[str, Any] | None = None) -> Path:
@@ -91,8 +93,9 @@ def files(run: str | Path) -> list[Path]:
 def _parsed(fields: Mapping[str, Any]) -> Measurement:
     """Return the measurement of these fields. Raise ValueError for fields that are not one."""
     expected = {field.name for field in dataclasses.fields(Measurement)} | {"details"}
-    if fields.keys() != expected:
-        wrong = ", ".join(sorted(map(str, fields.keys() ^ expected))[:5])
+    given = fields.keys() | {"worth"}  # which measurements of older versions lack
+    if given != expected:
+        wrong = ", ".join(sorted(map(str, given ^ expected))[:5])
         raise ValueError(f"no measurement: unknown or missing {wrong}")
     for name in ("snapshot_id", "player", "unit"):
         text = fields[name]
@@ -108,6 +111,8 @@ def _parsed(fields: Mapping[str, Any]) -> Measurement:
             raise ValueError(f"no measurement: {name} is no number up to {LARGEST:g}")
     if fields["kind"] not in get_args(Kind):
         raise ValueError(f"no measurement: kind is not one of {', '.join(get_args(Kind))}")
+    if fields.get("worth") not in (None, *get_args(Worth)):
+        raise ValueError(f"no measurement: worth is not one of {', '.join(get_args(Worth))}")
     if not fields["low"] <= fields["value"] <= fields["high"]:
         raise ValueError("no measurement: the value is outside its interval")
     if not isinstance(fields["details"], dict):

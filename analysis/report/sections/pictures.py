@@ -13,6 +13,8 @@ from analysis.report.writing.tables import Column, table
 from analysis.solution.payoffs import counts_scores
 
 NASH = "nash"  # behind the name of a snapshot: the mixture of the pool up to it (league.competitors.mixtures)
+NOTHING_LEARNED = "nothing_learned"  # worth of a lower bound that is no evidence (league.exploit.worth)
+NAMED = 3  # most snapshots that a sentence names
 
 
 def picture(id_: str, figure: Figure, caption: str, *, chart: str | None = None) -> Html:
@@ -122,8 +124,27 @@ def exploitability(story: Story) -> Section:
             .to_dict("records"),
             sortable=True,
         ),
+        *_unproved(story),
         *pools_of(story),
     )
+
+
+def _unproved(story: Story) -> list[Html]:
+    """Return a paragraph on lower bounds whose response learned nothing; nothing if there are none."""
+    rows = story.exploitability
+    names = list(dict.fromkeys(rows.loc[rows["worth"] == NOTHING_LEARNED, "snapshot_id"].astype(str)))
+    if not names:
+        return []
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return [
+        paragraph(
+            f"Of {', '.join(names[:NAMED])}{more}, a response learned nothing yet: it is not surely better than "
+            "what its training began from and than a copy of the snapshot. Such a bound is no evidence that "
+            "little can be gained. To train a response for longer: ",
+            element("code", f"league exploit {story.argument} {names[0]} --env-steps STEPS"),
+            ".",
+        )
+    ]
 
 
 def pools_of(story: Story) -> list[Html]:
@@ -156,4 +177,5 @@ _MEASURED = [
     Column("95 %", lambda row: f"[{number(row['low'], 4)}, {number(row['high'], 4)}]"),
     Column("unit", lambda row: row["unit"]),
     Column("trained", lambda row: whole(row["trained_env_steps"]), True, "env steps of the response"),
+    Column("response", lambda row: words(row["worth"]) if isinstance(row["worth"], str) else ""),
 ]

@@ -230,7 +230,21 @@ def test_what_was_measured_stands_in_a_table(planted, tmp_path):
     with analysis.open_run(run) as history:
         (part,) = sections(history, only=["exploitability"])
     (row,) = Page(part.html).tables["exploitability-table"][1:]
-    assert row == [name, "exact", "0.1250", "[0.1250, 0.1250]", "score per seat", "–"]
+    assert row == [name, "exact", "0.1250", "[0.1250, 0.1250]", "score per seat", "–", ""]
+
+
+def test_a_bound_whose_response_learned_nothing_is_not_passed_off_as_evidence(planted, tmp_path):
+    run = shutil.copytree(planted, tmp_path / "measured")
+    name = f"main-0@{PLAN.batches * PLAN.matches * 10}"
+    given = (name, "main-0", 2400, 3600, "lower_bound", 0.0, 0.0, 0.1, "score", 1000, 2e9, "nothing_learned")
+    add(run, Measurement(*given))
+    with analysis.open_run(run) as history:
+        (part,) = sections(history, only=["exploitability"])
+    page = Page(part.html)
+    assert page.tables["exploitability-table"][1][-1] == "nothing learned"
+    assert f"Of {name}, a response learned nothing yet" in page.said
+    assert "no response has learned yet to exploit what was measured" in page.said  # the plot's title
+    assert f"{name} --env-steps" in page.said
 
 
 def test_measured_mixtures_stand_in_a_table_by_the_size_of_their_pool(planted, tmp_path):

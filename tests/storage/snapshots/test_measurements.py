@@ -9,7 +9,7 @@ import pytest
 
 from storage.errors import Mistake, NotARun
 from storage.layout import FORMAT
-from storage.snapshots import manifests
+from storage.snapshots import manifests, sealed_files
 from storage.snapshots.measurements import MEASUREMENTS, Measurement, add, files, prepare, read
 from storage.upkeep.garbage import collect
 
@@ -38,10 +38,20 @@ def test_all_come_back_as_they_were_the_newest_first(run):
     exact = dataclasses.replace(
         FOUND, kind="exact", low=0.25, high=0.25, trained_env_steps=None, created_at=FOUND.created_at + 1
     )
-    poorer = dataclasses.replace(FOUND, value=0.1, low=0.0, high=0.2, created_at=FOUND.created_at + 2)
+    poorer = dataclasses.replace(
+        FOUND, value=0.1, low=0.0, high=0.2, created_at=FOUND.created_at + 2, worth="nothing_learned"
+    )
     for measurement in (FOUND, exact, poorer):
         add(run, measurement, {"seeds": 4000})
     assert read(run) == [poorer, exact, FOUND]
+
+
+def test_a_measurement_of_an_older_version_has_no_known_worth(run):
+    fields = dataclasses.asdict(FOUND) | {"details": {}}
+    del fields["worth"]
+    sealed_files.add(run, MEASUREMENTS, FOUND.snapshot_id, fields, FOUND.kind)
+    assert read(run) == [FOUND]
+    assert FOUND.worth is None
 
 
 def test_a_run_that_nobody_measured_has_none_and_what_is_no_run_says_so(run, tmp_path):
@@ -74,6 +84,7 @@ def test_many_processes_may_add_at_once(run):
     "change",
     [
         {"value": float("nan")},
+        {"worth": "much"},
         {"value": 0.4},
         {"low": -float("inf")},
         {"high": 1e308},
