@@ -1,21 +1,22 @@
 """A league builder of your own: freeze a player as soon as its rating has risen enough.
 
-league train configs/rock_paper_scissors.yaml --set league.builder=configs.own_builder:ByProgress
+league train configs/own_builder.yaml
 """
 
-from league.rules.building.builder import LeagueBuilder
-from storage.records import Freeze
-
-RISE = 3.0  # of mu, above the player's newest snapshot
+from league.extend import Freeze, LeagueBuilder
 
 
 class ByProgress(LeagueBuilder):
-    """The builder of the config, plus a Freeze when a player is rated `RISE` above its newest snapshot.
+    """The builder of the config, plus a Freeze when a player is rated `rise` above its newest snapshot.
 
-    `decide` is called once per turn of the loop. It changes nothing; it returns decisions: Freeze (with
-    `reset=Reset(...)` to reset the player then), Retire, Add, Remove. `evidence` holds the numbers
-    behind a decision.
+    `rise` is in the config, under `league.builder_options`. `decide` is called once per turn of the loop. It
+    changes nothing; it returns decisions: Freeze (with `reset=Reset(...)` to reset the player then), Retire,
+    Add, Remove. `evidence` holds the numbers behind a decision.
     """
+
+    def __init__(self, roles, rise=3.0):
+        super().__init__(roles)
+        self.rise = rise  # of mu, above the player's newest snapshot
 
     def decide(self, roster, standings, clocks, rng):
         decisions = super().decide(roster, standings, clocks, rng)
@@ -26,7 +27,7 @@ class ByProgress(LeagueBuilder):
             learned = clocks[player.player].since_freeze > 0
             if player.player not in busy and learned and ratings.fixed[newest]:  # it has been placed
                 rise = float(ratings.mu[roster.index(player.player)] - ratings.mu[newest])
-                if rise >= RISE:
-                    evidence = {"rise": rise, "least_rise": RISE}
+                if rise >= self.rise:
+                    evidence = {"rise": rise, "least_rise": self.rise}
                     decisions.append(Freeze(player=player.player, reason="progress", evidence=evidence))
         return decisions

@@ -1,12 +1,22 @@
-"""Import paths: parts that a user plugs in as `module:Name`."""
+"""Import paths: parts that a user plugs in as `module:Name`, and what is shown of errors in their code."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Callable
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from storage.errors import Failure, Mistake
 from storage.suggestions import nearest
+
+
+class OwnCodeFailed(Failure):
+    """Code of a user's own raised an error, or returned what cannot be used."""
 
 
 def is_import_path(name: str) -> bool:
@@ -37,3 +47,44 @@ def import_callable(path: str, expected: str) -> Callable[..., Any]:
     if not callable(found):
         raise ValueError(f"'{path}' is {found!r}, expected {expected}")
     return found
+
+
+def takes(call: Callable[..., Any], given: int, options: Mapping[str, Any]) -> bool:
+    """Return whether `call` accepts `given` positional arguments and these keyword arguments."""
+    try:
+        inspect.signature(call).bind(*[None] * given, **options)
+    except (TypeError, ValueError):  # too many or too few arguments, or no signature
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def running(where: str, path: str, kind: type[Exception] = OwnCodeFailed) -> Iterator[None]:
+    """Run code of the part at `path`, which the config names at `where`.
+
+    What it raises becomes a `kind`: one sentence with the place in the config, the error, and the file and
+    line of the user's code. Failures and mistakes of ours, which are sentences already, pass.
+    """
+    try:
+        yield
+    except (Failure, Mistake):
+        raise
+    except Exception as error:  # a user's code may raise anything
+        place = _place(error, path)
+        name = "" if type(error) is ValueError and _is_ours(error) else f"{type(error).__name__}: "
+        message = " ".join(str(error).split()) or "no message"
+        raise kind(f"{where} {path}: {name}{message}{place}".strip()) from error
+
+
+def _is_ours(error: Exception) -> bool:
+    """Return whether the error was raised by a check of ours on what the user's code returned."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return Path(frames[-1].filename).is_relative_to(Path(__file__).parent)
+
+
+def _place(error: Exception, path: str) -> str:
+    """Return the newest file and line of a traceback in the module of `path`, in parentheses, or ""."""
+    module = sys.modules.get(path.partition(":")[0])
+    file = getattr(module, "__file__", None)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from league.commands.app import app
 from league.commands.reference import page
 from league.config.settings import Settings
-from league.rules.presets import RoleSettings
+from league.rules.roles import RoleSettings
 from league.tournament.settings import TournamentSettings
 
 REFERENCE = Path(__file__).parents[1] / "configs" / "REFERENCE.md"

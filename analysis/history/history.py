@@ -310,8 +310,8 @@ class History:
         `run` text, `snapshot_id` text, `player` text, `env_steps` int64 (of its player), `league_env_steps`
         int64, `kind` text (exact; or lower_bound: a trained response gained it), `value` float64, `low`
         float64 and `high` float64 (95 % interval), `unit` text, `trained_env_steps` Int64 (of the response;
-        none: exact), `created_at` datetime64[us], `worth` text (of a lower bound: nothing_learned, may_rise or
-        settled; none: exact, or not known).
+        none: exact), `created_at` datetime64[us], `worth` text (of a lower bound:
+        nothing_learned, may_rise or settled; none: exact, or not known).
         """
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from league.config.reference import reference
 from league.config.settings import Settings
 from league.rules.matchmaking import branches
-from league.rules.presets import RoleSettings
+from league.rules.roles import RoleSettings
 from league.tournament.settings import TournamentSettings
 
 _HEAD = """# All keys of a config

@@ -11,13 +11,12 @@ from league.config.settings import Settings
 from league.envs.base import BatchedGame
 from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.objective import check_actions
-from league.learning.settings import LearnerSettings, check_precision
+from league.learning.settings import LearnerSettings, changed, check_precision
 from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
 from league.models.networks.networks import build_network, check_network
 from league.rollout.runner_group import check_play
-from league.rules.building.builder import find_builder
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
@@ -113,16 +112,16 @@ def _check_learner(settings: Settings) -> None:
         )
     _check_shards(settings)
     check_precision(learner, gpus)
-    for role in settings.league.resolve():
+    for place, rules in settings.league.resolve().places().items():
         try:
-            settings.learner_of(role)
+            changed(settings.learner, rules.learner)
         except ValidationError as error:
-            raise ValueError(explain(error, LearnerSettings, f"league.roles.{role}.learner")) from None
+            raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
         except ValueError as error:
-            raise ValueError(f"league.roles.{role}.learner.{error}") from None
+            raise ValueError(f"league.{place}.learner.{error}") from None
     for role, players in settings.league.player_names().items():
         for player in players:
-            check_actions(settings.learner_of(role).loss, settings.policy_spec(player, role), player)
+            check_actions(settings.learner_of(player, role).loss, settings.policy_spec(player, role), player)
 
 
 def _check_shards(settings: Settings) -> None:
@@ -229,10 +228,7 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
         _ = settings.payoff_scale
     except ValueError as error:
         raise ValueError(f"league.{error}") from None
-    try:
-        find_builder(league.builder)
-    except ValueError as error:
-        raise ValueError(f"league.builder: {error}") from None
+    league.make_builder()
     for bot in settings.bots.keys() & set(settings.players()):
         raise ValueError(f"bots: '{bot}' is a player's name already; choose another name")
     for bot in dict.fromkeys([*league.bots(), *settings.bots]):
@@ -244,7 +240,9 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
     uneven = league.seats_by_competitor() is not None
     if uneven:
         _check_uneven(settings, game)
-    for role, rules in () if uneven else league.resolve().items():
+    role_of = {f"members.{name}": role for role, names in league.player_names().items() for name in names}
+    for place, rules in () if uneven else league.resolve().places().items():
+        role = role_of.get(place, place.removeprefix("roles."))
         # In branch current_main live mains fill all teams but one, each a different main. Snapshots may
         # fill several seats, and a player that plays itself fills all of them.
         others = league.players[MAIN] - (role == MAIN)
@@ -252,7 +250,7 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
         if rules.opponents.share("current_main") > 0 and others < needed:
             raise ValueError(
                 f"league.players: the game has {teams} {'seats' if teams == num_seats else 'teams'}, more "
-                f"than players can fill: branch 'current_main' of roles.{role} needs {needed} other mains, "
+                f"than players can fill: branch 'current_main' of {place} needs {needed} other mains, "
                 f"found {others}; set main: {needed + (role == MAIN)} or give that share to another branch"
             )
     settings.make_matchmaker()
@@ -280,12 +278,12 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
             f"league: no player may take seats {open_seats} of '{settings.env.id}'; give them to a player by "
             "league.roles.<role>.seats or league.members.<player>.seats"
         )
-    for role, rules in settings.league.resolve().items():
+    for place, rules in settings.league.resolve().places().items():
         for name, branch in rules.opponents.branches.items():
             opened = open_branch(name, branch)
             if branch.share > 0 and (opened.any_seat or opened.waits):
                 remedy = "set its error to null, or " if opened.waits else ""
                 raise ValueError(
-                    f"league.roles.{role}: branch '{name}' needs a league in which all players may take "
+                    f"league.{place}: branch '{name}' needs a league in which all players may take "
                     f"every seat; {remedy}give its share to current_main or pfsp"
                 )

@@ -28,7 +28,7 @@ from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings
 from league.section import Section
-from storage.records import Role
+from storage.records import LivePlayer, Role
 
 
 class Settings(Section):
@@ -103,9 +103,9 @@ class Settings(Section):
             for player in players
         }
 
-    def learner_of(self, role: Role) -> LearnerSettings:
-        """Return the learner settings of players of `role`."""
-        return changed(self.learner, self.league.resolve()[role].learner)
+    def learner_of(self, player: str, role: Role) -> LearnerSettings:
+        """Return the learner settings of `player`, which has the role `role`."""
+        return changed(self.learner, self.league.resolve().of(LivePlayer(player, role)).learner)
 
     def players(self) -> list[str]:
         """Return the names of the players that the league begins with, in order."""
@@ -126,6 +126,7 @@ class Settings(Section):
             env=self.env.id,
             seed=self.seed,
             seats_of=None if all_may_take_all else allowed_seats or of_players,
+            own=self.league.own_matchmaker(),
         )
 
     def to_yaml(self) -> str:

@@ -25,93 +25,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from league.mistakes import placed
-from league.rules.building.builder import DEFAULT, FreezeSettings, KeepSettings, ResetSettings
-from league.rules.earnings import EarningSettings
+from league.rules.building.builder import (
+    DEFAULT,
+    FreezeSettings,
+    LeagueBuilder,
+    ResetSettings,
+    make_builder,
+)
 from league.rules.matchmaking.branches import Branch
 from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
 from league.rules.matchmaking.branches.nash import Nash
 from league.rules.matchmaking.branches.past import Forgotten, PastMain, Pfsp, Window
 from league.rules.matchmaking.opponents import OpponentSettings
+from league.rules.matchmaking.own import OwnMatchmaker, find_matchmaker
 from league.rules.matchmaking.uneven import SeatsOf
+from league.rules.members import Rules
 from league.rules.payoff import PayoffSettings
+from league.rules.roles import MemberSettings, RoleSettings, merged
 from league.section import Section
-from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, LivePlayer, Role, Snapshot
+from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Competitor, LivePlayer, Role, Snapshot
 from storage.suggestions import nearest
-
-SeatNumbers = Annotated[
-    tuple[NonNegativeInt, ...] | None,
-    Field(min_length=1, description="Seats that may be taken, counted from 0; none: all"),
-]
-
-
-class RoleSettings(Section):
-    """Rules that players of one role share."""
-
-    share: float = Field(
-        default=1.0,
-        gt=0,
-        allow_inf_nan=False,
-        description="Matches for a player of this role, relative to others",
-    )
-    earns: EarningSettings | None = Field(
-        default=None,
-        description="Rule by which a player's share depends on what it wins; `null`: it does not",
-    )
-    opponents: OpponentSettings = Field(description="Opponents that it plays")
-    freeze: FreezeSettings = Field(default=FreezeSettings(), description="Conditions to take a snapshot")
-    reset: ResetSettings = Field(default=ResetSettings(), description="Weights that it takes after that")
-    keep: KeepSettings = Field(default=KeepSettings(), description="Snapshots of it that stay seated")
-    decay: float | None = Field(
-        default=None,
-        gt=0,
-        le=1,
-        description="Decay of the games of its live players; none: league.decay, as for all others",
-    )
-    learner: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its learners that differ from section learner"
-    )
-    policy: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its players' policies that differ from section policy"
-    )
-    seats: SeatNumbers = None
-    schedules: Literal["run", "freeze"] = Field(
-        default="run",
-        description="Time that the schedules of its learners run over: the whole run, or freeze.max_steps "
-        "from each snapshot on",
-    )
-
-    @model_validator(mode="after")
-    def _schedules_have_an_end(self) -> Self:
-        if self.schedules == "freeze" and self.freeze.max_steps is None:
-            raise ValueError(
-                "schedules: found freeze without freeze.max_steps, which they run over; set "
-                "freeze.max_steps, or schedules: run"
-            )
-        return self
-
-    def progress(self, of_run: float, since_freeze: int) -> float:
-        """Return where the schedules of a learner are, in [0, 1].
-
-        `of_run` is the part of the run that is done, `since_freeze` the player's env steps since a freeze.
-        """
-        if self.schedules == "run" or self.freeze.max_steps is None:
-            return of_run
-        return min(since_freeze / self.freeze.max_steps, 1.0)
-
-
-class MemberSettings(Section):
-    """Settings of one player that differ from those of its role."""
-
-    policy: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its policy that differ from its role's"
-    )
-    seats: SeatNumbers = None
-
 
 Roles = Mapping[Role, RoleSettings]
 
@@ -277,6 +215,17 @@ class LeagueSettings(Section):
         default=DEFAULT,
         description="Class that decides on freezes and resets: default, or your own as module:Class",
     )
+    builder_options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments of a builder of your own"
+    )
+    matchmaker: str = Field(
+        default=DEFAULT,
+        description="Function or class that finds the opponents of training matches: default, by the "
+        "branches of the roles, or your own as module:name",
+    )
+    matchmaker_options: dict[str, Any] = Field(
+        default_factory=dict, description="Keyword arguments of a matchmaker of your own"
+    )
 
     @model_validator(mode="after")
     def _resolves(self) -> Self:
@@ -285,17 +234,21 @@ class LeagueSettings(Section):
                 f"preset: '{self.preset}' is unknown, expected one of "
                 f"{', '.join(PRESETS)}{_suggest(self.preset, PRESETS)}"
             )
-        if self.builder != DEFAULT and ":" not in self.builder:
-            raise ValueError(
-                f"builder: found '{self.builder}', expected '{DEFAULT}' or your own as 'module:Class'"
-            )
+        for part, form in (("builder", "module:Class"), ("matchmaker", "module:name")):
+            given, options = getattr(self, part), getattr(self, f"{part}_options")
+            if given != DEFAULT and ":" not in given:
+                raise ValueError(f"{part}: found '{given}', expected '{DEFAULT}' or your own as '{form}'")
+            if given == DEFAULT and options:
+                raise ValueError(
+                    f"{part}_options: found {', '.join(options)}, but {part} is '{DEFAULT}', which has none; "
+                    f"name your own as {part}: {form}"
+                )
         if self.players.get(MAIN, 0) < 1:
             found = ", ".join(f"{role}: {count}" for role, count in self.players.items())
             raise ValueError(
                 f"players: found {found or 'none'}, but a league needs at least one main, as all other roles "
                 "train against mains; add 'main: 1'"
             )
-        self.resolve()
         names = [name for of_role in self.player_names().values() for name in of_role]
         for name in self.members:
             if name not in names:
@@ -303,21 +256,36 @@ class LeagueSettings(Section):
                     f"members.{name}: no such player{_suggest(name, names)}, "
                     f"expected one of {', '.join(names)}"
                 )
+        self.resolve()
         return self
 
-    def resolve(self) -> dict[Role, RoleSettings]:
-        """Return full settings of every role that has players. Raise ValueError for missing ones."""
+    def resolve(self) -> Rules[RoleSettings]:
+        """Return full settings of every role under `players`, and of players that differ from their role.
+
+        A role with 0 players is one of which a builder may add some later. Raise ValueError for missing ones.
+        """
         preset = PRESETS[self.preset](self.freeze_every)
         known = set(preset) | set(self.players)
         for name in self.roles:
             if name not in known:
                 raise ValueError(
                     f"roles.{name}: there are no players of this role{_suggest(name, known)}; "
-                    f"add '{name}: 1' to players or remove it"
+                    f"add '{name}: 1' to players, or '{name}: 0' if your builder adds some, or remove it"
                 )
-        return {
-            Role(name): self._resolve(Role(name), preset) for name, count in self.players.items() if count
+        roles = {
+            Role(name): self._resolve(Role(name), preset)
+            for name, count in self.players.items()
+            if count or name in preset or name in self.roles
         }
+        of_role = {name: role for role, names in self.player_names().items() for name in names}
+        return Rules(roles, {name: self._member(name, roles[of_role[name]]) for name in self.members})
+
+    def _member(self, name: str, role: RoleSettings) -> RoleSettings:
+        try:
+            return self.members[name].on_top_of(role)
+        except ValidationError as error:
+            mistakes = placed(error, RoleSettings, "members", name)
+            raise ValidationError.from_exception_data("league", mistakes) from None
 
     def _resolve(self, role: Role, preset: Roles) -> RoleSettings:
         if role not in preset and role not in self.roles:
@@ -327,36 +295,52 @@ class LeagueSettings(Section):
             )
         base = preset[role].model_dump() if role in preset else {}
         try:
-            return RoleSettings.model_validate(_merged(base, self.roles.get(role, {})))
+            return RoleSettings.model_validate(merged(base, self.roles.get(role, {})))
         except ValidationError as error:
             mistakes = placed(error, RoleSettings, "roles", role)
             raise ValidationError.from_exception_data("league", mistakes) from None
 
+    def make_builder(self) -> LeagueBuilder:
+        """Return the builder of this league. Raise ValueError if a user's own cannot be made."""
+        try:
+            return make_builder(self.builder, self.resolve(), self.builder_options)
+        except ValueError as error:
+            raise ValueError(f"league.builder: {error}") from error
+
+    def own_matchmaker(self) -> OwnMatchmaker | None:
+        """Return the user's own matchmaker, if there is one. Raise ValueError if it cannot be made."""
+        if self.matchmaker == DEFAULT:
+            return None
+        try:
+            return find_matchmaker(self.matchmaker, self.matchmaker_options)
+        except ValueError as error:
+            raise ValueError(f"league.matchmaker: {error}") from error
+
     def policy_of(self, player: str, role: Role) -> dict[str, Any]:
         """Return the settings of `player`'s policy that differ from the run's."""
-        own = self.members.get(player, MemberSettings())
-        return self.resolve()[role].policy | own.policy
+        return self.resolve().of(LivePlayer(player, role)).policy
 
     def seats_of(self, player: str, role: Role) -> tuple[int, ...] | None:
         """Return the seats that `player` and its snapshots may take; `None` for all."""
-        own = self.members.get(player, MemberSettings()).seats
-        rules = self.resolve().get(role)
-        return own if own is not None or rules is None else rules.seats
+        rules = self.resolve()
+        return rules.of(LivePlayer(player, role)).seats if role in rules else None
 
     def seats_by_competitor(self) -> SeatsOf | None:
         """Return a function from a competitor to the seats of its player; `None` if all may take all."""
-        players = [(name, role) for role, names in self.player_names().items() for name in names]
-        if all(self.seats_of(*player) is None for player in players):
+        rules = self.resolve()
+        if all(one.seats is None for one in rules.places().values()):
             return None
-        return lambda competitor: (
-            self.seats_of(competitor.player, competitor.role)
-            if isinstance(competitor, LivePlayer | Snapshot)
-            else None
-        )
+
+        def seats_of(competitor: Competitor) -> tuple[int, ...] | None:
+            if not isinstance(competitor, LivePlayer | Snapshot) or competitor.role not in rules:
+                return None
+            return rules.of(LivePlayer(competitor.player, competitor.role)).seats
+
+        return seats_of
 
     def bots(self) -> list[str]:
         """Return the bots that any role plays, each once, in order."""
-        rules = self.resolve().values()
+        rules = self.resolve().places().values()
         return list(dict.fromkeys(bot for role in rules for bot in role.opponents.bots))
 
     def player_names(self) -> dict[Role, list[str]]:
@@ -364,17 +348,6 @@ class LeagueSettings(Section):
         return {
             Role(role): [f"{role}-{i}" for i in range(count)] for role, count in self.players.items() if count
         }
-
-
-def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `changes` on top, mapping by mapping."""
-    merged = dict(base)
-    for key, value in changes.items():
-        below = merged.get(key)
-        merged[key] = (
-            _merged(below, value) if isinstance(below, Mapping) and isinstance(value, Mapping) else value
-        )
-    return merged
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

@@ -23,8 +23,9 @@ from league.mistakes import sentence_of
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import NobodyFits
-from league.rules.presets import PRESETS, LeagueSettings, RoleSettings
+from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.rating.rating import RatingSettings
+from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
 from league.training.state.state import State
 from league.training.state.tally import Tally, matches_of

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from league.config.settings import Settings
+from league.import_paths import OwnCodeFailed
 from league.learning.companions.settings import SnapshotMagnet
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
@@ -22,7 +24,7 @@ from league.training.state.cache_log import CacheLog
 from league.training.state.members import Member, UpdateLog, player_seed
 from league.training.state.state import State
 from storage.archive import Archive
-from storage.errors import Failure, Mistake
+from storage.errors import Failure
 from storage.records import (
     MAIN,
     Add,
@@ -36,6 +38,9 @@ from storage.records import (
     Stop,
 )
 from storage.snapshots.blobs import map_tensors
+from storage.suggestions import did_you_mean
+
+CORRECT = "correct the code and go on with --resume"
 
 
 class Deeds:
@@ -63,9 +68,11 @@ class Deeds:
     def carry_out(self, decisions: Sequence[Decision]) -> None:
         """Carry out what a league builder has decided, in this order.
 
-        Raise Mistake, before anything is carried out, if there is something that no builder may decide;
+        Raise OwnCodeFailed, before anything is carried out, if there is something that no builder may decide;
         the learners' states are saved then.
         """
+        if not isinstance(decisions, Sequence) or isinstance(decisions, str):
+            self._refuse(f"{decisions!r:.80}", "a list of decisions")
         for decision in decisions:
             self._require_allowed(decision)
         for decision in decisions:
@@ -85,17 +92,51 @@ class Deeds:
         if reset is not None and isinstance(decision, Freeze) and reset.player != decision.player:
             found = f"a Freeze of player '{decision.player}' with a Reset of player '{reset.player}'"
         elif isinstance(decision, Freeze | Add | Remove | Retire):
+            self._require_known(decision)
             return
         elif isinstance(decision, Decision):
             kind, player, reason = type(decision).__name__, decision.player, decision.reason
             found = f"a {kind} of player '{player}' ({reason})"
         else:
             found = repr(decision)
+        self._refuse(
+            found,
+            "Freeze, Add, Remove or Retire; a Reset belongs to the Freeze of the same player: "
+            "Freeze(..., reset=Reset(...))",
+        )
+
+    def _require_known(self, decision: Freeze | Add | Remove | Retire) -> None:
+        """Raise OwnCodeFailed for a decision on what the league does not have."""
+        league, kind, name = self._state, type(decision).__name__, decision.player
+        rules = self._settings.league.resolve()
+        if isinstance(decision, Add):
+            if decision.role not in rules:
+                self._refuse(
+                    f"an Add of player '{name}' with role '{decision.role}', which the league does not have",
+                    f"one of {', '.join(rules)}; add '{decision.role}: 0' to league.players, and describe it "
+                    f"as league.roles.{decision.role} unless the preset has it",
+                )
+            if name in league.roster:
+                self._refuse(f"an Add of player '{name}', which is in the league", "a new name")
+        elif isinstance(decision, Retire):
+            seated = [league.roster.id(index) for index in league.roster.snapshots().tolist()]
+            if decision.target not in seated:
+                self._refuse(f"a Retire of '{decision.target}'", "a snapshot that has not left the league")
+        elif name not in league.members:
+            self._refuse(
+                f"a {kind} of player '{name}'",
+                f"a player of the league; {did_you_mean(name, league.members)}",
+            )
+        reset = decision.reset if isinstance(decision, Freeze) else None
+        if reset is not None and reset.target not in league.roster:
+            self._refuse(f"a Reset of player '{name}' to '{reset.target}'", "a snapshot of the league")
+
+    def _refuse(self, found: str, expected: str) -> NoReturn:
+        """Raise OwnCodeFailed with the states of all learners saved."""
         self.save_learners()
-        raise Mistake(
-            f"league.builder {self._settings.league.builder}: decided {found}, expected Freeze, Add, Remove "
-            "or Retire; a Reset belongs to the Freeze of the same player: Freeze(..., reset=Reset(...)). "
-            "The run is kept: correct the builder and go on with --resume"
+        raise OwnCodeFailed(
+            f"league.builder {self._settings.league.builder}: decided {found}, expected {expected}. "
+            f"The run is kept: {CORRECT}"
         )
 
     # ------------------------------------------------------------------ players come, go and stop
@@ -126,12 +167,6 @@ class Deeds:
 
     def _add(self, decision: Add) -> None:
         """Add a new player, with first weights of its own, while the others go on."""
-        roles = self._settings.league.resolve()
-        if decision.role not in roles:
-            raise Mistake(
-                f"add of player '{decision.player}': role '{decision.role}' has no rules in this league, "
-                f"expected one of {', '.join(roles)}; describe it as league.roles.{decision.role}"
-            )
         player = LivePlayer(decision.player, decision.role)
         self._archive.add_player(player, [decision])
         self._state.apply(player)
@@ -147,7 +182,7 @@ class Deeds:
 
     def _add_learner(self, player: LivePlayer) -> None:
         seed = player_seed(self._settings.seed, self._state.roster.index(player.player))
-        spec, settings = self.sources.spec_of(player), self._settings.learner_of(player.role)
+        spec, settings = self.sources.spec_of(player), self._settings.learner_of(player.player, player.role)
         self._learners.add(recruit_of(player.player, spec, settings, seed))
 
     def _restore(self, member: Member) -> None:
@@ -169,7 +204,7 @@ class Deeds:
             self._give_weights(member, member.parent)
 
     def _learner_settings(self, member: Member) -> LearnerSettings:
-        return self._settings.learner_of(member.player.role)
+        return self._settings.learner_of(member.player.player, member.player.role)
 
     def _teacher_of(self, member: Member) -> str:
         """Return the source of the member's magnet of kind `snapshot`; "" if it has none."""

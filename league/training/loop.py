@@ -125,7 +125,10 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
     recruits = Recruits(
         tuple(
             recruit_of(
-                player, specs[player], settings.learner_of(roles[player]), player_seed(settings.seed, i)
+                player,
+                specs[player],
+                settings.learner_of(player, roles[player]),
+                player_seed(settings.seed, i),
             )
             for i, player in enumerate(players)
         ),

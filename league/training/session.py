@@ -7,18 +7,21 @@ changed are one frame of the ledger; the loop acts on neither before the frame i
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
 from league.config.settings import Settings
+from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import RunnerGroup
-from league.rules.building.builder import Clock, LeagueBuilder, find_builder
+from league.rules.building.builder import DEFAULT, Clock
 from league.rules.earnings import earned
-from league.training.deeds import Deeds
+from league.training.deeds import CORRECT, Deeds
 from league.training.measuring import Measuring
 from league.training.remote import Upload
 from league.training.state.members import Member, Ticket
@@ -66,7 +69,7 @@ class Session:
         self._deeds.frozen = self.measuring.frozen
         self._openings = settings.opening.openings()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
-        self._builder: LeagueBuilder = find_builder(settings.league.builder)(roles)
+        self._builder = settings.league.make_builder()
         self._tickets: dict[int, Ticket] = {}
         self._next_match_id = archive.last_match_id() + 1
         self._next_request = self._next_match_id
@@ -112,7 +115,7 @@ class Session:
     def _progress(self, player: str) -> float:
         """Return where the schedules of the player's learner are: in the run, or on the way to a snapshot."""
         member = self.members[player]
-        rules = self._roles[member.player.role]
+        rules = self._roles.of(member.player)
         return rules.progress(self.progress(), member.env_steps - member.frozen_at)
 
     def seconds(self) -> float:
@@ -126,6 +129,10 @@ class Session:
 
         Stop as soon as that player's learner has enough to do, so that the shares hold for what is played.
         """
+        with self._kept():
+            self._ask()
+
+    def _ask(self) -> None:
         while self.runners.room() > 0:
             learning = [member for member in self.members.values() if not member.stopped]
             behind = min(learning, key=lambda member: member.matches_asked / member.share)
@@ -135,6 +142,10 @@ class Session:
 
     def evaluate(self) -> None:
         """Submit evaluation matches while evaluation runners have room, for each player in turn."""
+        with self._kept():
+            self._evaluate()
+
+    def _evaluate(self) -> None:
         while self.evaluators is not None and self.evaluators.room() > 0:
             member = min(self.members.values(), key=lambda member: member.matches_evaluated)
             matches = self._matchmaker.evaluation_matches(
@@ -161,7 +172,7 @@ class Session:
         )
         self._submit(matches, self.runners)
         since_reset = member.env_steps - member.reset_at
-        rule = self._roles[member.player.role].earns
+        rule = self._roles.of(member.player).earns
         # a match is dearer for a player that has earned only a part of its share
         member.matches_asked += count / earned(member.player, rule, self.roster, self.standings, since_reset)
 
@@ -233,7 +244,19 @@ class Session:
             )
             for name, m in self.members.items()
         }
-        self._deeds.carry_out(self._builder.decide(self.roster, self.standings, clocks, self._rng))
+        own, name = self._builder.decide, self.settings.league.builder
+        with self._kept(), contextlib.nullcontext() if name == DEFAULT else running("league.builder", name):
+            decisions = own(self.roster, self.standings, clocks, self._rng)
+        self._deeds.carry_out(decisions)
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        """Save all learners if code of the user's own fails, and add to its message that the run goes on."""
+        try:
+            yield
+        except OwnCodeFailed as error:
+            self._deeds.save_learners()
+            raise OwnCodeFailed(f"{error}. The run is kept: {CORRECT}") from error
 
     def save(self) -> None:
         """Save all learners when it is time. Raise RemoteTaken if another process writes the remote."""

@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import analysis
@@ -20,6 +21,9 @@ from analysis.exploitability import (
 from league.config.loading import load
 from league.envs.conformance import check
 from league.envs.trees.trees import smallest_tree_of
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from storage.records import MAIN, LivePlayer, Snapshot
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "league" / "EXTEND.md").read_text()
@@ -39,7 +43,9 @@ def written(tmp_path, monkeypatch):
 
 
 def test_the_page_shows_each_part_in_one_file():
-    parts = "game dealt_game network connector columns hook loss dqn branch weighting builder bot section"
+    parts = (
+        "game dealt_game network connector columns hook loss dqn branch weighting builder matchmaker bot section"
+    )
     assert set(SNIPPETS) == {*(f"my_{part}.py" for part in parts.split()), "my_league.yaml"}
 
 
@@ -96,3 +102,17 @@ def test_a_program_without_a_config_learns_to_balance_a_pole(written):
 
 def test_the_config_of_all_parts_is_a_config(written):
     assert load("my_league.yaml").name == "mine"
+
+
+def test_the_matchmaker_finds_the_opponents(written):
+    options = {"matchmaker": "my_matchmaker:newest", "matchmaker_options": {"most": 1}}
+    settings = load({"env": {"id": "rock_paper_scissors"}, "league": {"preset": "self_play", **options}})
+    player = LivePlayer("main-0", MAIN)
+    roster = Roster([player])
+    newest = Snapshot("main-0@7", "main-0", MAIN, 7, 0, None, "", 0, "mlp", 0.0, "made up")
+    roster.admit(newest)
+    drawn = settings.make_matchmaker().next_matches(
+        player, 100, roster, Standings(roster), np.random.default_rng(0), 0
+    )
+    assert set(drawn.competitors) == {"main-0", "main-0@7"}
+    assert {drawn.match_types[i] for i in np.unique(drawn.match_type)} == {"newest", "self_play"}

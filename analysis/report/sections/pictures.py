@@ -138,9 +138,9 @@ def _unproved(story: Story) -> list[Html]:
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return [
         paragraph(
-            f"Of {', '.join(names[:NAMED])}{more}, a response learned nothing yet: it is not surely better than "
-            "what its training began from and than a copy of the snapshot. Such a bound is no evidence that "
-            "little can be gained. To train a response for longer: ",
+            f"Of {', '.join(names[:NAMED])}{more}, a response learned nothing yet: it is not surely better "
+            "than what its training began from and than a copy of the snapshot. Such a bound is no "
+            "evidence that little can be gained. To train a response for longer: ",
             element("code", f"league exploit {story.argument} {names[0]} --env-steps STEPS"),
             ".",
         )

@@ -6,16 +6,17 @@ The builder returns decisions as data; the session carries them out.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, Self, cast
+from typing import Any, Literal, Protocol, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from league.import_paths import import_path, is_import_path
+from league.import_paths import import_path, is_import_path, running, takes
 from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
+from league.rules.members import rules_of
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.section import Section
@@ -101,11 +102,12 @@ class HasBuildingRules(Protocol):
 class LeagueBuilder:
     """Builder that follows the settings of each role and has no state of its own.
 
-    A user's own builder is made by `__init__(roles)` and called by `decide` in the same way.
+    A user's own builder is made by `__init__(roles)`, with the config's `league.builder_options` as keyword
+    arguments, and called by `decide` in the same way. `roles.of(player)` are the rules of one player.
     """
 
     def __init__(self, roles: Mapping[Role, HasBuildingRules]) -> None:
-        self._roles = dict(roles)
+        self._roles = rules_of(roles)
 
     def decide(
         self,
@@ -126,7 +128,7 @@ class LeagueBuilder:
             freeze = self._freeze_of(player, roster, standings, clocks[player.player])
             if freeze is None:
                 continue
-            reset = self._roles[player.role].reset
+            reset = self._roles.of(player).reset
             if reset.probability > 0.0 and (drawn := float(rng.random())) < reset.probability:
                 freeze = replace(freeze, reset=reset_of(player, reset, roster, standings, drawn))
             decisions.append(freeze)
@@ -143,7 +145,7 @@ class LeagueBuilder:
     ) -> Freeze | None:
         if player.role not in self._roles:
             raise KeyError(f"builder: no settings for role '{player.role}' of '{player.player}'")
-        rule = self._roles[player.role].freeze
+        rule = self._roles.of(player).freeze
         if clock.since_freeze < max(rule.min_steps, 1):
             return None  # also: unchanged weights are never frozen twice
         evidence: dict[str, float] = {"steps_since_freeze": clock.since_freeze}
@@ -191,11 +193,25 @@ def as_recorded(decisions: Iterable[Decision]) -> list[Decision]:
     return rows
 
 
-def find_builder(name: str) -> type[LeagueBuilder]:
+def make_builder(
+    name: str, roles: Mapping[Role, HasBuildingRules], options: Mapping[str, Any] | None = None
+) -> LeagueBuilder:
+    """Return the builder that `name` means, made with `roles` and, if it is a user's own, its `options`.
+
+    Raise ValueError if there is no such class, if it does not take the options, and for whatever it raises.
+    """
+    found = find_builder(name, options)
+    if name == DEFAULT:
+        return found(roles)
+    with running("", name, ValueError):
+        return found(roles, **(options or {}))
+
+
+def find_builder(name: str, options: Mapping[str, Any] | None = None) -> type[LeagueBuilder]:
     """Return the class that `name` means: `default`, or a user's own `module:Class`.
 
     The class is best a subclass of LeagueBuilder; any class with the same two calls will do. Raise
-    ValueError if there is no such class.
+    ValueError if there is no such class, or if it does not take the keyword arguments `options`.
     """
     if name == DEFAULT:
         return LeagueBuilder
@@ -207,22 +223,15 @@ def find_builder(name: str) -> type[LeagueBuilder]:
         raise ValueError(f"builder {error}") from error
     if not inspect.isclass(found):
         raise ValueError(f"builder '{name}' is a {type(found).__name__}, expected a class")
-    for wanted, call, given in (
-        ("decide(roster, standings, clocks, rng)", getattr(found, "decide", None), 5),  # with self
-        ("__init__(roles)", found, 1),
+    own = dict(options or {})
+    made_with = ", ".join(["roles", *own])
+    for wanted, call, given, by_name in (
+        ("decide(roster, standings, clocks, rng)", getattr(found, "decide", None), 5, {}),  # with self
+        (f"__init__({made_with})", found, 1, own),
     ):
-        if call is None or not _takes(call, given):
+        if call is None or not takes(call, given, by_name):
             raise ValueError(
                 f"builder '{name}' has no {wanted}; the simplest is a subclass of "
                 "league.rules.building.builder.LeagueBuilder"
             )
     return cast(type[LeagueBuilder], found)
-
-
-def _takes(call: Callable[..., object], given: int) -> bool:
-    """Return whether `call` accepts `given` positional arguments."""
-    try:
-        inspect.signature(call).bind(*[None] * given)
-    except (TypeError, ValueError):  # too many or too few arguments, or no signature
-        return False
-    return True

@@ -7,6 +7,7 @@ all switches and fallbacks.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -14,6 +15,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from league.import_paths import is_import_path, running
 from league.rules.matchmaking import uneven
 from league.rules.matchmaking.branches import (
     BRANCHES,
@@ -29,9 +31,11 @@ from league.rules.matchmaking.branches import (
 from league.rules.matchmaking.branches.live import ChosenMain, past_main
 from league.rules.matchmaking.dealing import Deal, deal
 from league.rules.matchmaking.opponents import OpponentSettings
+from league.rules.matchmaking.own import WHERE, OwnMatchmaker, seat_chosen
 from league.rules.matchmaking.pools import Pool, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
+from league.rules.members import Rules, rules_of
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.arrays import Floats, Indices
@@ -66,6 +70,9 @@ class _Role:
     settings: OpponentSettings
     branches: Mapping[str, Branch]
     shares: Floats  # by match type, without placement and evaluation; the sum is 1
+    own: Mapping[
+        str, tuple[str, str]
+    ]  # place in the config and import path of code of the user's own, by type
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +111,13 @@ class Matchmaker:
         seed: int,
         seats_of: SeatsOf | None = None,
         waits: bool = True,
+        own: OwnMatchmaker | None = None,
     ) -> None:
         """Open the branches of all roles.
 
         `seats_of` is the seats that each competitor may take; `None` if every competitor may take all. With
         `waits=False` no branch waits for matches for the record: where nothing is played, they never come.
+        `own` finds the opponents of training matches in place of the branches.
         Raise ValueError for branches that the game cannot have, and for a user's own that cannot be imported.
         """
         self._waits = waits
@@ -118,26 +127,39 @@ class Matchmaker:
         self._team_of_seat = self._settings.team_of_seat(num_seats)
         self._others = int(self._team_of_seat[-1])  # teams beside the player's own
         self._places = None if seats_of is None else Places(self._team_of_seat, seats_of)
-        opponents = {role: rules.opponents for role, rules in roles.items()}
-        names = [name for rules in opponents.values() for name in rules.branches]
-        own = own_types(names, MATCH_TYPES)
-        self._match_types = (*BRANCHES, *own, *PSEUDO_TYPES)
+        by_player = rules_of(roles)
+        names = [name for rules in by_player.places().values() for name in rules.opponents.branches]
+        self._own = own
+        types = own_types(names if own is None else [*names, own.path], MATCH_TYPES)
+        self._match_types = (*BRANCHES, *types, *PSEUDO_TYPES)
         self._type = {name: index for index, name in enumerate(self._match_types)}
-        self._roles = {role: self._open(role, settings) for role, settings in opponents.items()}
+        self._roles = Rules(
+            {role: self._open(f"roles.{role}", rules.opponents) for role, rules in by_player.items()},
+            {
+                name: self._open(f"members.{name}", rules.opponents)
+                for name, rules in by_player.members.items()
+            },
+        )
         if self._others == 0:
             self._refuse_opponents(num_seats)
 
-    def _open(self, role: Role, settings: OpponentSettings) -> _Role:
+    def _open(self, place: str, settings: OpponentSettings) -> _Role:
         branches: dict[str, Branch] = {}
+        own: dict[str, tuple[str, str]] = {}
         for name, branch in settings.branches.items():
+            where, weighting = f"league.{place}.opponents.branches", str(getattr(branch, "weighting", ""))
+            if is_import_path(name):
+                own[match_type_of(name)] = (where, name)
+            elif is_import_path(weighting):
+                own[name] = (f"{where}.{name}.weighting", weighting)
             try:
                 branches[match_type_of(name)] = open_branch(name, branch)
             except ValueError as error:
-                raise ValueError(f"league.roles.{role}.opponents.branches: {error}") from None
+                raise ValueError(f"league.{place}.opponents.branches: {error}") from None
         shares = np.array(
             [branches[t].share if t in branches else 0.0 for t in self._match_types[: -len(PSEUDO_TYPES)]]
         )
-        return _Role(settings, branches, shares / shares.sum())
+        return _Role(settings, branches, shares / shares.sum(), own)
 
     def next_matches(
         self,
@@ -192,7 +214,7 @@ class Matchmaker:
     ) -> _Request:
         if player.role not in self._roles:
             raise KeyError(f"matchmaker: no settings for role '{player.role}' of '{player.player}'")
-        role = self._roles[player.role]
+        role = self._roles.of(player)
         roster.index(player.player)  # raises KeyError for a player that was never admitted
         return _Request(LeagueView(player, roster, standings, role.settings, role.branches), role, n, rng)
 
@@ -209,6 +231,8 @@ class Matchmaker:
         )
 
     def _training(self, request: _Request) -> Tables:
+        if self._own is not None:
+            return self._by_own(self._own, request)
         match_type, pools = self._branches(request)
         view = request.view
         if self._places is not None:
@@ -219,11 +243,24 @@ class Matchmaker:
         draft = self._meet_current_mains(draft, pools.get("past_main"), request)
         return self._arrange(self._deal_pools(draft, pools, request), request)
 
+    def _by_own(self, own: OwnMatchmaker, request: _Request) -> Tables:
+        """Return matches with opponents of a user's own matchmaker; those against oneself are self-play."""
+        view, rng = request.view, request.rng
+        opponent = own.opponents(view, request.n, self._others, rng)
+        alone = (opponent == view.home).all(axis=1)
+        match_type = np.where(alone, self._type["self_play"], self._type[own.match_type]).astype(np.int16)
+        if self._places is None:
+            return self._arrange(_Draft(match_type, opponent), request)
+        with running(WHERE, own.path):
+            return seat_chosen(
+                view.home, opponent, match_type, self._places.may(view.roster), view.roster, rng
+            )
+
     def _branches(self, request: _Request) -> tuple[npt.NDArray[np.int16], dict[str, Pool]]:
         """Draw the match type of each match [n], and find the pool of each branch that draws from one."""
         role, view, rng = request.role, request.view, request.rng
         match_type = rng.choice(len(role.shares), size=request.n, p=role.shares).astype(np.int16)
-        pools = {name: self._pool(name, branch, view) for name, branch in self._drawn(role).items()}
+        pools = {name: self._pool(name, branch, role, view) for name, branch in self._drawn(role).items()}
         placement = role.settings.placement
         if placement > 0.0 and (unplaced := newcomers(view.roster, view.standings)):
             pools["placement"] = unplaced
@@ -241,11 +278,12 @@ class Matchmaker:
             needed.setdefault("past_main", BRANCHES["past_main"](share=0.0))
         return dict(sorted(needed.items(), key=lambda item: self._type[item[0]]))
 
-    def _pool(self, name: str, branch: Branch, view: LeagueView) -> Pool:
-        """Return the pool of a branch. Raise ValueError for candidates that a user's own cannot have."""
-        if name in BRANCHES:
-            return (past_main(view) if name == "past_main" else branch).pool(view)
-        return checked(name, branch.pool(view), view.roster)
+    def _pool(self, name: str, branch: Branch, role: _Role, view: LeagueView) -> Pool:
+        """Return the pool of a branch. Raise OwnCodeFailed if a user's own fails, or has other candidates."""
+        with running(*role.own[name]) if name in role.own else contextlib.nullcontext():
+            if name in BRANCHES:
+                return (past_main(view) if name == "past_main" else branch).pool(view)
+            return checked(name, branch.pool(view), view.roster)
 
     def _fallback(self, branch: Branch | None, view: LeagueView) -> int:
         """Return the match type that a branch without candidates becomes."""
@@ -348,9 +386,12 @@ class Matchmaker:
 
     def _wanted(self, request: _Request) -> tuple[int, Pool] | None:
         """Return the competitor and opponents that the first waiting branch of the role wants to see play."""
-        branches = (branch for branch in request.role.branches.values() if branch.share > 0.0)
-        wanted = (branch.wanted(request.view) for branch in branches if self._waits)
-        return next((each for each in wanted if each is not None), None)
+        branches = ((name, branch) for name, branch in request.role.branches.items() if branch.share > 0.0)
+        for name, branch in branches if self._waits else ():
+            with running(*request.role.own[name]) if name in request.role.own else contextlib.nullcontext():
+                if (wanted := branch.wanted(request.view)) is not None:
+                    return wanted
+        return None
 
     def _for_the_record(self, home: int, pool: Pool, request: _Request) -> Tables:
         """Return matches of `home` against opponents from `pool`, in which no seat learns."""
@@ -401,12 +442,13 @@ class Matchmaker:
 
     def _refuse_opponents(self, num_seats: int) -> None:
         """Raise ValueError for branches with opponents in a game for one, or for one team."""
-        for role, rules in self._roles.items():
-            others = [name for name, b in rules.branches.items() if b.share and not b.alone]
-            others += [name for name in PSEUDO_TYPES if getattr(rules.settings, name) > 0.0]
+        for place, rules in self._roles.places().items():
+            name = place.partition(".")[2]
+            others = [branch for branch, b in rules.branches.items() if b.share and not b.alone]
+            others += [kind for kind in PSEUDO_TYPES if getattr(rules.settings, kind) > 0.0]
             if others:
                 seats = "1 seat" if num_seats == 1 else "1 team"
                 raise ValueError(
-                    f"matchmaker: '{self._env}' has {seats}, but {role} draws opponents by "
+                    f"matchmaker: '{self._env}' has {seats}, but {name} draws opponents by "
                     f"{' and '.join(others)}, expected self_play only; set league.preset to none"
                 )

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from league.rules.presets import RoleSettings
+from league.rules.members import rules_of
 from league.rules.rating.rating import RatingSettings
+from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.training.state.members import Member, Totals
@@ -51,10 +52,10 @@ class State:
 
         `scale` is that of payoffs that count scores; `None`: payoffs count games won.
         """
-        self._roles = roles
+        self._rules = rules_of(roles)
         self.roster = Roster()
         own_decay = {role: rules.decay for role, rules in roles.items() if rules.decay is not None}
-        plateaus = (rules.freeze.plateau for rules in roles.values())
+        plateaus = (rules.freeze.plateau for rules in self._rules.places().values())
         form_games = max((plateau.games for plateau in plateaus if plateau is not None), default=0)
         self.standings = Standings(self.roster, ratings, decay, teams, own_decay, scale, form_games)
         self.members: dict[str, Member] = {}
@@ -101,7 +102,7 @@ class State:
     def _admit(self, player: LivePlayer) -> None:
         self.roster.admit(player)
         self.standings.on_admit(player)
-        share = self._roles[player.role].share
+        share = self._rules.of(player).share
         level = min((m.matches_asked / m.share for m in self.members.values()), default=0.0)
         self.members[player.player] = Member(player, share=share, matches_asked=level * share)
 

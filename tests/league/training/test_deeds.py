@@ -7,7 +7,7 @@ import yaml
 
 import analysis
 import league
-from storage.errors import Mistake
+from league.import_paths import OwnCodeFailed
 
 OWN = """
 from league.rules.building.builder import LeagueBuilder
@@ -56,6 +56,7 @@ def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_w
         ("Reset(player='main-0', reason='mine', target='main-0@0')", r"a Reset of player 'main-0' \(mine\)"),
         ("Stop(player='main-0', reason='enough')", r"a Stop of player 'main-0' \(enough\)"),
         ("'freeze main-0'", "decided 'freeze main-0', expected Freeze"),
+        ("Freeze(player='man-0', reason='due')", "a Freeze of player 'man-0', .*did you mean 'main-0'"),
         (
             "Freeze(player='main-0', reason='due', reset="
             "Reset(player='main_exploiter-0', reason='mine', target='main-0@0'))",
@@ -66,7 +67,7 @@ def test_a_freeze_that_carries_a_reset_is_two_rows_and_gives_the_weights(train_w
 def test_what_no_builder_may_decide_is_refused_by_name_and_the_run_is_kept(
     train_with, tiny, tmp_path, decision, named
 ):
-    with pytest.raises(Mistake, match=f"league.builder deciding:Own: .*{named}"):
+    with pytest.raises(OwnCodeFailed, match=f"league.builder deciding:Own: .*{named}"):
         train_with(decision)
     settings = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     settings["league"]["builder"] = "default"
@@ -78,7 +79,7 @@ def test_what_no_builder_may_decide_is_refused_by_name_and_the_run_is_kept(
 
 
 @pytest.mark.slow
-def test_the_command_ends_with_2_for_a_lone_reset(league_here, tiny, tmp_path, monkeypatch):
+def test_the_command_ends_with_1_for_a_lone_reset(league_here, tiny, tmp_path, monkeypatch):
     (tmp_path / "lonely.py").write_text(
         OWN.format(decision="Reset(player='main-0', reason='mine', target='main-0@0')")
     )
@@ -86,6 +87,6 @@ def test_the_command_ends_with_2_for_a_lone_reset(league_here, tiny, tmp_path, m
     config = tmp_path / "config.yaml"
     config.write_text(yaml.safe_dump(tiny(league={"builder": "lonely:Own"})))
     refused = league_here("train", config, "--run", tmp_path / "run")
-    assert refused.returncode == 2
+    assert refused.returncode == 1
     assert "a Reset belongs to the Freeze of the same player" in " ".join(refused.stderr.split())
     assert (tmp_path / "run" / "ledger").is_dir()

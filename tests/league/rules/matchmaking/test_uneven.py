@@ -11,7 +11,7 @@ from league.rules.matchmaking.matchmaker import (
 )
 from league.rules.matchmaking.pools import Pool
 from league.rules.matchmaking.uneven import Places, fitting
-from league.rules.presets import RoleSettings
+from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from storage.records import MAIN, Bot, LivePlayer, Purpose, Role

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 import analysis
 import league
@@ -89,15 +90,16 @@ def test_evaluation_matches_are_recorded_and_never_learned_from(tiny, tmp_path):
     assert trained <= by_purpose.loc["training", "seats"]  # of rock-paper-scissors: a step for each seat
 
 
-@pytest.mark.long
-def test_a_builder_of_ones_own_decides(tiny, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(CONFIGS))
-    settings = tiny("tic_tac_toe", stop={"env_steps": 150_000})
-    settings["league"] |= {"builder": "own_builder:ByProgress", "freeze_every": 100_000}
+@pytest.mark.slow
+def test_the_example_of_a_builder_of_ones_own_freezes_by_its_own_rule(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(CONFIGS.parent))
+    settings = yaml.safe_load((CONFIGS / "own_builder.yaml").read_text())
     run = league.train(settings, tmp_path / "run")
     with analysis.open_run(run) as history:
-        progress = history.sql("SELECT player, evidence FROM decisions WHERE reason = 'progress'")
-    assert len(progress) > 0
+        frozen = history.sql("SELECT reason, evidence FROM decisions WHERE kind = 'freeze' AND reason NOT IN "
+        "('initial weights', 'end of training')")
+    assert (frozen["reason"] == "progress").sum() >= 2
+    assert (frozen["reason"] == "progress").mean() > 0.5
     with pytest.raises(ConfigError, match=r"league\.builder: .*nobody"):
         load({**settings, "league": {"builder": "nobody:Builder"}})
 

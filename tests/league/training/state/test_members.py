@@ -6,13 +6,14 @@ import pytest
 import analysis
 import league
 from league.config.loading import load
+from league.import_paths import OwnCodeFailed
 from league.learning.groups.shard_learners import LearnReport
 from league.learning.learner import Learner
 from league.rules.building.builder import LeagueBuilder
 from league.training.deeds import Deeds
 from league.training.state.members import UpdateLog
 from storage.archive import open_reader
-from storage.errors import Failure, Mistake
+from storage.errors import Failure
 from storage.records import MAIN, MAIN_EXPLOITER, Add, Freeze, Remove, Reset, Retire, Role
 from storage.snapshots.blobs import map_tensors
 
@@ -78,7 +79,7 @@ def test_a_resumed_run_trains_the_players_it_had_not_those_of_the_config(changed
 
 def test_a_player_of_a_role_without_rules_is_refused_and_not_recorded(scripted, tmp_path, tiny):
     scripted.append((0, Add(player="x", role=Role("specialist"), reason="test")))
-    with pytest.raises(Mistake, match="role 'specialist' has no rules"):
+    with pytest.raises(OwnCodeFailed, match=r"add 'specialist: 0' to league\.players"):
         league.train(tiny(), tmp_path / "run")
     assert "x" not in {player.player for player in open_reader(tmp_path / "run").players()}
 

@@ -11,10 +11,12 @@ import analysis
 import league
 from league.config.file import ConfigError
 from league.config.loading import load
+from league.import_paths import OwnCodeFailed
 from league.rules.matchmaking.branches import BRANCHES, MATCH_TYPES, Branch
 from league.rules.matchmaking.matchmaker import Matchmaker
 from league.rules.matchmaking.opponents import OpponentSettings
-from league.rules.presets import LeagueSettings, RoleSettings
+from league.rules.presets import LeagueSettings
+from league.rules.roles import RoleSettings
 from storage.records import MAIN
 
 ROOT = Path(__file__).parents[5]
@@ -227,7 +229,8 @@ def test_a_branch_of_ones_own_that_cannot_be_used_is_refused(branch, message):
 def test_candidates_that_cannot_be_played_are_refused(make, name, message):
     it = make.crowd("main-0", {}, snapshots={"main-0": 3})
     it.roster.retire("main-0@0")
-    with pytest.raises(ValueError, match=f"branch '{name}': .*{message}"):
+    place = f"league.roles.main.opponents.branches own_branches:{name}"
+    with pytest.raises(OwnCodeFailed, match=f"{place}: branch '{name}': .*{message}"):
         drawn(it, {f"own_branches:{name}": {"share": 1.0}})
 
 
