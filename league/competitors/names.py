@@ -191,6 +191,16 @@ def name_of(source: SnapshotSource | BotSource | MixtureSource) -> str:
     return source.name
 
 
+def role_of(reader: ArchiveReader, source: SnapshotSource | BotSource | MixtureSource) -> str | None:
+    """Return the role of a stored competitor: `None` for a bot, and for a mixture of several roles."""
+    if isinstance(source, BotSource):
+        return None
+    members = source.members if isinstance(source, MixtureSource) else (source,)
+    found = {reader.find(member.snapshot_id) for member in members}
+    roles = {str(one.role) if isinstance(one, Snapshot) else None for one in found}
+    return roles.pop() if len(roles) == 1 else None
+
+
 def mixture_source(reader: ArchiveReader, mixture: Mixture, remote: str | None) -> MixtureSource:
     """Return the source of a mixture. Raise as `source_of`."""
     return MixtureSource(

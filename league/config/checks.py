@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from league.config.mirrors import is_mirrored
 from league.config.sections import check_players
 from league.config.settings import Settings
+from league.envs import registry
 from league.envs.base import BatchedGame
 from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.objective import check_actions
@@ -27,6 +28,7 @@ from storage.suggestions import did_you_mean
 def check(settings: Settings) -> None:
     """Raise ValueError or Mistake for the first contradiction."""
     game = settings.game
+    _check_following(settings, game)
     _check_policies(settings, game)
     if settings.storage.remote is not None:
         from storage.remote.remote import check_url  # needs the extra `remote`
@@ -254,6 +256,29 @@ def _check_league(settings: Settings, game: BatchedGame) -> None:
                 f"found {others}; set main: {needed + (role == MAIN)} or give that share to another branch"
             )
     settings.make_matchmaker()
+
+
+def _check_following(settings: Settings, game: BatchedGame) -> None:
+    """Raise ValueError for roles whose env cannot be that of a seat in the matches of this run."""
+    roles = [role for role, rules in settings.league.resolve().items() if rules.env is not None]
+    if not roles:
+        return
+    where = f"league.roles.{roles[0]}.env"
+    try:
+        envs = settings.following()
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    if envs.num_seats < 2:
+        raise ValueError(f"{where}: '{settings.env.id}' has one seat, expected matches of two or more")
+    if settings.evaluation.yardsticks:
+        raise ValueError(
+            f"{where}: found evaluation.yardsticks as well, whose games are in the run's env; leave one out"
+        )
+    for role in roles:
+        for seat in range(game.num_seats):
+            keys = [role if seat == other else None for other in range(game.num_seats)]
+            env_id = envs.env_id(keys)
+            registry.make(env_id, 1, step_limit=settings.rollout.step_limit, **envs.options(env_id))
 
 
 def _check_uneven(settings: Settings, game: BatchedGame) -> None:

@@ -16,6 +16,7 @@ from league.config.sections import (
     StorageSettings,
 )
 from league.envs import registry
+from league.envs.adapters.gymnasium.following import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots
@@ -93,6 +94,10 @@ class Settings(Section):
         """
         changes = self.league.policy_of(player, role)
         policy = PolicySettings.model_validate(self.policy.model_dump() | changes) if changes else self.policy
+        own = self.league.resolve().of(LivePlayer(player, role)).env
+        if own is not None:
+            game = registry.make(own.id, 1, step_limit=self.rollout.step_limit, **own.options)
+            return PolicySpec.for_game(policy, game)
         return PolicySpec.for_game(policy, self.game, self.league.seats_of(player, role))
 
     def policy_specs(self) -> dict[str, PolicySpec]:
@@ -106,6 +111,11 @@ class Settings(Section):
     def learner_of(self, player: str, role: Role) -> LearnerSettings:
         """Return the learner settings of `player`, which has the role `role`."""
         return changed(self.learner, self.league.resolve().of(LivePlayer(player, role)).learner)
+
+    def following(self) -> FollowingEnvs:
+        """Return the games of matches to which roles bring an env of their own. Raise ValueError."""
+        own = {role: rules.env for role, rules in self.league.resolve().items() if rules.env is not None}
+        return FollowingEnvs(self.env.model_dump(), {role: env.model_dump() for role, env in own.items()})
 
     def players(self) -> list[str]:
         """Return the names of the players that the league begins with, in order."""

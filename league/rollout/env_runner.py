@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -54,6 +55,8 @@ class EnvRunner:
         prepare_process(setup.threads)
         for network in setup.trust:
             trust_network(network)
+        self._setup = setup
+        self._others: dict[str, EnvRunner] = {}  # runners of other games, by id
         self._env_id = setup.env_id
         self._game = registry.make(
             setup.env_id, settings.slots, step_limit=settings.step_limit, **setup.env_options
@@ -77,6 +80,8 @@ class EnvRunner:
         Its snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot that cannot
         be loaded, ValueError for a learner that is not among the live competitors.
         """
+        if request.env_options is not None:
+            return self._other(request).play(replace(request, env_options=None), live_weights)
         began = time.perf_counter()
         _trust_networks(request)
         with contextlib.ExitStack() as leases:
@@ -90,6 +95,13 @@ class EnvRunner:
             tiers=self._snapshots.tiers(),
         )
         return batch, info, episodes
+
+    def _other(self, request: PlayRequest) -> EnvRunner:
+        """Return the runner of the request's game, made when it is first needed."""
+        env_id, options = request.matches.env, request.env_options
+        if env_id not in self._others:
+            self._others[env_id] = EnvRunner(replace(self._setup, env_id=env_id, env_options=options or {}))
+        return self._others[env_id]
 
     def _play(self, request: PlayRequest, actors: list[Actor]) -> tuple[ResultBatch, dict[str, Episodes]]:
         game, matches = self._game, request.matches

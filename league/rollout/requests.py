@@ -106,6 +106,7 @@ class PlayRequest:
     learners: tuple[str, ...]  # players whose learning seats are returned as episodes
     seed: int  # for sampled actions
     openings: Openings | None = None  # how the matches begin; None: the players choose all moves
+    env_options: Mapping[str, Any] | None = None  # of the game of the matches, if it is not the runner's
     fingerprint: bool = False  # whether to compute `ResultBatch.digest`, equal for identical matches
 
 

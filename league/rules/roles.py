@@ -18,6 +18,13 @@ SeatNumbers = Annotated[
 ]
 
 
+class RoleEnv(Section):
+    """Env that players of one role bring to the seats that they take."""
+
+    id: str = Field(description="An env of gymnasium for one seat, such as gymnasium:MountainCar-v0")
+    options: dict[str, Any] = Field(default_factory=dict, description="Its kwargs and scale")
+
+
 class RoleSettings(Section):
     """Rules that players of one role share."""
 
@@ -48,6 +55,11 @@ class RoleSettings(Section):
         default_factory=dict, description="Settings of its players' policies that differ from section policy"
     )
     seats: SeatNumbers = None
+    env: RoleEnv | None = Field(
+        default=None,
+        description="Env of the seats that its players and their snapshots take, in all matches; none: that "
+        "of the run",
+    )
     schedules: Literal["run", "freeze"] = Field(
         default="run",
         description="Time that the schedules of its learners run over: the whole run, or freeze.max_steps "

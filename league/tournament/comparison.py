@@ -18,8 +18,9 @@ import numpy.typing as npt
 from analysis.statistics.elo import EloEstimate, elo_from_pairs, normalized_elo, score_counts
 from analysis.statistics.games import Tally, pair_scores, tally
 from analysis.statistics.sprt import Answer, Sprt
-from league.competitors.names import bot_settings, name_of, resolve
+from league.competitors.names import bot_settings, name_of, resolve, role_of
 from league.envs import registry
+from league.envs.adapters.gymnasium.following import following
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import (
@@ -145,12 +146,16 @@ def compare(
         )
     bots = bot_settings(config)
     sources = tuple(resolve(reader, name, env["id"]) for name in (a, b))
-    for name, source in zip((a, b), sources, strict=True):
+    names = _names(*sources)
+    envs = following(config)
+    brings = {
+        shown: role_of(reader, source) if envs else None for shown, source in zip(names, sources, strict=True)
+    }
+    for name, shown, source in zip((a, b), names, sources, strict=True):
         if isinstance(source, BotSource):
             require_bot(source.name, agreed, bots)
         else:
-            require_fit(name, source, game)
-    names = _names(*sources)
+            require_fit(name, source, agreed.game_of(envs, brings[shown] or ""))
     team_of_seat = np.repeat(np.arange(2), agreed.teams or (1, 1))
     meeting = Pairs(names, team_of_seat, env=env["id"], match_type="compare", seed=seed)
     settings = RolloutSettings(slots=2 * min(pairs, LAST_BATCH), step_limit=limit)
@@ -167,8 +172,17 @@ def compare(
     for first, size in batches(pairs):
         matches = meeting.matches(np.tile([0, 1], (size, 1)), first)
         drawn = int(match_seeds(seed + 1, matches.match_id[:1])[0])  # seed of sampled actions
-        request = PlayRequest(matches, sources, learners=(), seed=drawn, openings=openings, fingerprint=True)
-        results.append(runner.play(request, {})[0])
+        for part, env_options in envs.split(matches, brings.get):
+            request = PlayRequest(
+                part,
+                sources,
+                learners=(),
+                seed=drawn,
+                openings=openings,
+                env_options=env_options,
+                fingerprint=True,
+            )
+            results.append(runner.play(request, {})[0])
         if sprt is not None and so_far().answer is not None:
             break
     played = so_far()

@@ -26,7 +26,7 @@ DECIDING = (
     "rollout.device",
 )
 """Settings that determine the games and their records."""
-RESOLVED = ("env", "teams", "rollout.step_limit", "ratings.anchor", "opening.book_hash", "bots")
+RESOLVED = ("env", "teams", "rollout.step_limit", "ratings.anchor", "opening.book_hash", "bots", "seat_envs")
 """Settings that were filled in if they were not given."""
 
 
@@ -61,7 +61,9 @@ def going_on(settings: TournamentSettings, begun: Resolved, out: Path) -> Resolv
                 f"{_to_text(before.get(name))}; give the old settings, or start a new one with another --out"
             )
     rollout = settings.rollout.model_copy(update={"step_limit": begun.rollout.step_limit})
-    kept = {name: getattr(begun, name) for name in ("env", "teams", "bots", "ratings", "opening")}
+    kept = {
+        name: getattr(begun, name) for name in ("env", "seat_envs", "teams", "bots", "ratings", "opening")
+    }
     return Resolved(**(dict(settings) | kept | {"rollout": rollout}))
 
 

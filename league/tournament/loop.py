@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from analysis.gates.field import SHOWN
 from analysis.statistics.games import games_of
+from league.envs.adapters.gymnasium.following import following
 from league.rollout.openings import Openings
 from league.rollout.requests import PlayRequest, Source
 from league.rollout.runner_group import RunnerGroup
@@ -30,7 +31,7 @@ from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.tournament.pairs import Pairs
 from league.tournament.schedules.base import Pairings, Schedule
-from league.tournament.settings import TournamentSettings
+from league.tournament.settings import Resolved
 from storage.archive import Archive
 from storage.errors import Failure
 from storage.records import Entrant, MatchBatch, ResultBatch
@@ -70,7 +71,7 @@ class Tournament:
 
     def __init__(
         self,
-        settings: TournamentSettings,
+        settings: Resolved,
         entrants: Sequence[Entrant],
         pairs: Pairs,
         schedule: Schedule,
@@ -83,6 +84,7 @@ class Tournament:
         """
         self._settings, self._archive, self._table = settings, archive, table
         self._names = [entrant.competitor for entrant in entrants]
+        self._envs = following(settings.model_dump())
         self._pairs = pairs
         self._schedule = schedule
         self._standings = Standings(Roster(entrants), settings.ratings, teams=pairs.team_of_seat)
@@ -154,10 +156,11 @@ class Tournament:
         """Return the matches of a round, split into requests, with numbers that continue those before."""
         size = max(1, self._settings.rollout.matches_per_request // self._pairs.games)
         first, self._first = self._first, self._first + len(pairings)
-        return [
+        whole = [
             self._pairs.matches(pairings[start : start + size], first + start)
             for start in range(0, len(pairings), size)
         ]
+        return [part for matches in whole for part, _ in self._envs.split(matches, lambda name: name)]
 
     def _request(self, matches: MatchBatch) -> PlayRequest:
         table = self._table()
@@ -173,6 +176,7 @@ class Tournament:
                 match_seeds(self._settings.seed + 1, matches.match_id[:1])[0]
             ),  # seed of sampled actions
             openings=openings,
+            env_options=self._envs.options(matches.env) if matches.env != self._settings.env.id else None,
             fingerprint=True,
         )
 

@@ -194,6 +194,7 @@ def _resolved(settings: TournamentSettings, entries: Entries) -> Resolved:
     """Return the settings, filled in with values found in the runs."""
     found = {
         "env": GameSettings(id=entries.env_id, options=dict(entries.env_options)),
+        "seat_envs": {name: GameSettings(**env) for name, env in entries.seat_envs.items()},
         "teams": entries.teams,
         "bots": entries.bots,
         "rollout": settings.rollout.model_copy(update={"step_limit": entries.step_limit}),

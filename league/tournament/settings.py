@@ -185,6 +185,9 @@ class Resolved(TournamentSettings):
     """Settings of a tournament with everything filled in that the runs of its entrants decide."""
 
     env: GameSettings = Field(description="Game")
+    seat_envs: dict[str, GameSettings] = Field(
+        default_factory=dict, description="Envs that entrants bring to their seats, by entrant"
+    )
 
 
 def load(

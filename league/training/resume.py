@@ -51,13 +51,15 @@ def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], play
     was = {
         "policy": {**of_role.get("policy", {}), **own.get("policy", {})},
         "seats": own.get("seats") or of_role.get("seats"),
+        "env": of_role.get("env"),
     }
     seats = settings.league.seats_of(player, role)
     now = {
         "policy": settings.league.policy_of(player, role),
         "seats": None if seats is None else list(seats),
+        "env": settings.league.roles.get(role, {}).get("env"),
     }
-    for part in ("policy", "seats"):
+    for part in ("policy", "seats", "env"):
         if now[part] != was[part]:
             raise ResumeRefused(
                 f"{run}: {part} of {player} is {now[part]}, the run was begun with {was[part]}; a player "

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from league.training.state.members import Member, Ticket
 from league.training.state.state import State
 from league.yardsticks.opened import Opened
 from storage.archive import Archive
-from storage.records import Bot, LivePlayer, MatchBatch, Purpose
+from storage.records import Bot, LivePlayer, MatchBatch, Purpose, Snapshot
 
 NO_YARDSTICKS = Opened()
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
@@ -68,6 +69,7 @@ class Session:
         self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
         self._deeds.frozen = self.measuring.frozen
         self._openings = settings.opening.openings()
+        self._envs = settings.following()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder = settings.league.make_builder()
         self._tickets: dict[int, Ticket] = {}
@@ -177,6 +179,18 @@ class Session:
         member.matches_asked += count / earned(member.player, rule, self.roster, self.standings, since_reset)
 
     def _submit(self, matches: MatchBatch, runners: RunnerGroup) -> None:
+        """Submit matches, in a request for each game where the env of a seat follows its competitor."""
+        for part, env_options in self._envs.split(matches, self._brings):
+            self._submit_one(part, env_options, runners)
+
+    def _brings(self, competitor: str) -> str | None:
+        """Return the role of a competitor, whose env it may bring; `None` for a bot."""
+        found = self.roster[competitor]
+        return found.role if isinstance(found, LivePlayer | Snapshot) else None
+
+    def _submit_one(
+        self, matches: MatchBatch, env_options: Mapping[str, Any] | None, runners: RunnerGroup
+    ) -> None:
         seated = [self.roster[competitor] for competitor in matches.competitors]
         live = {c.player: self.learners.live(c.player) for c in seated if isinstance(c, LivePlayer)}
         learning = {matches.competitors[i] for i in np.unique(matches.seat[matches.learning]).tolist()}
@@ -187,6 +201,7 @@ class Session:
             learners=tuple(name for name in live if name in learning and not self.members[name].stopped),
             seed=int(self._rng.integers(2**63)),
             openings=self._openings if matches.purpose is Purpose.TRAINING else None,
+            env_options=env_options,
         )
         runners.submit(self._next_request, request, {n: w.handle for n, w in live.items()})
         generations = {name: self.members[name].generation for name in live}

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from league.competitors.names import bot_settings, load_snapshot, mixture_actor, resolve
+from league.competitors.names import bot_settings, load_snapshot, mixture_actor, resolve, role_of
 from league.envs import registry
+from league.envs.adapters.gymnasium.following import following
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
@@ -49,6 +50,11 @@ def play(
     """
     reader = open_reader(run)
     config, env = reader.config(), reader.env()
+    if envs := following(config):  # the env of each seat is that of its competitor
+        given = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
+        keys = [None if source is None else role_of(reader, source) for source in given]
+        if len(keys) == envs.num_seats:
+            env = {"id": envs.env_id(keys), "options": envs.options(envs.env_id(keys))}
     game = registry.make(env["id"], 1, step_limit=config["rollout"]["step_limit"], **env["options"])
     _require_text(game, env["id"])
     if len(names) != game.num_seats:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import yaml
 
 from league.envs import registry
+from league.envs.adapters.gymnasium.following import following
 from league.envs.base import BatchedGame
 from league.rollout.prompter import Prompter
 from league.rollout.traces.results import placed
@@ -61,9 +62,15 @@ class Recorded:
 
     def make_game(self, most: int) -> BatchedGame:
         """Return the game of the matches, for up to `most` at once. Raise UnknownEnv, BadOption."""
-        env, rollout = self.config["env"], self.config["rollout"]
+        env_id, rollout = self.results.matches.env, self.config["rollout"]
         slots = min(most, rollout["slots"])
-        return registry.make(env["id"], slots, step_limit=rollout["step_limit"], **env["options"])
+        env = self.config["env"]
+        options = env["options"]
+        if env_id != env["id"] and (envs := following(self.config)):
+            options = envs.options(env_id)
+        else:
+            env_id = env["id"]
+        return registry.make(env_id, slots, step_limit=rollout["step_limit"], **options)
 
     def team_of_seat(self) -> npt.NDArray[np.int64] | None:
         """Return the team of each seat [num_seats]; `None` if each seat is its own team."""
@@ -88,11 +95,15 @@ def replay(run: str | Path, where: str | None = None, limit: int | None = None) 
     """
     matches = crashed = differing = 0
     first: tuple[Difference, ...] = ()
-    game, made_for = None, None
+    games: dict[str, BatchedGame] = {}  # by the id of their env
+    made_for = None
     for found in recorded(run, where, limit):
-        if game is None or found.config is not made_for:
-            game, made_for = found.make_game(limit or 2**31), found.config
-        again = play_again(game, found)
+        if found.config is not made_for:
+            games, made_for = {}, found.config
+        env_id = found.results.matches.env
+        if env_id not in games:
+            games[env_id] = found.make_game(limit or 2**31)
+        again = play_again(games[env_id], found)
         for i, row in enumerate(found.recordings.row.tolist()):
             differences = again.differences(i, found.results, row)
             if differences:

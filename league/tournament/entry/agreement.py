@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from league.envs import registry
+from league.envs.adapters.gymnasium.following import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.models.bots.seated import seated_bot
 from league.models.bots.settings import BotSettings
@@ -29,6 +30,13 @@ class Agreed:
     step_limit: int | None
     teams: tuple[int, ...] | None  # number of seats of each; None: every seat plays for itself
     game: BatchedGame  # with one slot, to read its seats and spaces
+
+    def game_of(self, envs: FollowingEnvs, competitor: str) -> BatchedGame:
+        """Return the game, with one slot, as it is if all seats have the env that `competitor` brings."""
+        env_id = envs.env_id([competitor] * self.game.num_seats)
+        if env_id == self.env_id:
+            return self.game
+        return registry.make(env_id, 1, step_limit=self.step_limit, **envs.options(env_id))
 
     @property
     def num_teams(self) -> int:

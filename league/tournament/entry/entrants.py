@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from league.competitors.modes import temperature_of
 from league.competitors.names import named_bot
+from league.envs.adapters.gymnasium.following import FollowingEnvs
 from league.models.bots.scripted import bots_for
 from league.models.bots.settings import BotSettings
 from league.rollout.requests import BotSource, MixtureSource
@@ -108,6 +109,7 @@ class Entries:
     entrants: tuple[Entrant, ...]  # in the order of the settings
     sources: tuple[Source, ...]  # in the same order
     left_out: tuple[tuple[str, str], ...]  # names and reasons
+    seat_envs: dict[str, dict[str, Any]]  # envs that entrants bring to their seats (`id`, `options`)
 
 
 def gather(
@@ -138,8 +140,13 @@ def gather(
     _require_enough(entrants, agreed, 0)
     settings = _bot_settings(entrants, origins, agreed, bots)
     found, damaged = _read(entrants, {origin.address: origin for origin in origins.values()})
+    seat_envs = _seat_envs(entrants, origins)
+    try:
+        envs = FollowingEnvs({"id": agreed.env_id, "options": agreed.env_options}, seat_envs)
+    except ValueError as error:
+        raise Mistake(f"competitors: {error}") from None
     for name, source in found.items():
-        require_fit(name, source, agreed.game)
+        require_fit(name, source, agreed.game_of(envs, name))
     damaged |= unreadable | find_damaged(found, progress)
     if damaged and not leave_out_damaged:
         raise DamagedCompetitors(damaged, _LEAVE_OUT)
@@ -154,6 +161,7 @@ def gather(
         entrants=entrants,
         sources=_in_order(entrants, found),
         left_out=tuple(damaged.items()),
+        seat_envs={e.competitor: seat_envs[e.competitor] for e in entrants if e.competitor in seat_envs},
     )
 
 
@@ -230,6 +238,17 @@ def _bot_settings(
     for bot in playing:
         require_bot(bot, agreed, settings)
     return settings
+
+
+def _seat_envs(entrants: Sequence[Entrant], origins: Mapping[str, Origin]) -> dict[str, dict[str, Any]]:
+    """Return the envs that entrants bring to their seats, by entrant: those of their role in their run."""
+    by_address = {origin.address: origin for origin in origins.values()}
+    found = {}
+    for entrant in entrants:
+        origin = by_address.get(entrant.run or "")
+        if isinstance(origin, RunOrigin) and entrant.role in origin.role_envs:
+            found[entrant.competitor] = dict(origin.role_envs[entrant.role])
+    return found
 
 
 def _runs(origins: Mapping[str, Origin]) -> list[RunOrigin]:

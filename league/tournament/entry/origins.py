@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from league.competitors.mixtures import Mixture
 from league.competitors.modes import SAMPLE, in_mode
 from league.competitors.names import Names, UnknownCompetitor, bot_settings, mixture_source, source_of
+from league.envs.adapters.gymnasium.following import role_envs
 from league.mistakes import explain
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
@@ -73,6 +74,7 @@ class RunOrigin(Origin):
                 "its entrants come from"
             )
         self.env = self._reader.env()
+        self.role_envs = role_envs(config)
         self._remote = self._reader.remote()
         self.step_limit: int | None = (config.get("rollout") or {}).get("step_limit")
         teams = (config.get("matchmaking") or {}).get("teams")
