@@ -80,7 +80,7 @@ class FollowingEnvs:
         by_name = {seat.name: seat for seat in [*self._base, *self._own.values()]}
         unknown = [name for name in names if name not in by_name]
         if unknown or len(names) != len(self._base):
-            raise ValueError(f"env '{env_id}' is none of this run, whose env is '{self._id}'")
+            raise ValueError(f"env '{env_id}' is not of this run, whose env is '{self._id}'")
         rest = {key: value for key, value in self._options.items() if key not in ("seats", *OWN_OPTIONS)}
         seats = [by_name[name] for name in names]
         return rest | {"kwargs": [seat.kwargs for seat in seats], "scale": [seat.scale for seat in seats]}

@@ -22,7 +22,7 @@ def test_each_seat_has_the_env_of_its_competitor():
     assert envs.options(BOTH) == {"kwargs": [{}, {}], "scale": [0.01, 0.05], "loss_reward": -3.0}
     game = registry.make(BOTH, 1, **envs.options(BOTH))
     assert [space.shape for space in game.observation_spaces] == [(4,), (2,)]
-    with pytest.raises(ValueError, match="none of this run"):
+    with pytest.raises(ValueError, match="not of this run"):
         envs.options("gymnasium:CartPole-v1+Acrobot-v1")
 
 
