@@ -53,7 +53,7 @@ def going_on(settings: TournamentSettings, begun: Resolved, out: Path) -> Resolv
     for name in dict.fromkeys([*now, *before]):
         decides = any(f"{name}.".startswith(f"{deciding}.") for deciding in DECIDING)
         found = any(f"{name}.".startswith(f"{resolved}.") for resolved in RESOLVED)
-        if found and (now.get(name) is None or (name == "bots" and not now[name])):
+        if found and (now.get(name) is None or (name in ("bots", "seat_envs") and not now[name])):
             continue
         if (decides or found) and now.get(name) != before.get(name):
             raise ResumeRefused(

@@ -182,6 +182,7 @@ def _gather(settings: TournamentSettings, progress: Progress | None) -> Entries:
     return gather(
         settings.competitors,
         env=None if settings.env is None else settings.env.model_dump(),
+        seat_envs={name: env.model_dump() for name, env in settings.seat_envs.items()},
         teams=settings.teams,
         bots=settings.bots,
         step_limit=settings.rollout.step_limit,

@@ -129,6 +129,10 @@ class TournamentSettings(Section):
         default=False, description="Play without snapshots that are missing or damaged"
     )
     env: GameSettings | None = Field(default=None, description="Game; none: that of the runs")
+    seat_envs: dict[str, GameSettings] = Field(
+        default_factory=dict,
+        description="Envs that entrants bring to their seats, by entrant; left out: those of their roles",
+    )
     teams: Annotated[tuple[int, ...], Field(min_length=1)] | None = Field(
         default=None, description="Number of seats of each team; none: those of the runs"
     )
@@ -185,9 +189,6 @@ class Resolved(TournamentSettings):
     """Settings of a tournament with everything filled in that the runs of its entrants decide."""
 
     env: GameSettings = Field(description="Game")
-    seat_envs: dict[str, GameSettings] = Field(
-        default_factory=dict, description="Envs that entrants bring to their seats, by entrant"
-    )
 
 
 def load(

@@ -90,6 +90,8 @@ def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress
     archive = Archive.open(run, progress)
     try:
         before = archive.config()
+        # settings that came later have their defaults, as if the config had named them
+        before["policy"] = PolicySettings.model_validate(before.get("policy") or {}).model_dump(mode="json")
         now = settings.model_dump(mode="json")
         for part, remedy in (("env", "game"), ("policy", "network"), ("seed", "seed")):
             was = before.get(part)

@@ -38,6 +38,7 @@ from storage.disk import Progress
 from storage.errors import Mistake, NotARun
 from storage.records import Entrant
 from storage.snapshots.manifests import CorruptManifest
+from storage.suggestions import did_you_mean
 from storage.upkeep.exports import NotAnExport
 
 _LEAVE_OUT = "restore them from a copy, or leave them out (leave_out_damaged)"
@@ -116,6 +117,7 @@ def gather(
     sources: Sequence[EntrantSource],
     *,
     env: Mapping[str, Any] | None = None,
+    seat_envs: Mapping[str, Mapping[str, Any]] = {},
     teams: tuple[int, ...] | None = None,
     bots: Mapping[str, BotSettings] = {},
     step_limit: int | None = None,
@@ -124,8 +126,8 @@ def gather(
 ) -> Entries:
     """Return all entrants that `sources` name, ready to play.
 
-    `env` (`id`, `options`), `teams`, `step_limit` and `bots` take precedence over the runs. With
-    `leave_out_damaged`, entrants that are missing or damaged are listed in `left_out`.
+    `env` and `seat_envs` (`id`, `options`), `teams`, `step_limit` and `bots` take precedence over the
+    runs. With `leave_out_damaged`, entrants that are missing or damaged are listed in `left_out`.
 
     Raise Mistake for names, conditions, games and seats that do not fit, and for fewer competitors than
     the game has teams; DamagedCompetitors with all that are missing or damaged; CorruptLedger, RemoteFailed.
@@ -140,9 +142,9 @@ def gather(
     _require_enough(entrants, agreed, 0)
     settings = _bot_settings(entrants, origins, agreed, bots)
     found, damaged = _read(entrants, {origin.address: origin for origin in origins.values()})
-    seat_envs = _seat_envs(entrants, origins)
+    brought = _seat_envs(entrants, origins, seat_envs)
     try:
-        envs = FollowingEnvs({"id": agreed.env_id, "options": agreed.env_options}, seat_envs)
+        envs = FollowingEnvs({"id": agreed.env_id, "options": agreed.env_options}, brought)
     except ValueError as error:
         raise Mistake(f"competitors: {error}") from None
     for name, source in found.items():
@@ -161,7 +163,7 @@ def gather(
         entrants=entrants,
         sources=_in_order(entrants, found),
         left_out=tuple(damaged.items()),
-        seat_envs={e.competitor: seat_envs[e.competitor] for e in entrants if e.competitor in seat_envs},
+        seat_envs={e.competitor: brought[e.competitor] for e in entrants if e.competitor in brought},
     )
 
 
@@ -240,14 +242,23 @@ def _bot_settings(
     return settings
 
 
-def _seat_envs(entrants: Sequence[Entrant], origins: Mapping[str, Origin]) -> dict[str, dict[str, Any]]:
-    """Return the envs that entrants bring to their seats, by entrant: those of their role in their run."""
+def _seat_envs(
+    entrants: Sequence[Entrant], origins: Mapping[str, Origin], given: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return the envs that entrants bring to their seats, by entrant: those given, else of their roles.
+
+    Raise Mistake for one that is given for no entrant.
+    """
     by_address = {origin.address: origin for origin in origins.values()}
-    found = {}
+    names = [entrant.competitor for entrant in entrants]
+    for name in given:
+        if name not in names:
+            raise Mistake(f"seat_envs: '{name}' is no entrant; {did_you_mean(name, names)}")
+    found = {name: dict(env) for name, env in given.items()}
     for entrant in entrants:
         origin = by_address.get(entrant.run or "")
         if isinstance(origin, RunOrigin) and entrant.role in origin.role_envs:
-            found[entrant.competitor] = dict(origin.role_envs[entrant.role])
+            found.setdefault(entrant.competitor, dict(origin.role_envs[entrant.role]))
     return found
 
 
