@@ -1,6 +1,7 @@
 """Matches that are played in fragments are the same matches, and lose nothing at a cut."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -92,7 +93,9 @@ def test_fragments_put_together_are_the_episodes_of_whole_matches(steps, signals
     whole, _, by_learner = runner(signals, step_limit=13, record=1.0).play(request, weights)
     episodes = by_learner["main-0"]
     one_stream()
-    results, fragments = play_in_fragments(runner(signals, step_limit=13, record=1.0), request, weights, steps)
+    results, fragments = play_in_fragments(
+        runner(signals, step_limit=13, record=1.0), request, weights, steps
+    )
     assert max(np.diff(part.offset).max() for part in fragments) <= steps
 
     ids = np.concatenate([part.matches.match_id for part in results])
@@ -115,7 +118,7 @@ def test_fragments_put_together_are_the_episodes_of_whole_matches(steps, signals
         for name in ("observation", "mask", "action", "log_prob", "reward"):
             joined = np.concatenate([getattr(part, name) for part in parts])
             np.testing.assert_array_equal(joined, getattr(episode, name), err_msg=name)
-        for part, following in zip(parts, parts[1:], strict=False):
+        for part, following in itertools.pairwise(parts):
             np.testing.assert_array_equal(part.bootstrap, following.observation[0])
             cuts += 1
         assert (parts[-1].bootstrap is None) == (episode.bootstrap is None)
@@ -160,7 +163,9 @@ def test_advantages_at_cuts_are_those_of_the_whole_match_where_its_values_are_ex
     found = by_seat(fragments)
     for e in range(len(whole)):
         reward, parts = whole[e].reward.astype(np.float64), found[whole[e].match_id, whole[e].seat]
-        exact = np.array([sum(reward[t:] * discount ** np.arange(len(reward) - t)) for t in range(len(reward))])
+        exact = np.array(
+            [sum(reward[t:] * discount ** np.arange(len(reward) - t)) for t in range(len(reward))]
+        )
         starts = np.cumsum([0, *(len(part.reward) for part in parts)])
         for lambda_, at_cuts in ((0.0, False), (1.0, True)):
             value = rng.normal(size=len(reward))
@@ -188,7 +193,9 @@ def _targets(reward, value, follows, over, discount, lambda_):
         reward=np.asarray(reward, np.float32),
     )
     gae = advantages(one, np.append(value, [] if over else [follows]), discount=discount, lambda_=lambda_)
-    column = [torch.tensor(np.asarray(x, np.float64))[:, None] for x in (value, [*value[1:], follows], reward)]
+    column = [
+        torch.tensor(np.asarray(x, np.float64))[:, None] for x in (value, [*value[1:], follows], reward)
+    ]
     discounts = torch.full((n, 1), discount, dtype=torch.float64)
     discounts[-1] *= not over
     traced = vtrace(*column, discounts, torch.ones(n, 1, dtype=torch.float64), lambda_=lambda_)
