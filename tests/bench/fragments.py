@@ -1,4 +1,4 @@
-"""Time until the first update and memory by the length of a match, whole and in fragments.
+"""Time until the first experience and memory by the length of a match, whole and in fragments.
 
     python -m tests.bench.fragments [--lengths 50 250 1000 5000] [--fragment-steps 64] [--slots 64]
 
@@ -61,15 +61,18 @@ class Walk(BatchedGame):
 
 
 class Watch:
-    """View that notes when the first experience was taken and the first update made."""
+    """View that notes when the loop began; `taken` is called with experience on its way to the learner."""
 
     def __init__(self) -> None:
         self.began = time.perf_counter()
-        self.first_update: float | None = None
+        self.first: float | None = None
+
+    def taken(self) -> None:
+        if self.first is None:
+            self.first = time.perf_counter() - self.began
 
     def show(self, session: Any) -> None:
-        if self.first_update is None and any(member.updates for member in session.members.values()):
-            self.first_update = time.perf_counter() - self.began
+        pass
 
     def close(self, session: Any) -> None:
         pass
@@ -78,6 +81,7 @@ class Watch:
 def measure(length: int, fragment_steps: int | None, slots: int) -> None:
     """Train in this process and print a line."""
     from league.config.loading import load
+    from league.learning.groups.local_learners import LocalLearnerGroup
     from league.training.loop import train
 
     settings = load(
@@ -100,15 +104,26 @@ def measure(length: int, fragment_steps: int | None, slots: int) -> None:
 
     sampling = threading.Thread(target=sample)
     sampling.start()
-    watch = Watch()
+    watches: list[Watch] = []
+    submit = LocalLearnerGroup.submit
+
+    def noted(group: LocalLearnerGroup, *arguments: Any) -> None:
+        watches[0].taken()
+        submit(group, *arguments)
+
+    def make_view() -> Watch:
+        watches.append(Watch())
+        return watches[0]
+
+    LocalLearnerGroup.submit = noted  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
-        train(settings, Path(folder) / "run", make_view=lambda: watch)
-    seconds = time.perf_counter() - watch.began
+        train(settings, Path(folder) / "run", make_view=make_view)  # type: ignore[arg-type]  # no page
+    seconds = time.perf_counter() - watches[0].began
     over.set()
     sampling.join()
     rate = 2 * slots * length / seconds
     print(
-        f"{length:>7}   {fragment_steps or 'whole':>14}   {watch.first_update:>14.2f}   "
+        f"{length:>7}   {fragment_steps or 'whole':>14}   {watches[0].first or 0.0:>18.2f}   "
         f"{(most - before) / MIB:>10.0f}   {rate:>13,.0f}",
         flush=True,
     )
@@ -128,7 +143,7 @@ def main() -> None:
         steps = None if arguments.whole else arguments.fragment_steps
         measure(arguments.lengths[0], steps, arguments.slots)
         return
-    print(" length   fragment steps   first update s   memory MiB   env steps / s", flush=True)
+    print(" length   fragment steps   first experience s   memory MiB   env steps / s", flush=True)
     for length in arguments.lengths:
         for extra in (["--whole"], []):
             own = ["--lengths", str(length), "--fragment-steps", str(arguments.fragment_steps)]

@@ -54,8 +54,16 @@ class Held:
 
     def take(self, rows: npt.NDArray[np.int64], match: npt.NDArray[np.int64]) -> Held:
         """Return these decisions [k], of the matches in the rows `match` [k]."""
-        columns = (self.seat, self.seen, self.mask, self.raw, self.log_prob, self.reward, self.memory)
-        return Held(match, *(column[rows] for column in columns))
+        return Held(
+            match=match,
+            seat=self.seat[rows],
+            seen=self.seen[rows],
+            mask=self.mask[rows],
+            raw=self.raw[rows],
+            log_prob=self.log_prob[rows],
+            reward=self.reward[rows],
+            memory=self.memory[rows],
+        )
 
 
 class Recorder:

@@ -31,7 +31,7 @@ class _Drawn:
         """Return which matches [M] seat one of `competitors`."""
         names = set(competitors)
         who = [i for i, name in enumerate(self.matches.competitors) if name in names]
-        return np.isin(self.matches.seat, who).any(axis=1)
+        return np.logical_or.reduce(np.isin(self.matches.seat, who), axis=1)
 
     def players(self, seats: _Bools) -> list[str]:
         """Return the live players in these seats [M, S] of the matches that are left."""
