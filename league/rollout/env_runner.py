@@ -200,7 +200,8 @@ class EnvRunner:
 
 def _trust_networks(request: PlayRequest) -> None:
     """Trust the code of live players' policies: it comes from the user's config, unlike a snapshot's."""
-    for source in request.sources:
+    others = () if request.fragment is None else request.fragment.players
+    for source in (*request.sources, *others):
         if isinstance(source, LiveSource):
             for path in source.spec.own_code:
                 trust_network(path)

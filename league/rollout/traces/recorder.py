@@ -32,7 +32,7 @@ Look = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray]
 
 def bytes_of_decision(spec: PolicySpec) -> int:
     """Return the bytes that one decision takes in the columns."""
-    seen, action = spec.seen, spec.action
+    seen, action = spec.learned, spec.action
     numbers = math.prod(action.shape) * np.dtype(action.dtype).itemsize + action.mask_width
     return (
         math.prod(seen.shape or (1,)) * np.dtype(seen.dtype).itemsize + numbers + 16

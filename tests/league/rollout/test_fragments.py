@@ -83,10 +83,13 @@ def by_seat(fragments):
     return found
 
 
-@pytest.mark.parametrize("steps", [3, 4])
-def test_fragments_put_together_are_the_episodes_of_whole_matches(steps, signals, make_request, one_stream):
+@pytest.mark.parametrize(("steps", "value_sees"), [(3, "seat"), (4, "all")])
+def test_fragments_put_together_are_the_episodes_of_whole_matches(
+    steps, value_sees, signals, make_request, one_stream
+):
+    own = GRU.model_copy(update={"value_sees": value_sees})
     request, weights = make_request(
-        signals, 60, snapshots=[LSTM, PLAIN], bots=("random",), self_play=20, settings=GRU
+        signals, 60, snapshots=[LSTM, PLAIN], bots=("random",), self_play=20, settings=own
     )
     weights["main-0"]["policy_head.weight"] *= 100.0  # other memories would give other actions
     one_stream()
