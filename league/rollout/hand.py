@@ -102,7 +102,7 @@ class Hand:
         )
 
     def with_newest(self, players: Mapping[str, LiveSource]) -> Hand:
-        """Return the same matches with these sources for the live players, all of whom must be there."""
+        """Return the same matches with other sources for the live players; each must have one."""
         sources = (players[s.player] if isinstance(s, LiveSource) else s for s in self.sources)
         return replace(self, sources=tuple(sources))
 
