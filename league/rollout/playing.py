@@ -55,11 +55,10 @@ class Playing:
         self._opening = None if hand.openings is None else OpeningMoves(game, hand.openings, matches.seed)
         self._fingerprints = Fingerprints(game, len(matches)) if fingerprint else None
         temperatures = [_temperature(source) for source in hand.sources]
-        self._seats = Seats(game, actors, temperatures, learners, keeps_memory=fragments)
+        kept = {who: _recurrent(actors[who]) if fragments else 0 for who in learners}
+        self._seats = Seats(game, actors, temperatures, learners, keeps_memory=any(kept.values()))
         self._recorders = {
-            who: Recorder(
-                game, source.player, source.version, source.spec, _recurrent(actors[who]) * fragments
-            )
+            who: Recorder(game, source.player, source.version, source.spec, kept[who])
             for who, source in learners.items()
         }
         self._score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)

@@ -14,6 +14,7 @@ from league.learning.maths.vtrace import vtrace
 from league.models.networks.networks import build_network
 from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
+from league.rollout.openings import Openings
 from league.rollout.requests import Fragment, LiveSource, PlaySetup, RolloutSettings
 from storage.records import MatchBatch
 
@@ -206,6 +207,37 @@ def _targets(reward, value, follows, over, discount, lambda_):
 
 
 _EPISODES = Episodes("main-0", *([NONE] * 11))
+
+
+def test_an_opening_goes_on_across_cuts_and_only_in_matches_that_have_one(make_request):
+    request, weights = make_request("connect_four", 12, self_play=12)
+    opened = dataclasses.replace(request, openings=Openings(7))
+    whole, _, by_learner = runner("connect_four", record=1.0).play(opened, weights)
+    player = runner("connect_four", record=1.0)
+    player.play(fragment_of(opened, 3, new=True), weights)
+    plain = dataclasses.replace(request, matches=_moved(request.matches, 500))
+    asked = fragment_of(plain, 3, opened.matches.match_id, new=True)
+    first = dict.fromkeys(range(1000, 1012), 0)
+    results, goes_on = [], np.zeros(1)
+    while len(goes_on):
+        batch, info, episodes = player.play(asked, weights)
+        results.append(batch)
+        for match, length in zip(
+            episodes["main-0"].match_id, np.diff(episodes["main-0"].offset), strict=True
+        ):
+            first[int(match)] = first.get(int(match), 0) + int(length)
+        goes_on = np.array(info.unfinished, dtype=np.int64)
+        asked = fragment_of(request, 3, goes_on)
+    for part in results:
+        for row, match in enumerate(part.matches.match_id.tolist()):
+            learned = first[match]
+            assert learned == part.env_steps[row] - 7 * (match < 1500)  # but for the opening, from all moves
+            if match < 1500:
+                ours, theirs = (
+                    r.recordings.take(np.array([i])) for r, i in ((part, row), (whole, match - 1000))
+                )
+                np.testing.assert_array_equal(ours.action[:7], theirs.action[:7])
+    assert by_learner["main-0"].num_steps == whole.env_steps.sum() - 7 * 12
 
 
 # ---------------------------------------------------------------- who goes on with which weights
