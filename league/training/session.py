@@ -260,10 +260,12 @@ class Session:
         for results in batches:
             self.archive.append_results(results, self.state.apply(results))
         self.caches.add(info.process, info.tiers)
+        trained = sum(info.trained_steps.values())
         for player, steps in info.trained_steps.items():
             member = self.members.get(player)
             if steps and member is not None and member.generation == ticket.generations[player]:
                 self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
+                self.log.spend(player, playing=info.seconds * steps / trained)
 
     def _count_under_way(self) -> None:
         self.totals.unfinished_steps = self._under_way.steps
