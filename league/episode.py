@@ -1,7 +1,7 @@
 """Experience on its way from runner to learner: `Episodes`, many sequences as one set of arrays.
 
-An episode is one learning seat's consecutive steps in one match. Thousands leave a runner at
-once, so they travel as flat arrays with offsets; `episodes[i]` is the record of one of them.
+An episode is one learning seat's consecutive steps in one match, or in a fragment of one. Thousands leave
+a runner at once, so they travel as flat arrays with offsets; `episodes[i]` is the record of one of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import numpy.typing as npt
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """T consecutive steps of one seat. `bootstrap` is the next observation, if it was not terminated."""
+    """T consecutive steps of one seat: a whole match, or a fragment of one.
+
+    `bootstrap` is the next observation, if the match was not terminated.
+    """
 
     match_id: int
     seat: int
@@ -26,6 +29,7 @@ class Episode:
     log_prob: npt.NDArray[np.float32]  # [T], under the weights that acted
     reward: npt.NDArray[np.float32]  # [T], sum of rewards after this action until the next
     bootstrap: npt.NDArray | None  # [*shape], or None when the match terminated
+    memory: npt.NDArray[np.float32] | None = None  # [S] of the network before the first step; None: empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Episodes:
     log_prob: npt.NDArray[np.float32]  # [N]
     reward: npt.NDArray[np.float32]  # [N]
     bootstrap: npt.NDArray  # [K, *shape], one for each episode that was not terminated, in order
+    # [E, S] of the network before each episode's first step, as it acted; None: all empty, whole matches
+    memory: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.match_id)
@@ -68,6 +74,7 @@ class Episodes:
             log_prob=self.log_prob[steps],
             reward=self.reward[steps],
             bootstrap=bootstrap,
+            memory=None if self.memory is None else self.memory[e],
         )
 
     def take(self, indices: npt.NDArray[np.int64]) -> Episodes:
@@ -90,6 +97,7 @@ class Episodes:
             log_prob=self.log_prob[steps],
             reward=self.reward[steps],
             bootstrap=self.bootstrap[bootstraps],
+            memory=None if self.memory is None else self.memory[indices],
         )
 
     @staticmethod
@@ -111,4 +119,15 @@ class Episodes:
             log_prob=np.concatenate([p.log_prob for p in parts]),
             reward=np.concatenate([p.reward for p in parts]),
             bootstrap=np.concatenate([p.bootstrap for p in parts]),
+            memory=_memories(parts),
         )
+
+
+def _memories(parts: Sequence[Episodes]) -> npt.NDArray[np.float32] | None:
+    """Return the memories of all episodes of `parts`; zeros where a part has none."""
+    size = next((part.memory.shape[1] for part in parts if part.memory is not None), None)
+    if size is None:
+        return None
+    return np.concatenate(
+        [np.zeros((len(p), size), np.float32) if p.memory is None else p.memory for p in parts]
+    )

@@ -10,7 +10,7 @@ by the thousand they travel as arrays (`MatchBatch`, `ResultBatch`), whose `[i]`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import ClassVar, NewType
 
@@ -188,6 +188,17 @@ class MatchBatch:
             seats=seats,
         )
 
+    def take(self, rows: npt.NDArray[np.int64]) -> MatchBatch:
+        """Return the matches in these rows [k], in this order."""
+        return replace(
+            self,
+            match_id=self.match_id[rows],
+            seed=self.seed[rows],
+            match_type=self.match_type[rows],
+            seat=self.seat[rows],
+            learning=self.learning[rows],
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Recordings:
@@ -199,6 +210,17 @@ class Recordings:
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Recordings:
+        """Return the recordings of these rows [k] of the batch, as `row` of the batch of these rows."""
+        place = {int(row): number for number, row in enumerate(self.row)}
+        kept = [(i, place[int(row)]) for i, row in enumerate(rows) if int(row) in place]
+        spans = [self.action[self.offset[own] : self.offset[own + 1]] for _, own in kept]
+        return Recordings(
+            row=np.array([i for i, _ in kept], dtype=np.int64),
+            offset=np.cumsum([0, *map(len, spans)]),
+            action=np.concatenate([self.action[:0], *spans]),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +253,21 @@ class ResultBatch:
             reason=EndReason(self.reason[i]),
             started_at=float(self.started_at[i]),
             seconds=float(self.seconds[i]),
+        )
+
+    def take(self, rows: npt.NDArray[np.int64]) -> ResultBatch:
+        """Return the results in these rows [k], in this order."""
+        return ResultBatch(
+            matches=self.matches.take(rows),
+            outcome=self.outcome[rows],
+            score=self.score[rows],
+            rank=self.rank[rows],
+            env_steps=self.env_steps[rows],
+            reason=self.reason[rows],
+            started_at=self.started_at[rows],
+            seconds=self.seconds[rows],
+            recordings=None if self.recordings is None else self.recordings.take(rows),
+            digest=None if self.digest is None else self.digest[rows],
         )
 
 

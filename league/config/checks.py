@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import psutil
 from pydantic import ValidationError
 
 from league.config.mirrors import is_mirrored
@@ -18,6 +19,7 @@ from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
 from league.models.networks.networks import build_network, check_network
 from league.rollout.runner_group import check_play
+from league.rollout.traces.recorder import COPIES, bytes_of_decision
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
@@ -47,6 +49,7 @@ def check(settings: Settings) -> None:
     _check_devices(settings)
     check_players(settings.init_from, settings.players())
     _check_league(settings, game)
+    _check_fragments(settings)
     if game.draw_possible and settings.ratings.draw_probability == 0.0:
         raise ValueError(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
@@ -58,6 +61,22 @@ def check(settings: Settings) -> None:
             f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
             f"rollout.matches_per_request = {settings.rollout.matches_per_request} matches bring; "
             "raise one, lower the other"
+        )
+
+
+def _check_fragments(settings: Settings) -> None:
+    """Raise ValueError for fragments whose experience is more than the memory of this machine."""
+    rollout = settings.rollout
+    if rollout.fragment_steps is None:
+        return
+    steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
+    decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
+    found, memory = COPIES * rollout.slots * steps * decision, psutil.virtual_memory().total
+    if found > memory:
+        raise ValueError(
+            f"rollout.fragment_steps is {rollout.fragment_steps:,}: with rollout.slots {rollout.slots:,} the "
+            f"experience of one request may take {found / 2**30:,.1f} GiB, but this machine has "
+            f"{memory / 2**30:,.1f} GiB; lower fragment_steps or slots"
         )
 
 
@@ -273,6 +292,11 @@ def _check_following(settings: Settings, game: BatchedGame) -> None:
     if settings.evaluation.yardsticks:
         raise ValueError(
             f"{where}: found evaluation.yardsticks as well, whose games are in the run's env; leave one out"
+        )
+    if settings.rollout.fragment_steps is not None:
+        raise ValueError(
+            f"{where}: found rollout.fragment_steps as well, expected whole matches where envs differ from "
+            "match to match; leave one out"
         )
     for role in roles:
         for seat in range(game.num_seats):

@@ -22,7 +22,7 @@ from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.openings import OpeningSettings
-from league.rollout.requests import RolloutSettings
+from league.rollout.requests import TrainingRollout
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings
@@ -47,7 +47,7 @@ class Settings(Section):
     )
     matchmaking: MatchmakingSettings = MatchmakingSettings()
     ratings: RatingSettings = RatingSettings()
-    rollout: RolloutSettings = RolloutSettings()
+    rollout: TrainingRollout = TrainingRollout()
     opening: OpeningSettings = OpeningSettings()
     learner: LearnerSettings = LearnerSettings()
     init_from: tuple[InitFrom, ...] = Field(

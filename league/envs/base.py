@@ -147,6 +147,11 @@ class BatchedGame(ABC):
         self._reopen(slots)
         self._reset(slots, seeds)
 
+    def abandon(self, slots: npt.NDArray[np.int64]) -> None:
+        """Free these slots [k]; their matches end without a result."""
+        self.active[slots] = False
+        self._due = None
+
     def starts(self) -> npt.NDArray[np.float64] | None:
         """Return the probabilities [k] of the initial states; [1.0] for a game without chance.
 

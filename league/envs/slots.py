@@ -134,8 +134,13 @@ class SlotGame(BatchedGame):
                     self._crashed(slot, error)
         return transition
 
+    def abandon(self, slots: npt.NDArray[np.int64]) -> None:
+        self._settle_steps(slots)
+        self.pending[slots] = self._moved[slots] = False
+        super().abandon(slots)
+
     def _reset(self, slots: npt.NDArray[np.int64], seeds: npt.NDArray[np.int64]) -> None:
-        self._abandon(slots)
+        self._settle_steps(slots)
         for array in (self.acting, self.gained, self.finished, self.cut, self._crash, self._moved):
             array[slots] = 0
         self._start_all(slots, seeds)
@@ -224,7 +229,7 @@ class SlotGame(BatchedGame):
         self._submitted = []
         self._settle([future for future in self._under_way if future.done()])
 
-    def _abandon(self, slots: npt.NDArray[np.int64]) -> None:
+    def _settle_steps(self, slots: npt.NDArray[np.int64]) -> None:
         """Wait for the pending steps of these slots."""
         if self.pending[slots].any():
             theirs = [future for future, slot in self._under_way.items() if slot in slots]

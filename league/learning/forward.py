@@ -35,14 +35,14 @@ class Forward:
     def __init__(self, network: Network, bfloat16: bool = False, *, forgets: bool = False) -> None:
         self.network = network
         self._bfloat16 = bfloat16
-        self._forgets = forgets
+        self.forgets = forgets
         self._call: Callable[..., Any] = network.unroll if network.memory_size else network
 
     def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return parameters [N + K, P] and values [N + K] of a batch's observations."""
         with self._precision():
             if self.network.memory_size:
-                memory = torch.zeros_like(batch.memory) if self._forgets else batch.memory
+                memory = torch.zeros_like(batch.memory) if self.forgets else batch.memory
                 parameters, value, _ = self._call(batch.observation, batch.layout, memory)
             else:
                 parameters, value = self._call(batch.observation)
@@ -163,6 +163,10 @@ def survey(
     mine = np.zeros(len(episodes), dtype=np.bool_)
     mine[shard_episodes(np.diff(episodes.offset), peers.size)[peers.rank]] = True
     wanted = mine[sequences.episode]
+    if size and episodes.memory is not None and not forward.forgets:  # fragments go on with what they had
+        first = np.flatnonzero(wanted & (sequences.part == 0))
+        given = tensor_of(episodes.memory[sequences.episode[first]]).to(device)
+        memory[torch.from_numpy(first).to(device)] = given
     if not values:  # only the memories at the beginning of later parts are needed
         wanted &= ~sequences.final & bool(size)
     # memory goes from part to part; without one, all parts are done at once

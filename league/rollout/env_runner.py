@@ -1,8 +1,9 @@
 """EnvRunner: plays a batch of matches at once, with any number of different competitors.
 
 A request holds all inputs: the seats, the path of each snapshot's blob, the live players' weights.
-Between requests a runner keeps only caches of immutable objects. Matches, decisions and steps are rows
-of arrays, so one step in Python serves a thousand matches.
+Between requests a runner keeps only caches of immutable objects and, if matches are played in fragments,
+those that are unfinished. Matches, decisions and steps are rows of arrays, so one step in Python serves a
+thousand matches.
 """
 
 from __future__ import annotations
@@ -12,22 +13,25 @@ import functools
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 
 from league.envs import registry
+from league.envs.base import BatchedGame
 from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
 from league.models.networks.networks import trust_network
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
-from league.rollout.openings import OpeningMoves
+from league.rollout.hand import WAITS, Hand
+from league.rollout.playing import Playing
 from league.rollout.requests import (
     BotSource,
+    Fragment,
     LiveSource,
     MixtureSource,
     PlayRequest,
@@ -35,15 +39,12 @@ from league.rollout.requests import (
     RolloutInfo,
     Source,
 )
-from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
-from league.rollout.traces.fingerprints import Fingerprints
-from league.rollout.traces.recorder import Recorder
-from league.rollout.traces.results import OrderOfPlay, Results
-from league.rollout.traces.transcript import Transcript, chosen
 from league.runtime import prepare_process
 from storage.cache.node_cache import NodeCache
 from storage.records import ResultBatch
+
+Weights = Mapping[str, Mapping[str, np.ndarray]]  # of live players
 
 
 class EnvRunner:
@@ -58,9 +59,13 @@ class EnvRunner:
         self._setup = setup
         self._others: dict[str, EnvRunner] = {}  # runners of other games, by id
         self._env_id = setup.env_id
-        self._game = registry.make(
-            setup.env_id, settings.slots, step_limit=settings.step_limit, **setup.env_options
+        self._make_game = functools.partial(
+            registry.make, setup.env_id, settings.slots, step_limit=settings.step_limit, **setup.env_options
         )
+        self._game = self._make_game()
+        self._second_game: BatchedGame | None = None
+        self._unfinished: Hand | None = None
+        self._age = 0  # fragments played so far
         self._record_share = settings.record
         self._device = settings.device
         self._snapshots = SnapshotPolicies(
@@ -73,26 +78,33 @@ class EnvRunner:
         self._bots: dict[str, Actor] = {}
 
     def play(
-        self, request: PlayRequest, live_weights: Mapping[str, Mapping[str, np.ndarray]]
+        self, request: PlayRequest, live_weights: Weights
     ) -> tuple[ResultBatch, RolloutInfo, dict[str, Episodes]]:
         """Play every match of the request; return results, costs and each learner's episodes.
 
-        Its snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot that cannot
-        be loaded, ValueError for a learner that is not among the live competitors.
+        With `request.fragment`, play a part of them and of those that an earlier request left: return the
+        results of those that ended, and the episodes so far. The others go on in the next such request.
+        The request's snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot
+        that cannot be loaded, ValueError for a learner that is not among the live competitors.
         """
         if request.env_options is not None:
             return self._other(request).play(replace(request, env_options=None), live_weights)
         began = time.perf_counter()
         _trust_networks(request)
         with contextlib.ExitStack() as leases:
-            actors = [self._actor(source, live_weights, leases) for source in request.sources]
-            batch, episodes = self._play(request, actors)
+            if request.fragment is None:
+                batch, episodes = self._play(request, live_weights, leases)
+            else:
+                batch, episodes = self._play_on(request, request.fragment, live_weights, leases)
+        unfinished = self._unfinished
         info = RolloutInfo(
             env_steps=int(batch.env_steps.sum()),
             trained_steps={learner: own.num_steps for learner, own in episodes.items()},
             seconds=time.perf_counter() - began,
             process=f"{socket.gethostname()}:{os.getpid()}",
             tiers=self._snapshots.tiers(),
+            unfinished=() if unfinished is None else tuple(unfinished.matches.match_id.tolist()),
+            unfinished_steps=int(self._game.env_steps[self._game.active].sum()),
         )
         return batch, info, episodes
 
@@ -103,73 +115,82 @@ class EnvRunner:
             self._others[env_id] = EnvRunner(replace(self._setup, env_id=env_id, env_options=options or {}))
         return self._others[env_id]
 
-    def _play(self, request: PlayRequest, actors: list[Actor]) -> tuple[ResultBatch, dict[str, Episodes]]:
-        game, matches = self._game, request.matches
-        rng = np.random.default_rng(request.seed)
-        results = Results(matches)
-        transcript = Transcript(game, chosen(matches.seed, self._record_share))
-        learners = _find_learners(request)
-        opening = None if request.openings is None else OpeningMoves(game, request.openings, matches.seed)
-        fingerprints = Fingerprints(game, len(matches)) if request.fingerprint else None
-        seats = Seats(game, actors, [_temperature(source) for source in request.sources], learners)
-        recorders = {
-            who: Recorder(game, source.player, source.version, source.spec)
-            for who, source in learners.items()
-        }
-        score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)
-        match_of = np.zeros(game.num_slots, dtype=np.int64)
-        learns = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
-        order = OrderOfPlay(matches)
-        free = np.arange(min(game.num_slots, len(matches)))
-        while True:
-            fresh = order.begin(len(free), not game.active.any())
-            if len(fresh):
-                slots, free = np.split(free, [len(fresh)])
-                match_of[slots], learns[slots] = fresh, matches.learning[fresh]
-                seats.begin(slots, matches.seat[fresh])
-                score[slots] = 0.0
-                if opening is not None:
-                    opening.begin(slots, fresh)
-                results.began(fresh)
-                game.reset(slots, matches.seed[fresh])
-            if not game.active.any():
-                break
-            actions = []
-            for block in game.due():
-                action, taken, certain = seats.decide(block, rng)
-                learned = learns
-                if opening is not None:
-                    made = opening.make(block, action, certain)
-                    if learners and len(made):
-                        learned = learns.copy()
-                        learned[block.slot[made], block.seat[made]] = False
-                if fingerprints is not None:
-                    fingerprints.decided(block, action, certain, match_of)
-                actions.append(action)
-                transcript.decided(block, action, match_of)
-                for who, own in taken:
-                    recorders[who].decided(own, match_of, learned)
-            transition = game.step(actions)
-            score += transition.rewards
-            seats.rewarded(transition.rewards)
-            for recorder in recorders.values():
-                recorder.rewarded(transition.rewards)
-            ended = transition.ended
-            if len(ended):
-                for who, recorder in recorders.items():
-                    recorder.ended(transition, match_of, functools.partial(seats.shown_to, who))
-                results.ended(match_of[ended], score[ended], game.env_steps[ended], transition)
-                if fingerprints is not None:
-                    fingerprints.ended(match_of[ended], score[ended], transition.reason)
-                free = np.concatenate([free, ended])
-        episodes = {learners[who].player: recorder.episodes(matches) for who, recorder in recorders.items()}
-        digest = None if fingerprints is None else fingerprints.digests()
-        return results.batch(transcript.recordings(), digest), episodes
+    def _play(
+        self, request: PlayRequest, live_weights: Weights, leases: contextlib.ExitStack
+    ) -> tuple[ResultBatch, dict[str, Episodes]]:
+        """Play all matches of the request to their end."""
+        playing = Playing(
+            self._game_for_whole_matches(),
+            Hand.of(request),
+            [self._actor(source, live_weights, leases) for source in request.sources],
+            _find_learners(request.sources, request.learners),
+            np.random.default_rng(request.seed),
+            record_share=self._record_share,
+            fingerprint=request.fingerprint,
+        )
+        playing.run()
+        return playing.results(), playing.episodes()
+
+    def _play_on(
+        self,
+        request: PlayRequest,
+        fragment: Fragment,
+        live_weights: Weights,
+        leases: contextlib.ExitStack,
+    ) -> tuple[ResultBatch, dict[str, Episodes]]:
+        """Play a fragment of the request's matches, and of the unfinished ones that go on."""
+        self._age += 1
+        hand = Hand.of(request, self._age)
+        if self._unfinished is not None:
+            players = {
+                s.player: s for s in (*request.sources, *fragment.players) if isinstance(s, LiveSource)
+            }
+            hand = self._kept(self._unfinished, fragment, players).joined(hand)
+        actors = [self._going_on(source, hand, live_weights, leases) for source in hand.sources]
+        playing = Playing(
+            self._game,
+            hand,
+            actors,
+            _find_learners(hand.sources, request.learners),
+            np.random.default_rng(request.seed),
+            record_share=self._record_share,
+            fragments=True,
+        )
+        playing.run(fragment.steps)
+        left = playing.cut()
+        if fragment.weights == "began":
+            left = left.with_actors(dict(zip(hand.sources, actors, strict=True)))
+        self._unfinished = left if len(left) else None
+        return playing.finished(), playing.episodes()
+
+    def _kept(self, unfinished: Hand, fragment: Fragment, players: Mapping[str, LiveSource]) -> Hand:
+        """Return the unfinished matches that go on; abandon the others."""
+        goes_on = np.isin(unfinished.matches.match_id, fragment.goes_on)
+        slot = unfinished.slot[~goes_on]
+        self._game.abandon(slot[slot != WAITS])
+        kept = unfinished.take(np.flatnonzero(goes_on))
+        return kept.with_newest(players) if fragment.weights == "newest" else kept
+
+    def _going_on(
+        self, source: Source, hand: Hand, live_weights: Weights, leases: contextlib.ExitStack
+    ) -> Actor:
+        """Return the actor of a hand's source: a live player's own of an earlier request, if it is kept."""
+        if isinstance(source, LiveSource) and (source.player, source.version) in hand.began:
+            return hand.began[source.player, source.version]
+        return self._actor(source, live_weights, leases)
+
+    def _game_for_whole_matches(self) -> BatchedGame:
+        """Return a game without a match: another one while unfinished matches are in the first."""
+        if self._unfinished is None:
+            return self._game
+        if self._second_game is None:
+            self._second_game = self._make_game()
+        return self._second_game
 
     def _actor(
         self,
         source: Source,
-        live_weights: Mapping[str, Mapping[str, np.ndarray]],
+        live_weights: Weights,
         leases: contextlib.ExitStack,
     ) -> Actor:
         if isinstance(source, SnapshotSource):
@@ -189,27 +210,19 @@ class EnvRunner:
         return Policy(source.spec, tensors, source.player)
 
 
-def _temperature(source: Source) -> float:
-    """Return the temperature at which a competitor decides."""
-    return source.temperature if isinstance(source, SnapshotSource) else 1.0
-
-
 def _trust_networks(request: PlayRequest) -> None:
     """Trust the code of live players' policies: it comes from the user's config, unlike a snapshot's."""
-    for source in request.sources:
+    others = () if request.fragment is None else request.fragment.players
+    for source in (*request.sources, *others):
         if isinstance(source, LiveSource):
             for path in source.spec.own_code:
                 trust_network(path)
 
 
-def _find_learners(request: PlayRequest) -> dict[int, LiveSource]:
-    """Return the players that learn, by their index among the request's sources."""
-    live = {
-        source.player: (index, source)
-        for index, source in enumerate(request.sources)
-        if isinstance(source, LiveSource)
-    }
-    for learner in request.learners:
-        if learner not in live:
+def _find_learners(sources: Sequence[Source], learners: Sequence[str]) -> dict[int, LiveSource]:
+    """Return the players that learn, by their indices among the sources: one for each of their versions."""
+    live = {who: source for who, source in enumerate(sources) if isinstance(source, LiveSource)}
+    for learner in learners:
+        if all(source.player != learner for source in live.values()):
             raise ValueError(f"request: learner '{learner}' is not among its live competitors")
-    return dict(live[learner] for learner in request.learners)
+    return {who: source for learner in learners for who, source in live.items() if source.player == learner}

@@ -107,6 +107,27 @@ class OpeningMoves:
             self._prompter.begin(slot, self._openings.line[match])
             self._end[slot] = _OPEN
 
+    def go_on(
+        self,
+        slot: npt.NDArray[np.int64],
+        match: npt.NDArray[np.int64],
+        move: npt.NDArray[np.int64],
+    ) -> None:
+        """Go on with matches [n] in these slots [n], whose next decision has the number `move` [n].
+
+        Random moves alone go on; a line of a book does not.
+        """
+        self.begin(slot, match)
+        self._move[slot] = move
+
+    def leave_out(self, slot: npt.NDArray[np.int64]) -> None:
+        """Give the matches that begin in these slots [n] no opening."""
+        self._end[slot] = 0
+
+    def moves(self, slot: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the number of the next decision of the matches in these slots [n], while they open."""
+        return self._move[slot]
+
     def _plies(self, seeds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | int:
         """Return the number of random plies of the matches with these seeds [n]: [n], or one for all."""
         plies, share = self._openings.plies, self._openings.share

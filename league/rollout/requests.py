@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, model_validator
 
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
@@ -56,6 +58,32 @@ class RolloutSettings(Section):
     )
 
 
+class TrainingRollout(RolloutSettings):
+    """Settings of the play of matches that are learned from."""
+
+    fragment_steps: int | None = Field(
+        default=None,
+        ge=1,
+        description="Most steps that a match plays in one request: in a step each seat whose turn it is "
+        "decides once. Experience of longer matches is learned from in fragments, and a match goes on in the "
+        "runner's next request. `null`: matches are played whole",
+    )
+    fragment_weights: Literal["newest", "began"] = Field(
+        default="newest",
+        description="Weights with which live players go on in a match that is played in fragments: the "
+        "newest of each request, or those that they began the match with. Snapshots never change",
+    )
+
+    @model_validator(mode="after")
+    def _weights_need_fragments(self) -> Self:
+        if self.fragment_steps is None and self.fragment_weights == "began":
+            raise ValueError(
+                "fragment_weights: found began without fragment_steps, but a whole match never changes its "
+                "weights; set fragment_steps, or leave fragment_weights out"
+            )
+        return self
+
+
 @dataclass(frozen=True, slots=True)
 class PlaySetup:
     """What a runner is built from: the game, and how matches of it are played."""
@@ -98,6 +126,16 @@ Source = SnapshotSource | LiveSource | BotSource | MixtureSource
 
 
 @dataclass(frozen=True, slots=True)
+class Fragment:
+    """Part of the play of a runner's matches: so many steps, then the others go on in the next request."""
+
+    steps: int  # at most, of each match
+    goes_on: npt.NDArray[np.int64]  # ids of earlier matches that go on, if they are still unfinished
+    players: tuple[LiveSource, ...] = ()  # live players in those, whose weights come beside the request
+    weights: Literal["newest", "began"] = "newest"  # with which live players go on
+
+
+@dataclass(frozen=True, slots=True)
 class PlayRequest:
     """Matches to play, and the sources of `matches.competitors`, in the same order."""
 
@@ -108,14 +146,17 @@ class PlayRequest:
     openings: Openings | None = None  # how the matches begin; None: the players choose all moves
     env_options: Mapping[str, Any] | None = None  # of the game of the matches, if it is not the runner's
     fingerprint: bool = False  # whether to compute `ResultBatch.digest`, equal for identical matches
+    fragment: Fragment | None = None  # None: all matches are played to their end
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutInfo:
     """Cost of the play of one request."""
 
-    env_steps: int
+    env_steps: int  # of the matches that ended
     trained_steps: Mapping[str, int]  # by learner
     seconds: float
     process: str  # host and pid of the runner
     tiers: tuple[TierInfo, ...]  # cache counts since the process began, nearest tier first
+    unfinished: tuple[int, ...] = ()  # ids of the matches that go on in the next request
+    unfinished_steps: int = 0  # decisions taken in them so far

@@ -42,6 +42,9 @@ class RunnerGroup(Protocol):
     def in_flight(self) -> int:
         """Return the number of requests that are submitted and not finished."""
 
+    def next_runner(self) -> int:
+        """Return the number of the runner that the next request will go to: the least loaded."""
+
     def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
         """Queue a request with its live players' weights, or references to them."""
 
@@ -84,6 +87,9 @@ class LocalRunnerGroup:
 
     def in_flight(self) -> int:
         return len(self._queue)
+
+    def next_runner(self) -> int:
+        return 0
 
     def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
         self._queue.append((request_id, request, live_weights))
@@ -170,8 +176,11 @@ class RayRunnerGroup:
     def in_flight(self) -> int:
         return len(self._pending)
 
+    def next_runner(self) -> int:
+        return min(range(len(self._actors)), key=self._load.__getitem__)
+
     def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
-        runner = min(range(len(self._actors)), key=self._load.__getitem__)
+        runner = self.next_runner()
         play = self._actors[runner].play_remotely.options(num_returns=1 + len(request.learners))
         returned = play.remote(request, list(live_weights), *live_weights.values())
         results, *episodes = returned if request.learners else [returned]

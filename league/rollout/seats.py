@@ -24,6 +24,7 @@ class Taken(NamedTuple):
     seat: npt.NDArray[np.int64]  # [n]
     mask: npt.NDArray[np.bool_]  # [n, mask_width]
     chosen: Chosen
+    memory: npt.NDArray[np.float32] | None = None  # [n, memory_size] before it, if it is kept
 
 
 class Choice(NamedTuple):
@@ -43,8 +44,12 @@ class Seats:
         actors: Sequence[Actor],
         temperatures: Sequence[float],
         learners: Collection[int] = (),
+        keeps_memory: bool = False,
     ) -> None:
-        """`temperatures`: one for each actor; `learners`: indices of actors whose decisions are returned."""
+        """`temperatures`: one for each actor; `learners`: indices of actors whose decisions are returned.
+
+        `keeps_memory`: return them with the memory before each.
+        """
         shape = (game.num_slots, game.num_seats)
         self._game = game
         self._actors = actors
@@ -57,6 +62,7 @@ class Seats:
         self._memory = np.zeros((*shape, widest), dtype=np.float32)
         self._reward = np.zeros(shape, dtype=np.float32)  # since each seat's last decision
         self._wants_reward = any(actor.wants_reward for actor in actors)
+        self._keeps_memory = keeps_memory
 
     def begin(self, slot: npt.NDArray[np.int64], competitor: npt.NDArray[np.int32]) -> None:
         """Begin matches in these slots [n], with the actors `competitor` [n, num_seats] in their seats."""
@@ -65,6 +71,23 @@ class Seats:
             self._memory[slot] = 0.0
         if self._wants_reward:
             self._reward[slot] = 0.0
+
+    def left(self, slot: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Return memories [n, num_seats, widest] and rewards since the last decisions [n, num_seats]."""
+        return self._memory[slot], self._reward[slot]
+
+    def go_on(
+        self,
+        slot: npt.NDArray[np.int64],
+        competitor: npt.NDArray[np.int32],
+        memory: npt.NDArray[np.float32],
+        reward: npt.NDArray[np.float32],
+    ) -> None:
+        """Go on with matches in these slots [n], with the result of `left` of another batch of actors."""
+        self.begin(slot, competitor)
+        size = min(memory.shape[2], self._memory.shape[2])  # what is cut off belongs to no actor here
+        self._memory[slot, :, :size] = memory[:, :, :size]
+        self._reward[slot] = reward
 
     def decide(self, block: Decisions, rng: np.random.Generator) -> Choice:
         """Choose all actions of one block, with one call to each party that has decisions in it."""
@@ -84,7 +107,9 @@ class Seats:
                 continue
             rows = slice(start, end)
             counts = np.diff(border[party.first : party.end + 1])
-            chosen = self._ask(party, counts, slot[rows], seat[rows], observation[rows], mask[rows], rng)
+            chosen, before = self._ask(
+                party, counts, slot[rows], seat[rows], observation[rows], mask[rows], rng
+            )
             action[order[rows]] = chosen.action
             if chosen.certain is not None:
                 certain[order[rows]] = chosen.certain
@@ -92,7 +117,8 @@ class Seats:
                 if party.first <= place < party.end and border[place] < border[place + 1]:
                     own = slice(border[place], border[place + 1])
                     its = slice(own.start - start, own.stop - start)
-                    taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, its))))
+                    kept = None if before is None else before[its]
+                    taken.append((who, Taken(slot[own], seat[own], mask[own], _part(chosen, its), kept)))
         return Choice(action, taken, certain)
 
     def _ask(
@@ -104,18 +130,22 @@ class Seats:
         observation: npt.NDArray,
         mask: npt.NDArray[np.bool_],
         rng: np.random.Generator,
-    ) -> Chosen:
-        """Let a party choose in these seats [n], which are in the order of its members."""
+    ) -> tuple[Chosen, npt.NDArray[np.float32] | None]:
+        """Let a party choose in these seats [n], which are in the order of its members.
+
+        Return its choices, and the memories before them [n, memory_size] if they are kept.
+        """
         actor, size = party.actor, party.actor.memory_size
-        memory = reward = None
+        memory = reward = before = None
         if size or actor.wants_reward:
             memory, reward = self._memory[slot, seat, :size], self._reward[slot, seat]
+            before = memory.copy() if self._keeps_memory else None
         look = Look(observation, mask, memory, reward)
         chosen = party.decide(counts, look, rng, party.temperature, Places(self._game, slot, seat))
         if memory is not None:
             self._memory[slot, seat, :size] = memory
             self._reward[slot, seat] = 0.0
-        return chosen
+        return chosen, before
 
     def rewarded(self, rewards: npt.NDArray[np.float32]) -> None:
         """Add the rewards [num_slots, num_seats] of one step."""

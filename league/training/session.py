@@ -18,8 +18,8 @@ from league.config.settings import Settings
 from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
-from league.rollout.requests import PlayRequest
-from league.rollout.runner_group import RunnerGroup
+from league.rollout.requests import Fragment, PlayRequest
+from league.rollout.runner_group import Rollout, RunnerGroup
 from league.rules.building.builder import DEFAULT, Clock
 from league.rules.earnings import earned
 from league.training.deeds import CORRECT, Deeds
@@ -27,6 +27,7 @@ from league.training.measuring import Measuring
 from league.training.remote import Upload
 from league.training.state.members import Member, Ticket
 from league.training.state.state import State
+from league.training.state.under_way import UnderWay
 from league.yardsticks.opened import Opened
 from storage.archive import Archive
 from storage.records import Bot, LivePlayer, MatchBatch, Purpose, Snapshot
@@ -73,6 +74,9 @@ class Session:
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder = settings.league.make_builder()
         self._tickets: dict[int, Ticket] = {}
+        self._fragments = settings.rollout.fragment_steps is not None
+        self._under_way = UnderWay(self.members)
+        self._depth = settings.rollout.requests_in_flight if settings.runners else 1
         self._next_match_id = archive.last_match_id() + 1
         self._next_request = self._next_match_id
         self._rng = np.random.default_rng([settings.seed, self._next_match_id])
@@ -111,7 +115,7 @@ class Session:
         """Return the share of the run that is done: 0 at its beginning, 1 at its end; 0 without a `stop`."""
         stop = self.settings.stop
         by_time = 0.0 if stop.minutes is None else self.seconds() / (60.0 * stop.minutes)
-        by_steps = 0.0 if stop.env_steps is None else self.totals.env_steps / stop.env_steps
+        by_steps = 0.0 if stop.env_steps is None else self.totals.played_steps / stop.env_steps
         return max(by_time, by_steps)
 
     def _progress(self, player: str) -> float:
@@ -130,6 +134,7 @@ class Session:
         """Submit requests while runners have room, each for the player furthest behind its share.
 
         Stop as soon as that player's learner has enough to do, so that the shares hold for what is played.
+        With fragments the runner's other matches go on too, so the learners of all of them must have room.
         """
         with self._kept():
             self._ask()
@@ -138,9 +143,16 @@ class Session:
         while self.runners.room() > 0:
             learning = [member for member in self.members.values() if not member.stopped]
             behind = min(learning, key=lambda member: member.matches_asked / member.share)
-            if self.learners.full(behind.player.player):
+            if self._fragments:
+                runner = self.runners.next_runner()
+                wait_for = {*self._under_way.players(runner, learning=True), behind.player.player}
+                if any(self.learners.full(name) for name in wait_for & self.members.keys()):
+                    return
+                self._request(behind, runner)
+            elif self.learners.full(behind.player.player):
                 return
-            self._request(behind)
+            else:
+                self._request(behind)
 
     def evaluate(self) -> None:
         """Submit evaluation matches while evaluation runners have room, for each player in turn."""
@@ -167,21 +179,32 @@ class Session:
         """Submit games of snapshots against fixed yardsticks, if there are any to play."""
         self.measuring.ask()
 
-    def _request(self, member: Member) -> None:
+    def _request(self, member: Member, runner: int | None = None) -> None:
+        """Request matches for a player; of a `runner` that plays fragments, as many as it has room for."""
         count = self.settings.rollout.matches_per_request
-        matches = self._matchmaker.next_matches(
-            member.player, count, self.roster, self.standings, self._rng, self._next_match_id
-        )
-        self._submit(matches, self.runners)
+        if runner is not None:
+            count = self._under_way.wanted(
+                runner, self.settings.rollout.slots, count, self._depth, len(self.members)
+            )
+        if count:
+            matches = self._matchmaker.next_matches(
+                member.player, count, self.roster, self.standings, self._rng, self._next_match_id
+            )
+        else:
+            matches = self._under_way.none_new(runner or 0)
+        self._submit(matches, self.runners, runner)
         since_reset = member.env_steps - member.reset_at
         rule = self._roles.of(member.player).earns
         # a match is dearer for a player that has earned only a part of its share
         member.matches_asked += count / earned(member.player, rule, self.roster, self.standings, since_reset)
 
-    def _submit(self, matches: MatchBatch, runners: RunnerGroup) -> None:
-        """Submit matches, in a request for each game where the env of a seat follows its competitor."""
+    def _submit(self, matches: MatchBatch, runners: RunnerGroup, runner: int | None = None) -> None:
+        """Submit matches, in a request for each game where the env of a seat follows its competitor.
+
+        With a `runner` that plays fragments, its unfinished matches go on; then all play one game.
+        """
         for part, env_options in self._envs.split(matches, self._brings):
-            self._submit_one(part, env_options, runners)
+            self._submit_one(part, env_options, runners, runner)
 
     def _brings(self, competitor: str) -> str | None:
         """Return the role of a competitor, whose env it may bring; `None` for a bot."""
@@ -189,11 +212,28 @@ class Session:
         return found.role if isinstance(found, LivePlayer | Snapshot) else None
 
     def _submit_one(
-        self, matches: MatchBatch, env_options: Mapping[str, Any] | None, runners: RunnerGroup
+        self,
+        matches: MatchBatch,
+        env_options: Mapping[str, Any] | None,
+        runners: RunnerGroup,
+        runner: int | None,
     ) -> None:
         seated = [self.roster[competitor] for competitor in matches.competitors]
-        live = {c.player: self.learners.live(c.player) for c in seated if isinstance(c, LivePlayer)}
         learning = {matches.competitors[i] for i in np.unique(matches.seat[matches.learning]).tolist()}
+        own = [c.player for c in seated if isinstance(c, LivePlayer)]
+        others: list[str] = []
+        fragment = None
+        if runner is not None:
+            goes_on = self._under_way.going_on(runner)
+            others = [name for name in self._under_way.players(runner) if name not in own]
+            learning |= set(self._under_way.players(runner, learning=True))
+        live = {name: self.learners.live(name) for name in [*own, *others]}
+        if runner is not None:
+            sources = [self._sources.live(self.members[name].player, live[name].version) for name in others]
+            rollout = self.settings.rollout
+            assert rollout.fragment_steps is not None
+            fragment = Fragment(rollout.fragment_steps, goes_on, tuple(sources), rollout.fragment_weights)
+            self._under_way.add(runner, self._next_request, matches, own)
         versions = [live[c.player].version if isinstance(c, LivePlayer) else 0 for c in seated]
         request = PlayRequest(
             matches=matches,
@@ -202,10 +242,11 @@ class Session:
             seed=int(self._rng.integers(2**63)),
             openings=self._openings if matches.purpose is Purpose.TRAINING else None,
             env_options=env_options,
+            fragment=fragment,
         )
         runners.submit(self._next_request, request, {n: w.handle for n, w in live.items()})
         generations = {name: self.members[name].generation for name in live}
-        self._tickets[self._next_request] = Ticket(len(matches), generations)
+        self._tickets[self._next_request] = Ticket(len(matches), generations, runner)
         self._next_match_id += len(matches)
         self._next_request += 1
 
@@ -216,6 +257,9 @@ class Session:
             rollouts += self.evaluators.ready(0.0)
         for rollout in self.measuring.take(rollouts):
             ticket = self._tickets.pop(rollout.request_id)
+            if ticket.runner is not None:
+                self._take_fragment(rollout, ticket, ticket.runner)
+                continue
             if any(
                 name not in self.members or self.members[name].generation != generation
                 for name, generation in ticket.generations.items()
@@ -232,7 +276,33 @@ class Session:
                     self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
         lost = self.runners.lost() + ([] if self.evaluators is None else self.evaluators.lost())
         for request_id in self.measuring.lost(lost):
-            self.totals.dropped_matches += self._tickets.pop(request_id).matches
+            ticket = self._tickets.pop(request_id)
+            if ticket.runner is not None:
+                self._under_way.lost(ticket.runner, request_id)
+            else:
+                self.totals.dropped_matches += ticket.matches
+        self._count_under_way()
+
+    def _take_fragment(self, rollout: Rollout, ticket: Ticket, runner: int) -> None:
+        """Record the matches that ended, and submit the experience of players that were not reset since."""
+        info = rollout.info
+        batches = self._under_way.settle(
+            runner, rollout.request_id, rollout.results, info.unfinished, info.unfinished_steps
+        )
+        for results in batches:
+            self.archive.append_results(results, self.state.apply(results))
+        self.caches.add(info.process, info.tiers)
+        trained = sum(info.trained_steps.values())
+        for player, steps in info.trained_steps.items():
+            member = self.members.get(player)
+            if steps and member is not None and member.generation == ticket.generations[player]:
+                self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
+                self.log.spend(player, playing=info.seconds * steps / trained)
+
+    def _count_under_way(self) -> None:
+        self.totals.unfinished_steps = self._under_way.steps
+        self.totals.dropped_matches += self._under_way.dropped
+        self._under_way.dropped = 0
 
     def learn(self) -> None:
         """Note the learners' reports; wait for them only when nothing is being played."""

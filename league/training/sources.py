@@ -25,7 +25,7 @@ class Sources:
     def of(self, competitor: Competitor, version: int = 0) -> Source:
         """Return where `competitor` comes from. `version` is that of a live player's weights."""
         if isinstance(competitor, LivePlayer):
-            return LiveSource(competitor.player, version, self.spec_of(competitor))
+            return self.live(competitor, version)
         if isinstance(competitor, Snapshot):
             return SnapshotSource(
                 competitor.snapshot_id,
@@ -36,6 +36,10 @@ class Sources:
             )
         assert isinstance(competitor, Bot)  # entrants take part in tournaments, not in leagues
         return BotSource(competitor.name)
+
+    def live(self, player: LivePlayer, version: int) -> LiveSource:
+        """Return the source of a live player with weights of this version."""
+        return LiveSource(player.player, version, self.spec_of(player))
 
     def spec_of(self, competitor: LivePlayer | Snapshot) -> PolicySpec:
         """Return the policy of a player or snapshot; that of an imported snapshot is in its manifest."""

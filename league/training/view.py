@@ -45,7 +45,7 @@ class Rates:
     def update(self, session: Session) -> tuple[float, float, float]:
         """Return env steps/s, trained steps/s and matches/s."""
         trained = sum(member.env_steps for member in session.members.values())
-        self._seen.append((time.monotonic(), session.totals.env_steps, trained, session.totals.matches))
+        self._seen.append((time.monotonic(), session.totals.played_steps, trained, session.totals.matches))
         while len(self._seen) > 2 and self._seen[-1][0] - self._seen[0][0] > WINDOW_SECONDS:
             self._seen.popleft()
         first, last = self._seen[0], self._seen[-1]
@@ -142,8 +142,9 @@ class PlainView:
         env_steps, trained, matches = self._rates.update(session)
         best = session.standings.leaderboard()[:1]
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
+        played = session.totals.played_steps
         self._console.print(
-            f"{session.seconds():7.0f} s  {session.totals.env_steps:>12,} env steps  {env_steps:>9,.0f} /s  "
+            f"{session.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
             f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
             f"{len(session.roster.snapshots())} snapshots"
             + "".join(f"  best {row.competitor} {row.exposure:.1f}" for row in best),
@@ -184,7 +185,7 @@ class LiveView:
         head.add_row(
             f"[bold]{session.settings.name}[/]: {session.settings.env.id}",
             _clock(session.seconds()),
-            f"{totals.env_steps:,} env steps",
+            f"{totals.played_steps:,} env steps",
             f"[bold]{env_steps:,.0f}[/] env steps/s",
             f"{trained:,.0f} trained/s",
             f"{matches:,.0f} matches/s",

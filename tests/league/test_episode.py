@@ -1,5 +1,7 @@
 """Episodes: many sequences as one set of arrays."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -71,3 +73,15 @@ def test_concatenated_parts_are_what_they_were():
     assert_same(both.take(np.arange(4)), ALL)
     assert_same(both.take(np.array([4, 5])), more)
     assert Episodes.concatenate([ALL]) is ALL
+
+
+def test_a_part_without_memories_begins_with_empty_ones_beside_one_that_has_them():
+    plain = ALL
+    memory = np.arange(len(plain) * 2, dtype=np.float32).reshape(-1, 2) + 1.0
+    fragments = dataclasses.replace(plain, memory=memory)
+    joined = Episodes.concatenate([plain, fragments])
+    np.testing.assert_array_equal(joined.memory, np.concatenate([np.zeros_like(memory), memory]))
+    np.testing.assert_array_equal(joined[len(plain)].memory, memory[0])
+    np.testing.assert_array_equal(fragments.take(np.array([1, 0])).memory, memory[[1, 0]])
+    assert Episodes.concatenate([plain, plain]).memory is None
+    assert plain[0].memory is None

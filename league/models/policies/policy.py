@@ -55,6 +55,7 @@ class Policy(Actor):
         self._network, self._distribution = shared.network, shared.distribution
         self._connectors = shared.connectors
         self.memory_size = shared.connectors.memory_size + shared.network.memory_size
+        self.recurrent_size = shared.network.memory_size  # the last columns of a row of memory
         self.wants_reward = shared.connectors.wants_reward
         check_tensors(name, self.tensors, shared.shapes)
         self._lend = [(holder, key, self.tensors[path]) for path, (holder, key) in shared.slots.items()]

@@ -1,12 +1,19 @@
 """Recorder: collects the decisions of learning seats as columns while matches are played.
 
 Each step appends one block of rows to every column. At the end one stable sort by (match, seat) turns
-the rows, which are in order of time, into whole episodes.
+the rows, which are in order of time, into episodes.
+
+Where matches go on in a later request, an episode is a fragment. It ends with the last decision whose
+consequences are known: the reward until the seat's next decision, and what the seat sees there. A decision
+that still waits for them is held back, and begins the seat's next fragment. So no reward is lost at a cut,
+and the bootstrap is always an observation at which the seat decides.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +25,45 @@ from league.rollout.seats import Taken
 from storage.records import MatchBatch
 
 NO_ROW = -1
+COPIES = 2  # of all columns when episodes are made of them
 
 Look = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray]
+
+
+def bytes_of_decision(spec: PolicySpec) -> int:
+    """Return the bytes that one decision takes in the columns."""
+    seen, action = spec.learned, spec.action
+    numbers = math.prod(action.shape) * np.dtype(action.dtype).itemsize + action.mask_width
+    return (
+        math.prod(seen.shape or (1,)) * np.dtype(seen.dtype).itemsize + numbers + 16
+    )  # key, log_prob, reward
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Last decisions of n seats, whose consequences are not known yet."""
+
+    match: npt.NDArray[np.int64]  # [n], row of the match
+    seat: npt.NDArray[np.int64]  # [n]
+    seen: npt.NDArray  # [n, *learned.shape]
+    mask: npt.NDArray[np.bool_]  # [n, mask_width]
+    raw: npt.NDArray  # [n, *action.shape]
+    log_prob: npt.NDArray[np.float32]  # [n]
+    reward: npt.NDArray[np.float32]  # [n], so far
+    memory: npt.NDArray[np.float32]  # [n, S] of the network before the decision
+
+    def take(self, rows: npt.NDArray[np.int64], match: npt.NDArray[np.int64]) -> Held:
+        """Return these decisions [k], of the matches in the rows `match` [k]."""
+        return Held(
+            match=match,
+            seat=self.seat[rows],
+            seen=self.seen[rows],
+            mask=self.mask[rows],
+            raw=self.raw[rows],
+            log_prob=self.log_prob[rows],
+            reward=self.reward[rows],
+            memory=self.memory[rows],
+        )
 
 
 class Recorder:
@@ -29,8 +73,15 @@ class Recorder:
     convert between network and game. If the value sees other seats, what they see is behind each input.
     """
 
-    def __init__(self, game: BatchedGame, player: str, version: int, spec: PolicySpec) -> None:
+    def __init__(
+        self, game: BatchedGame, player: str, version: int, spec: PolicySpec, memory_size: int = 0
+    ) -> None:
+        """`memory_size`: of the network, if episodes are to hold its memory before their first step."""
         self._game = game
+        self._memory_size = memory_size
+        self._memory = np.zeros((game.num_slots, game.num_seats, memory_size), dtype=np.float32)
+        self._first: list[tuple[npt.NDArray, npt.NDArray]] = []  # key, memory before an episode's first row
+        self._held: list[npt.NDArray] = []  # rows
         self._player = player
         self._version = version
         self._spec = spec
@@ -44,21 +95,42 @@ class Recorder:
         """Append the player's decisions in a block that come from learning seats."""
         rows = np.flatnonzero(learns[taken.slot, taken.seat])
         slot, seat, chosen = taken.slot[rows], taken.seat[rows], taken.chosen
-        self._last_row[slot, seat] = self._rows + np.arange(len(rows))
-        self._rows += len(rows)
+        key = match_of[slot] * self._game.num_seats + seat
+        if self._memory_size and taken.memory is not None:
+            self._remember(slot, seat, key, taken.memory[rows][:, -self._memory_size :])
+        # copies, so that a few rows do not keep a whole block in memory
+        seen = self._beside_others(chosen.seen[rows], slot, seat)
+        self._append(slot, seat, (key, seen, taken.mask[rows], chosen.raw[rows], chosen.log_prob[rows]))
+
+    def go_on(self, held: Held, slot: npt.NDArray[np.int64]) -> None:
+        """Begin with decisions that an earlier recorder held back, in these slots [n]."""
+        seat, key = held.seat, held.match * self._game.num_seats + held.seat
+        if self._memory_size:
+            self._remember(slot, seat, key, held.memory)
+        self._append(slot, seat, (key, held.seen, held.mask, held.raw, held.log_prob))
+        self._reward[self._last_row[slot, seat]] = held.reward
+
+    def _append(
+        self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], block: tuple[npt.NDArray, ...]
+    ) -> None:
+        self._last_row[slot, seat] = self._rows + np.arange(len(slot))
+        self._rows += len(slot)
         while self._rows > len(self._reward):
             self._reward = np.concatenate([self._reward, np.zeros_like(self._reward)])
-        key = match_of[slot] * self._game.num_seats + seat
-        # copies, so that a few rows do not keep a whole block in memory
-        self._blocks.append(
-            (
-                key,
-                self._beside_others(chosen.seen[rows], slot, seat),
-                taken.mask[rows],
-                chosen.raw[rows],
-                chosen.log_prob[rows],
-            )
-        )
+        self._blocks.append(block)
+
+    def _remember(
+        self,
+        slot: npt.NDArray[np.int64],
+        seat: npt.NDArray[np.int64],
+        key: npt.NDArray[np.int64],
+        memory: npt.NDArray[np.float32],
+    ) -> None:
+        """Keep the memories before decisions [n, S]; those of the first ones of episodes for the learner."""
+        begins = self._last_row[slot, seat] == NO_ROW
+        if begins.any():
+            self._first.append((key[begins], memory[begins]))
+        self._memory[slot, seat] = memory
 
     def _beside_others(
         self, seen: npt.NDArray, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64]
@@ -103,9 +175,30 @@ class Recorder:
                 self._cut.append((key, self._beside_others(look(slot, seats), slot, seats)))
         self._last_row[transition.ended] = NO_ROW
 
-    def episodes(self, matches: MatchBatch) -> Episodes:
-        """Return all recorded episodes, in the order of the matches."""
-        seats = self._game.num_seats
+    def cut(self, due: npt.NDArray[np.bool_], match_of: npt.NDArray[np.int64], look: Look) -> Held:
+        """Cut the episodes of the matches under way; return the decisions that are held back.
+
+        `due` [num_slots, num_seats]: the seats that must act now. `match_of` and `look` as for `ended`.
+        """
+        known = (self._last_row != NO_ROW) & due
+        for seat in np.flatnonzero(known.any(axis=0)).tolist():
+            slot = np.flatnonzero(known[:, seat])
+            seats = np.full(len(slot), seat, dtype=np.int64)
+            key = match_of[slot] * self._game.num_seats + seat
+            self._cut.append((key, self._beside_others(look(slot, seats), slot, seats)))
+        slot, seats = np.nonzero((self._last_row != NO_ROW) & ~due)
+        rows = self._last_row[slot, seats]
+        key, seen, mask, raw, log_prob = self._columns()
+        self._held.append(rows)
+        before = np.delete(key, rows)
+        longer = np.flatnonzero(np.isin(key[rows], before))  # episodes that have other rows
+        if len(longer):
+            self._cut.append((key[rows[longer]], seen[rows[longer]]))
+        own = (seen[rows], mask[rows], raw[rows], log_prob[rows], self._reward[rows])
+        return Held(match_of[slot], seats, *own, self._memory[slot, seats])
+
+    def _columns(self) -> tuple[npt.NDArray, ...]:
+        """Return key, observation, mask, action, log_prob of all rows, as one block."""
         seen, actions = self._spec.learned, self._spec.action
         nothing = (
             np.zeros(0, np.int64),
@@ -114,15 +207,25 @@ class Recorder:
             np.zeros((0, *actions.shape), actions.dtype),
             np.zeros(0, np.float32),
         )
-        columns = [np.concatenate(column) for column in zip(*(self._blocks or [nothing]), strict=True)]
-        key, observation, mask, action, log_prob = columns
+        if len(self._blocks) != 1:
+            columns = zip(*(self._blocks or [nothing]), strict=True)
+            self._blocks = [tuple(np.concatenate(column) for column in columns)]
+        return self._blocks[0]
+
+    def episodes(self, matches: MatchBatch) -> Episodes:
+        """Return all recorded episodes, in the order of the matches."""
+        seats = self._game.num_seats
+        key, observation, mask, action, log_prob = self._columns()
+        self._blocks = []
         order = np.argsort(key, kind="stable")
+        if self._held:
+            order = order[~np.isin(order, np.concatenate(self._held))]
         key = key[order]
         starts = np.flatnonzero(np.diff(key, prepend=-1))  # keys are not negative
         offset = np.append(starts, len(key)) if len(key) else np.zeros(1, dtype=np.int64)
         episode_key = key[offset[:-1]]
         terminated = np.ones(len(episode_key), dtype=np.bool_)
-        bootstrap = nothing[1]
+        bootstrap = observation[:0]
         if self._cut:
             cut_key = np.concatenate([k for k, _ in self._cut])
             by_key = np.argsort(cut_key)
@@ -141,4 +244,14 @@ class Recorder:
             log_prob=log_prob[order],
             reward=self._reward[: self._rows][order],
             bootstrap=bootstrap,
+            memory=self._first_memory(episode_key) if self._memory_size else None,
         )
+
+    def _first_memory(self, episode_key: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+        """Return the network's memory before the first step of each episode [E, S]."""
+        if not self._first:
+            return np.zeros((len(episode_key), self._memory_size), dtype=np.float32)
+        key = np.concatenate([k for k, _ in self._first])
+        order = np.argsort(key)
+        memory = np.concatenate([m for _, m in self._first])[order]
+        return memory[np.searchsorted(key[order], episode_key)]

@@ -22,11 +22,13 @@ from storage.records import EndReason, MatchBatch, Outcome, Recordings, ResultBa
 class OrderOfPlay:
     """Matches of one request that have not begun. Each match is returned once."""
 
-    def __init__(self, matches: MatchBatch) -> None:
+    def __init__(self, matches: MatchBatch, age: npt.NDArray[np.int64] | None = None) -> None:
+        """`age` [M]: the matches with the lowest number begin first; `None`: all are of one age."""
         seats = matches.num_seats
         home = np.bincount(matches.seat.ravel()).argmax() if len(matches) else 0
         beat = -(matches.seat == home).argmax(axis=1) % seats  # seat s moves s steps after the start
-        along = np.lexsort(np.sort(matches.seat, axis=1).T)
+        seated = np.sort(matches.seat, axis=1).T
+        along = np.lexsort(seated if age is None else [*seated, age])
         self._waiting = [along[beat[along] == b] for b in range(seats)]
         self._step = 0
 
@@ -62,6 +64,20 @@ class Results:
     def began(self, rows: npt.NDArray[np.int64]) -> None:
         """Record the start of these matches [k]."""
         self._started_at[rows] = time.time()
+
+    def go_on(self, rows: npt.NDArray[np.int64], started_at: npt.NDArray[np.float64]) -> None:
+        """Go on with matches [k] that began earlier."""
+        self._started_at[rows] = started_at
+
+    @property
+    def started_at(self) -> npt.NDArray[np.float64]:
+        """Starts of the matches [M], in seconds since the epoch; 0: not begun."""
+        return self._started_at
+
+    @property
+    def finished(self) -> npt.NDArray[np.int64]:
+        """Rows of the matches that ended [k]."""
+        return np.flatnonzero(self._ended_at)
 
     def ended(
         self,

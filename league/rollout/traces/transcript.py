@@ -16,6 +16,11 @@ from league.envs import chance
 from league.envs.base import BatchedGame, Decisions
 from storage.records import Recordings
 
+# row, time, seat, width of n actions, [n] each, and their numbers, [sum of widths]
+Actions = tuple[npt.NDArray, npt.NDArray, npt.NDArray, npt.NDArray, npt.NDArray]
+_NONE = np.zeros(0, dtype=np.int64)
+NO_ACTIONS: Actions = (_NONE, _NONE, _NONE, _NONE, np.zeros(0, dtype=np.float32))
+
 _CHOICE = 2**40 + 1  # a draw from the seed that no game uses, so the selection is independent of the deal
 
 
@@ -53,6 +58,20 @@ class Transcript:
         self._blocks.append((row[kept], time, block.seat[kept], width))
         self._actions.append(taken.ravel())
 
+    def go_on(self, actions: Actions) -> None:
+        """Begin with the actions of an earlier transcript, of matches in the same rows here."""
+        *block, numbers = actions
+        if len(block[0]):
+            self._blocks.append(tuple(block))
+            self._actions.append(numbers)
+
+    def actions(self) -> Actions:
+        """Return all actions so far."""
+        *nothing, no_numbers = NO_ACTIONS
+        columns = zip(*[nothing, *self._blocks], strict=True)
+        row, time, seat, width = (np.concatenate(column) for column in columns)
+        return row, time, seat, width, np.concatenate([no_numbers, *self._actions])
+
     def recordings(self) -> Recordings | None:
         """Return all recorded actions, match by match, or `None` if no match was to be recorded.
 
@@ -60,10 +79,7 @@ class Transcript:
         """
         if not self._any:
             return None
-        nothing = (np.zeros(0, dtype=np.int64),) * 4
-        columns = zip(*[nothing, *self._blocks], strict=True)
-        row, time, seat, width = (np.concatenate(column) for column in columns)
-        action = np.concatenate([np.zeros(0, dtype=np.float32), *self._actions])
+        row, time, seat, width, action = self.actions()
         start = np.cumsum(width) - width
         order = np.lexsort((seat, time, row))
         matches = np.flatnonzero(self._chosen)
@@ -73,6 +89,15 @@ class Transcript:
             offset=np.concatenate([[0], np.cumsum(size)]).astype(np.int64),
             action=action[spans(start[order], width[order])],
         )
+
+
+def moved(actions: Actions, place: npt.NDArray[np.int64]) -> Actions:
+    """Return the actions of the matches that go to another row, `place` [M] by row; -1: left out."""
+    row, time, seat, width, numbers = actions
+    kept = np.flatnonzero(place[row] >= 0)
+    start = np.cumsum(width) - width
+    taken = numbers[spans(start[kept], width[kept])]
+    return place[row[kept]], time[kept], seat[kept], width[kept], taken
 
 
 def spans(start: npt.NDArray[np.int64], width: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -84,7 +84,7 @@ class Reporting:
 
     def _now(self, session: Session) -> tuple[float, int, int, int]:
         trained = sum(member.env_steps for member in session.members.values())
-        return time.monotonic(), session.totals.env_steps, trained, session.totals.matches
+        return time.monotonic(), session.totals.played_steps, trained, session.totals.matches
 
 
 def figures(session: Session) -> dict[str, float]:

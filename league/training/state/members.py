@@ -55,16 +55,23 @@ class Ticket:
 
     matches: int
     generations: dict[str, int]  # of the live players seated in it
+    runner: int | None = None  # number of the runner, if matches are played in fragments
 
 
 @dataclass(slots=True)
 class Totals:
     """Counters of the whole run, resumed parts included, except where noted."""
 
-    env_steps: int = 0
+    env_steps: int = 0  # of the matches that are over
+    unfinished_steps: int = 0  # of matches under way that are played in fragments, as they arrive
     matches: int = 0
     dropped_matches: int = 0  # in this session: their player was reset meanwhile, or their runner died
     seconds: float = 0.0  # of training, before this session
+
+    @property
+    def played_steps(self) -> int:
+        """Steps of all matches, unfinished ones included."""
+        return self.env_steps + self.unfinished_steps
 
 
 class UpdateLog:

@@ -174,6 +174,12 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
             "config: league.payoff.unit: found score, but the game does not declare",
         ),
         ("league.payoff.scale=2", "config: league.payoff.scale: found 2, but payoffs count games won"),
+        ("rollout.fragment_steps=0", "config: rollout.fragment_steps: found 0; input should be greater"),
+        ("rollout.fragment_weights=began", "config: rollout.fragment_weights: found began without fragment_"),
+        (
+            "rollout.fragment_steps=10000000000",
+            "rollout.fragment_steps is 10,000,000,000: with rollout.slots 1,024 the experience of",
+        ),
         ("league.payoff.unit=chips", "config: league.payoff.unit: found 'chips'"),
     ],
 )

@@ -1,5 +1,6 @@
 """How a network is run: memories of cut episodes, values of whole ones, compiled or not."""
 
+import dataclasses
 import logging
 
 import numpy as np
@@ -28,6 +29,33 @@ def stepped(network, observation):
             values.append(float(network(row[None], memory if network.memory_size else None)[1]))
             _, memory = network.step(row[None], memory)
     return np.array(memories), values
+
+
+def test_a_survey_of_fragments_goes_on_with_the_memories_that_they_carry(make_spec, make_episodes):
+    """Memories and values are those of the whole episode; a network that forgets begins with an empty one."""
+    forward = forward_of(make_spec(memory="gru", memory_size=8))
+    whole = make_episodes([10])
+    memories, values = stepped(forward.network, np.vstack([whole.observation, whole.observation[:1]]))
+    cuts = np.array([0, 4, 7, 10])
+    fragments = dataclasses.replace(
+        whole,
+        offset=cuts,
+        match_id=np.zeros(3, np.int64),
+        seat=np.zeros(3, np.int8),
+        version=np.zeros(3, np.int64),
+        terminated=np.array([False, False, True]),
+        bootstrap=whole.observation[[4, 7]],
+        memory=memories[cuts[:-1]],
+    )
+    sequences = cut(fragments, 2)
+    found = survey(forward, fragments, sequences, 5, CPU, values=True)
+    np.testing.assert_allclose(found.memory, memories[sequences.start], atol=1e-5)
+    np.testing.assert_allclose(found.value, [*values[:10], values[4], values[7]], atol=1e-5)
+    forgets = Forward(forward.network, forgets=True)
+    again = survey(forgets, fragments, sequences, 5, CPU, values=False)
+    assert not again.memory[sequences.part == 0].any()
+    batches = list(minibatches(fragments, 100, 2, memory=found.memory))
+    np.testing.assert_allclose(batches[0].memory.numpy(), memories[sequences.start], atol=1e-5)
 
 
 @pytest.mark.parametrize("memory", ["none", "gru", "lstm", "transformer"])

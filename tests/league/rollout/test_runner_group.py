@@ -1,5 +1,6 @@
 """Runners as Ray actors play what a runner in this process plays; what they lose, they lose whole."""
 
+import dataclasses
 import time
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from league.episode import Episodes
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.requests import Fragment, PlaySetup, RolloutSettings
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RemoteRunner, check_play
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
@@ -212,3 +213,39 @@ def test_a_mistake_inside_a_runner_is_raised_as_what_it_is(group, make_request):
     with pytest.raises(KeyError, match="main-0"):
         collect(remote, 1)
     assert remote.lost() == []
+
+
+# ---------------------------------------------------------------- fragments
+
+
+def fragment_of(request, steps, goes_on, new):
+    """The request, of whose matches so many steps are played; or, not `new`, only those that go on."""
+    fragment = Fragment(steps, np.array(goes_on, dtype=np.int64), request.sources[:1])
+    if not new:
+        none = dataclasses.replace(request.matches.take(np.zeros(0, np.int64)), competitors=())
+        return dataclasses.replace(request, matches=none, sources=(), fragment=fragment)
+    return dataclasses.replace(request, fragment=dataclasses.replace(fragment, players=()))
+
+
+@pytest.mark.slow
+def test_matches_go_on_in_their_remote_runner_until_it_dies_and_then_are_lost_whole(ray, group, make_request):
+    remote = group(env="connect_four")
+    request, weights = make_request("connect_four", 20)
+    played, unfinished = [], []
+    for number in range(3):
+        assert remote.next_runner() == 0
+        remote.submit(number, fragment_of(request, 4, unfinished, new=not number), weights)
+        (rollout,) = collect(remote, 1).values()
+        unfinished = list(rollout.info.unfinished)
+        played += rollout.results.matches.match_id.tolist()
+        assert ray.get(rollout.episodes["main-0"]).num_steps == rollout.info.trained_steps["main-0"] > 0
+    assert sorted(played + unfinished) == list(range(1000, 1020))
+    assert len(unfinished) > 3
+    ray.kill(remote._actors[0], no_restart=False)
+    again, give_up = [], time.monotonic() + 60
+    while not again:
+        assert time.monotonic() < give_up
+        if not remote.in_flight():
+            remote.submit(9, fragment_of(request, 50, unfinished, new=False), weights)
+        again = remote.ready(0.1)
+    assert (len(again[0].results), again[0].info.unfinished) == (0, ())

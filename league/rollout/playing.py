@@ -1,0 +1,206 @@
+"""Playing: a hand of matches in the slots of a game, from one request's beginning to its end."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.base import BatchedGame, Decisions, Transition
+from league.episode import Episodes
+from league.models.actor import Actor
+from league.models.policies.policy import Policy
+from league.rollout.hand import WAITS, Hand, named
+from league.rollout.openings import OpeningMoves
+from league.rollout.requests import LiveSource, Source
+from league.rollout.seats import Seats
+from league.rollout.snapshots import SnapshotSource
+from league.rollout.traces.fingerprints import Fingerprints
+from league.rollout.traces.recorder import Held, Recorder
+from league.rollout.traces.results import OrderOfPlay, Results
+from league.rollout.traces.transcript import Transcript, chosen
+from storage.records import ResultBatch
+
+
+class Playing:
+    """Matches of a hand while they are played."""
+
+    def __init__(
+        self,
+        game: BatchedGame,
+        hand: Hand,
+        actors: Sequence[Actor],
+        learners: Mapping[int, LiveSource],
+        rng: np.random.Generator,
+        *,
+        record_share: float = 0.0,
+        fingerprint: bool = False,
+        fragments: bool = False,
+    ) -> None:
+        """Seat the `actors`, one for each source of the hand, and go on with the matches that have slots.
+
+        `learners`: the players whose decisions are recorded, by their index among the sources. With
+        `fragments` matches may be left unfinished, and episodes hold the memory that they begin with.
+        """
+        matches = hand.matches
+        self._game = game
+        self._hand = hand
+        self._learners = learners
+        self._rng = rng
+        self._results = Results(matches)
+        self._transcript = Transcript(game, chosen(matches.seed, record_share))
+        self._opening = None if hand.openings is None else OpeningMoves(game, hand.openings, matches.seed)
+        self._fingerprints = Fingerprints(game, len(matches)) if fingerprint else None
+        temperatures = [_temperature(source) for source in hand.sources]
+        kept = {who: _recurrent(actors[who]) if fragments else 0 for who in learners}
+        self._seats = Seats(game, actors, temperatures, learners, keeps_memory=any(kept.values()))
+        self._recorders = {
+            who: Recorder(game, source.player, source.version, source.spec, kept[who])
+            for who, source in learners.items()
+        }
+        self._score = np.zeros((game.num_slots, game.num_seats), dtype=np.float32)
+        self._match_of = np.zeros(game.num_slots, dtype=np.int64)
+        self._learns = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
+        self._waiting = np.flatnonzero(hand.slot == WAITS)
+        self._order = OrderOfPlay(matches.take(self._waiting), hand.age[self._waiting])
+        free = np.setdiff1d(np.arange(game.num_slots), hand.slot)
+        self._free = free[: len(self._waiting)]
+        self._go_on(np.flatnonzero(hand.slot != WAITS))
+
+    def _go_on(self, rows: npt.NDArray[np.int64]) -> None:
+        """Go on with the matches in these rows [k], which have slots."""
+        if not len(rows):
+            return
+        hand, slot = self._hand, self._hand.slot[rows]
+        self._match_of[slot], self._learns[slot] = rows, hand.matches.learning[rows]
+        self._score[slot] = hand.score[rows]
+        self._seats.go_on(slot, hand.matches.seat[rows], hand.memory[rows], hand.reward[rows])
+        self._results.go_on(rows, hand.started_at[rows])
+        self._transcript.go_on(hand.actions)
+        if self._opening is not None:
+            self._opening.go_on(slot, rows, hand.moves[rows])
+            self._opening.leave_out(slot[~hand.opens[rows]])
+        for who, held in hand.held:
+            if who in self._recorders:
+                self._recorders[who].go_on(held, hand.slot[held.match])
+
+    def run(self, steps: int | None = None) -> None:
+        """Play until all matches are over, or until `steps` steps were made."""
+        game, made = self._game, 0
+        while steps is None or made < steps:
+            fresh = self._waiting[self._order.begin(len(self._free), not game.active.any())]
+            if len(fresh):
+                self._begin(fresh)
+            if not game.active.any():
+                break
+            transition = game.step([self._decide(block) for block in game.due()])
+            self._score += transition.rewards
+            self._seats.rewarded(transition.rewards)
+            for recorder in self._recorders.values():
+                recorder.rewarded(transition.rewards)
+            if len(transition.ended):
+                self._end(transition)
+            made += 1
+
+    def _begin(self, rows: npt.NDArray[np.int64]) -> None:
+        matches = self._hand.matches
+        slots, self._free = np.split(self._free, [len(rows)])
+        self._match_of[slots], self._learns[slots] = rows, matches.learning[rows]
+        self._seats.begin(slots, matches.seat[rows])
+        self._score[slots] = 0.0
+        if self._opening is not None:
+            self._opening.begin(slots, rows)
+            self._opening.leave_out(slots[~self._hand.opens[rows]])
+        self._results.began(rows)
+        self._game.reset(slots, matches.seed[rows])
+
+    def _decide(self, block: Decisions) -> npt.NDArray:
+        action, taken, certain = self._seats.decide(block, self._rng)
+        learned = self._learns
+        if self._opening is not None:
+            made = self._opening.make(block, action, certain)
+            if self._learners and len(made):
+                learned = learned.copy()
+                learned[block.slot[made], block.seat[made]] = False
+        if self._fingerprints is not None:
+            self._fingerprints.decided(block, action, certain, self._match_of)
+        self._transcript.decided(block, action, self._match_of)
+        for who, own in taken:
+            self._recorders[who].decided(own, self._match_of, learned)
+        return action
+
+    def _end(self, transition: Transition) -> None:
+        ended = transition.ended
+        rows = self._match_of[ended]
+        for who, recorder in self._recorders.items():
+            recorder.ended(transition, self._match_of, functools.partial(self._seats.shown_to, who))
+        self._results.ended(rows, self._score[ended], self._game.env_steps[ended], transition)
+        if self._fingerprints is not None:
+            self._fingerprints.ended(rows, self._score[ended], transition.reason)
+        self._free = np.concatenate([self._free, ended])
+
+    # ------------------------------------------------------------------ what it leaves
+
+    def results(self) -> ResultBatch:
+        """Return the results of all matches, which must be over."""
+        digest = None if self._fingerprints is None else self._fingerprints.digests()
+        return self._results.batch(self._transcript.recordings(), digest)
+
+    def finished(self) -> ResultBatch:
+        """Return the results of the matches that are over."""
+        return named(self.results().take(self._results.finished))
+
+    def cut(self) -> Hand:
+        """Cut the episodes where they are, and return the unfinished matches."""
+        game, hand = self._game, self._hand
+        due = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
+        for block in game.due() if game.active.any() else ():
+            due[block.slot, block.seat] = True
+        held: list[tuple[int, Held]] = []
+        for who, recorder in self._recorders.items():
+            look = functools.partial(self._seats.shown_to, who)
+            held.append((who, recorder.cut(due, self._match_of, look)))
+        slots = np.flatnonzero(game.active)
+        rows = self._match_of[slots]
+        slot, moves, score = np.full(len(hand), WAITS, dtype=np.int64), hand.moves.copy(), hand.score.copy()
+        slot[rows], score[rows] = slots, self._score[slots]
+        if self._opening is not None:
+            moves[rows] = self._opening.moves(slots)
+        own_memory, own_reward = self._seats.left(slots)
+        memory = np.zeros((len(hand), *own_memory.shape[1:]), dtype=np.float32)
+        reward = np.zeros_like(hand.reward)
+        memory[rows], reward[rows] = own_memory, own_reward
+        unfinished = np.setdiff1d(np.arange(len(hand)), self._results.finished)
+        now = replace(
+            hand,
+            slot=slot,
+            moves=moves,
+            started_at=self._results.started_at,
+            score=score,
+            memory=memory,
+            reward=reward,
+            actions=self._transcript.actions(),
+            held=tuple(held),
+        )
+        return now.take(unfinished)
+
+    def episodes(self) -> dict[str, Episodes]:
+        """Return each learner's episodes, in the order of the matches; of each version apart."""
+        parts: dict[str, list[Episodes]] = {}
+        for who, recorder in self._recorders.items():
+            player = self._learners[who].player
+            parts.setdefault(player, []).append(recorder.episodes(self._hand.matches))
+        return {player: Episodes.concatenate(own) for player, own in parts.items()}
+
+
+def _temperature(source: Source) -> float:
+    """Return the temperature at which a competitor decides."""
+    return source.temperature if isinstance(source, SnapshotSource) else 1.0
+
+
+def _recurrent(actor: Actor) -> int:
+    """Return the size of the memory of an actor's network."""
+    return actor.recurrent_size if isinstance(actor, Policy) else 0
