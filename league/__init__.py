@@ -1,6 +1,7 @@
 """Train and evaluate leagues of game-playing policies, with immutable snapshots at the centre.
 
 run = league.train("configs/connect_four.yaml")      trains a league and returns its run folder
+league.branch(run, "runs/other", as_of=2_000_000)    makes a run that goes on from a past moment of another
 league.play_tournament("configs/tournament.yaml")    plays a tournament and returns its run folder
 policy = league.load_policy(run, "main-0")           loads a policy that acts on observations
 policy = league.load_export("folder")                the same of an exported folder
@@ -22,11 +23,13 @@ if TYPE_CHECKING:  # `import league` loads nothing of it
     from league.learning.settings import LearnerSettings
     from league.models.actor import Actor
     from league.models.spec import PolicySpec
+    from storage.tables.moments import Moment
 
 __all__ = [
     "Learner",
     "LearnerGroup",
     "LearnerSettings",
+    "branch",
     "load_export",
     "load_policy",
     "play_tournament",
@@ -64,6 +67,26 @@ def train(
 
     settings = load(config, overrides)
     return train_settings(settings, Path(run or Path("runs") / settings.name), resume=resume)
+
+
+def branch(
+    run: str | Path,
+    new: str | Path,
+    *,
+    as_of: Moment | None = None,
+    overrides: Sequence[str] = (),
+) -> Path:
+    """Make the run folder `new`, which goes on from `run` as it was at a moment, and return it.
+
+    `as_of`: env steps of the league, or a time (a datetime or ISO text); `None`: now. `run` is only read.
+    `league.train(config, new, resume=True)` continues the new run. Raise
+    league.config.file.ConfigError, storage.errors.Mistake and StorageError; nothing is left behind then.
+    """
+    from league.training.past.branching import branch as make
+    from storage import run_folder
+
+    make(run_folder(run), Path(new), as_of, overrides)
+    return Path(new)
 
 
 def play_tournament(

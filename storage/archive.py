@@ -54,6 +54,7 @@ from storage.records import (
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
 from storage.tables import columns
+from storage.tables.branches import Branch, branches_of
 from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
 from storage.tables.database import Database
 
@@ -357,11 +358,20 @@ class Archive(ArchiveReader):
             for row in frame.tables["yardsticks"].to_pylist()
         ]
 
+    def branches(self) -> list[Branch]:
+        """Return the moments at which this run and its ancestors were branched, oldest first."""
+        frames = self._ledger.frames(tables=("branches",))
+        return [branch for frame in frames for branch in branches_of(frame.tables["branches"])]
+
     # ------------------------------------------------------------------ learners
 
     def save_learner(self, player: str, tensors: Tensors, meta: Mapping[str, Any]) -> None:
         """Save a learner's state, `tensors` and `meta` (JSON); a crash leaves the old or the new pair."""
-        learner_states.save(self.run / LEARNERS, player, tensors, meta)
+        learner_states.save(self.run / LEARNERS, player, tensors, meta, self._ledger.last_sequence)
+
+    def keep_learner(self, player: str, most: int) -> None:
+        """Keep the state saved last, for branches of the run: `most` states in all, spread over the run."""
+        learner_states.keep(self.run / LEARNERS, player, most)
 
     def load_learner(self, player: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Return (tensors, meta) as saved last, verified; `None` before the first save. Raise CorruptBlob."""

@@ -25,11 +25,14 @@ from storage.errors import DiskFailed, Mistake
 Progress = Callable[[str, int, int], None]
 """Callback that reports the progress of a long operation: its name, the steps done, the steps in all."""
 
+_BLOCK_BYTES = 2**22
 # What keeps a folder from being made in one place and not in another.
 _OF_THE_PLACE = (
     *(errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENAMETOOLONG),
     *(errno.EACCES, errno.EPERM, errno.EROFS),
 )
+# Errors of a link where a copy can be made: another file system, too many links, no links, not permitted.
+_NO_LINK = (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS)
 _fdatasync = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 
@@ -75,6 +78,10 @@ class Disk:
     def rename(self, source: Path, target: Path) -> None:
         """Rename `path`. Files replace files; a folder replaces only an empty one."""
         os.rename(source, target)
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give the file `source` the second name `target`, which must be new."""
+        os.link(source, target, follow_symlinks=False)
 
     def unlink(self, path: Path) -> None:
         """Remove the file `path`."""
@@ -211,6 +218,27 @@ def write_whole(path: Path, parts: Iterable[bytes], mode: int = 0o644) -> None:
     with whole(path, mode) as file:
         for part in parts:
             file.write(part)
+
+
+def link_or_copy(source: Path, target: Path, mode: int = 0o644) -> bool:
+    """Give the immutable file `source` the name `target` too; copy it where no link can be made.
+
+    Return whether it is a link: then no bytes are written. Its name is durable once the folder is synced.
+    Raise FileNotFoundError if `source` does not exist, DiskFailed.
+    """
+    if not source.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+    try:
+        disk().link(source, target)
+        return True
+    except FileNotFoundError:  # removed since
+        raise
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise failed(target, "linked", error) from error
+    with open(source, "rb") as file:
+        write_whole(target, iter(lambda: file.read(_BLOCK_BYTES), b""), mode)
+    return False
 
 
 def write_json(path: Path, value: Any) -> None:

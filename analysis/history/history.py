@@ -141,6 +141,19 @@ class History:
         """
         return self._timed(f"FROM ({_SNAPSHOTS}) ORDER BY created_at, snapshot_id")
 
+    def branches(self) -> pd.DataFrame:
+        """Return the moments at which runs were branched from others, oldest first; most runs have none.
+
+        `run` text, `parent` text (folder or address of the run that it was branched from; the last row of a
+        run is its own, rows before it are of its ancestors), `frame` int64 (of the ledger, the last one that
+        both have), `env_steps` int64 and `matches` int64 (of the league by then), `seconds` float64 (of
+        training by then), `learners` object (a dict: of each player `state`, or the snapshot whose weights it
+        goes on from), `changes` object (a list of settings, `a.b=value`), `moment_at` datetime64[us] (of the
+        youngest fact that both have), `branched_at` datetime64[us].
+        """
+        frame = self._frame("SELECT * EXCLUDE (seq) FROM branches ORDER BY branched_at")
+        return parsed(parsed(frame, "learners"), "changes")
+
     def lineage(self) -> pd.DataFrame:
         """Return every ancestor of every snapshot.
 
@@ -351,7 +364,8 @@ class History:
     def config(self) -> dict[str, Any]:
         """Return the settings of the first run's newest session; {} when there are none that can be read."""
         (text,) = self._live.execute(
-            f"SELECT (SELECT config FROM {self._live.schemas[0]}.runs ORDER BY seq DESC LIMIT 1)"
+            f"SELECT (SELECT config FROM {self._live.schemas[0]}.runs "
+            "ORDER BY seq DESC, started_at DESC LIMIT 1)"
         ).fetchone()
         return settings_of(text)
 

@@ -47,7 +47,10 @@ class Story:
 
     @cached_property
     def session(self) -> dict[str, Any]:
-        """Fields name, env, seed, version, started_at of the first session, and the number of `sessions`."""
+        """Fields name (the newest), env, seed, version and started_at of the first session, and `sessions`.
+
+        `sessions` is their number; a branch that was only made does not count.
+        """
         rows = self.sql("SELECT name, env, seed, version, started_at FROM runs ORDER BY seq, started_at")
         if rows.empty:
             return {
@@ -58,7 +61,8 @@ class Story:
                 "started_at": None,
                 "sessions": 0,
             }
-        return {**{str(name): value for name, value in rows.iloc[0].items()}, "sessions": len(rows)}
+        first = {str(name): value for name, value in rows.iloc[0].items()}
+        return {**first, "name": rows["name"].iloc[-1], "sessions": len(rows) - len(self.branches)}
 
     @cached_property
     def is_tournament(self) -> bool:
@@ -107,6 +111,11 @@ class Story:
     def players(self) -> pd.DataFrame:
         """Frame of the players."""
         return self.history.players()
+
+    @cached_property
+    def branches(self) -> pd.DataFrame:
+        """Frame of the moments at which the run and its ancestors were branched from others."""
+        return self.history.branches()
 
     @cached_property
     def leaderboard(self) -> pd.DataFrame:

@@ -33,6 +33,7 @@ from league.commands.exploit import exploit
 from league.commands.matches import play, replay
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
+from league.commands.past.branch import branch
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
 
@@ -63,7 +64,10 @@ class Format(StrEnum):
 
 @app.command()
 def train(
-    config: Annotated[Path, typer.Argument(help="A YAML file, such as configs/connect_four.yaml")],
+    config: Annotated[
+        Path,
+        typer.Argument(help="A YAML file, such as configs/connect_four.yaml; to --resume, also a run folder"),
+    ],
     run: Annotated[Path | None, typer.Option(help="Run folder; default runs/<name>")] = None,
     set_: SetOption = None,
     resume: Annotated[
@@ -75,8 +79,13 @@ def train(
     from league.training.loop import train as run_loop
     from league.training.view import LiveView, PlainView, View
 
-    settings = load(config, set_ or ())
-    folder = run or Path("runs") / settings.name
+    if resume and config.is_dir():
+        from league.training.past.branching import newest_settings
+
+        settings, folder = newest_settings(config, set_ or ()), run or config
+    else:
+        settings = load(config, set_ or ())
+        folder = run or Path("runs") / settings.name
     console = Console()
 
     def view() -> View:
@@ -173,6 +182,7 @@ def rules(
     print_rows(header, [row[:8] for row in found.decisions], as_json=False)
 
 
+app.command()(branch)
 app.command()(snapshots)
 app.command()(replay)
 app.command()(play)

@@ -15,14 +15,16 @@ from league.config.settings import Settings
 from storage.errors import Mistake
 
 
-def load(source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[str] = ()) -> Settings:
+def load(
+    source: str | Path | Mapping[str, Any] | Settings, overrides: Sequence[str] = (), *, name: str = "config"
+) -> Settings:
     """Return the settings in a YAML file or a mapping, with `a.b=value` overrides on top.
 
-    Raise ConfigError for every mistake in them.
+    Messages call a mapping `name`. Raise ConfigError for every mistake in them.
     """
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
-    where, fields = fields_of(source, overrides)
+    where, fields = fields_of(source, overrides, name=name)
     settings = parse(Settings, where, fields)
     settings = _with_teams(settings)
     try:

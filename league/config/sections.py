@@ -92,6 +92,12 @@ class StorageSettings(Section):
         gt=0,
         description="Seconds between saves of learner states; a killed run loses at most so much learning",
     )
+    kept_states: int = Field(
+        default=4,
+        ge=0,
+        description="Number of earlier states of each learner that are kept, spread over the run. A branch "
+        "(`league branch`) goes on from such a state, or else from the weights of a snapshot",
+    )
     verify: Literal["admission", "always", "never"] = Field(
         default="admission",
         description="When a snapshot's bytes are checked against their hash: once on each node, at each "

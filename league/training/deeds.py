@@ -143,7 +143,8 @@ class Deeds:
 
     def begin_learners(self) -> None:
         """Give every player of the league a learner in the state in which it was saved, if it was."""
-        players = self._state.members
+        players, totals = self._state.members, self._state.totals
+        totals.seconds = max((branch.seconds for branch in self._archive.branches()), default=0.0)
         for name in self._learners.players():
             if name not in players:
                 self._learners.remove(name)
@@ -190,7 +191,9 @@ class Deeds:
         name = member.player.player
         saved = self._archive.load_learner(name)
         if saved is None:
+            self._go_on_from_snapshot(member)
             return
+        self._archive.keep_learner(name, self._settings.storage.kept_states)
         tensors, meta = saved
         state = LearnerState.from_tensors(tensors, int(meta["updates"]), int(meta["env_steps"]))
         if meta.get("teacher", "") != self._teacher_of(member):  # the settings have named another since
@@ -202,6 +205,24 @@ class Deeds:
         totals.seconds = max(totals.seconds, float(meta["seconds"]))
         if member.generation > int(meta["generation"]) and member.parent is not None:
             self._give_weights(member, member.parent)
+
+    def _go_on_from_snapshot(self, member: Member) -> None:
+        """Give a learner of which no state is left the weights of the snapshot that its last ones came from.
+
+        It counts on from the player's newest snapshot, with a fresh optimizer. A newcomer has none.
+        """
+        name = member.player.player
+        own = [s for s in self._archive.snapshots() if s.player == name and s.env_steps == member.frozen_at]
+        if not own or member.parent is None:
+            return
+        weights = self._state.roster[member.parent]
+        assert isinstance(weights, Snapshot)
+        self._learners.reset(name, map_tensors(self._archive.blob_path(weights), verify=True))
+        state = self._learners.state(name)
+        newest = own[-1]
+        state = replace(state, updates=newest.updates, env_steps=newest.env_steps)
+        self._learners.load_state(name, state)
+        member.updates, member.env_steps = state.updates, state.env_steps
 
     def _learner_settings(self, member: Member) -> LearnerSettings:
         return self._settings.learner_of(member.player.player, member.player.role)
@@ -228,6 +249,7 @@ class Deeds:
         """
         member = self._state.members[freeze.player]
         learner = self._save_learner(member)
+        self._archive.keep_learner(freeze.player, self._settings.storage.kept_states)
         if member.initial and learner.env_steps == member.frozen_at:
             return  # nothing was learned since the last snapshot
         spec = self.sources.spec_of(member.player)

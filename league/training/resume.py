@@ -41,7 +41,7 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     else:
         require_new(run)
         if remote is not None:
-            _require_empty(remote)
+            require_empty(remote)
         load_initial(settings.init_from, settings.policy_specs())
 
 
@@ -67,7 +67,7 @@ def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], play
             )
 
 
-def _require_empty(remote: str) -> None:
+def require_empty(remote: str) -> None:
     from storage.remote.remote import holds_run  # needs the extra `remote`
 
     if holds_run(remote):
@@ -77,40 +77,54 @@ def _require_empty(remote: str) -> None:
         )
 
 
+def run_row(settings: Settings) -> dict[str, Any]:
+    """Return what the table `runs` says of a session with these settings."""
+    row: dict[str, Any] = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
+    row["most_lead"] = None if settings.payoff_scale is None else settings.game.most_lead
+    return row
+
+
+KEPT = {"env": "game", "policy": "network", "seed": "seed"}
+"""Settings that a run keeps, and what messages call them."""
+
+
+def check_fits(
+    settings: Settings, before: Mapping[str, Any], run: Path, kept: Mapping[str, str] = KEPT
+) -> None:
+    """Raise ResumeRefused unless `settings` may go on with a run that was begun with those `before`."""
+    now = settings.model_dump(mode="json")
+    for part, remedy in kept.items():
+        was = before.get(part)
+        if part == "policy":  # settings that came later have their defaults, as if the config had named them
+            was = PolicySettings.model_validate(was or {}).model_dump(mode="json")
+        if was != now[part]:
+            raise ResumeRefused(
+                f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "
+                f"a run keeps its {remedy}: start a new run, or give the old settings"
+            )
+    league = before.get("league", {})
+    if league.get("players") != now["league"]["players"]:
+        raise ResumeRefused(
+            f"{run}: league.players is {now['league']['players']}, the run was begun with "
+            f"{league.get('players')}; a run keeps its players"
+        )
+    for role, players in settings.league.player_names().items():
+        for player in players:
+            _check_player(run, settings, league, player, role)
+
+
 def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> Archive:
     """Return a new archive at `run`, or with `resume` the existing one.
 
     Raise StorageError if the folder cannot be used, ResumeRefused if the settings have another game,
     network or set of players than those that the run was begun with.
     """
-    row = {"name": settings.name, "env": settings.env.id, "seed": settings.seed}
-    row["most_lead"] = None if settings.payoff_scale is None else settings.game.most_lead
+    row = run_row(settings)
     if not resume:
         return Archive.create(run, settings.to_yaml(), row)
     archive = Archive.open(run, progress)
     try:
-        before = archive.config()
-        # settings that came later have their defaults, as if the config had named them
-        before["policy"] = PolicySettings.model_validate(before.get("policy") or {}).model_dump(mode="json")
-        now = settings.model_dump(mode="json")
-        for part, remedy in (("env", "game"), ("policy", "network"), ("seed", "seed")):
-            was = before.get(part)
-            if part == "policy" and isinstance(was, Mapping):  # settings that are newer than the run
-                was = PolicySettings().model_dump(mode="json") | dict(was)
-            if was != now[part]:
-                raise ResumeRefused(
-                    f"{run}: '{part}' is {now[part]}, the run was begun with {before.get(part)}; "
-                    f"a run keeps its {remedy}: start a new run, or give the old settings"
-                )
-        league = before.get("league", {})
-        if league.get("players") != now["league"]["players"]:
-            raise ResumeRefused(
-                f"{run}: league.players is {now['league']['players']}, the run was begun with "
-                f"{league.get('players')}; a run keeps its players"
-            )
-        for role, players in settings.league.player_names().items():
-            for player in players:
-                _check_player(run, settings, league, player, role)
+        check_fits(settings, archive.config(), run)
         archive.begin_session(row, settings.to_yaml())
     except BaseException:
         archive.close()

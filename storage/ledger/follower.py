@@ -132,7 +132,7 @@ def last_frame(folder: Path) -> tuple[int, bytes]:
     """Return (sequence, batch id) of the last frame, read from one segment; (0, b"") if there is none."""
     numbers = numbers_of(folder)
     for number in reversed(numbers):
-        found = _open(folder, number)
+        found = open_segment(folder, number)
         if isinstance(found, Segment):
             return found.last, found.batch_ids()[-1]
         with found as file:
@@ -148,7 +148,7 @@ def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
     before = 0
     numbers = numbers_of(folder)
     for number in numbers:
-        found = _open(folder, number)
+        found = open_segment(folder, number)
         if isinstance(found, Segment):
             yield joined(found, before)
             before = found.last
@@ -160,8 +160,8 @@ def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:
                 before = place.sequence
 
 
-def _open(folder: Path, number: int) -> Segment | BinaryIO:
-    """Return a segment, or the journal that is not compacted yet."""
+def open_segment(folder: Path, number: int) -> Segment | BinaryIO:
+    """Return a segment, or its journal, open, if it is not compacted yet. Raise CorruptLedger."""
     while True:
         if manifest_path(folder, number).exists():
             return Segment.load(folder, number)

@@ -49,6 +49,11 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "ALTER TABLE runs ADD COLUMN most_lead DOUBLE; ALTER TABLE meetings ADD COLUMN lead DOUBLE; "
         "ALTER TABLE meetings ADD COLUMN squares DOUBLE",
     ),
+    (
+        "runs are branched",
+        "CREATE TABLE branches (seq BIGINT, parent VARCHAR, frame BIGINT, env_steps BIGINT, matches BIGINT, "
+        "seconds DOUBLE, learners VARCHAR, changes VARCHAR, moment_at TIMESTAMP, branched_at TIMESTAMP)",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

@@ -3,7 +3,7 @@
 -- decisions and updates of a run in the order of recording; times are UTC. No keys: the ledger has seen
 -- to uniqueness.
 
--- One row per session: the first, and one for each resume.
+-- One row per session: the first, and one for each resume; and one where the run was branched from another.
 CREATE TABLE runs (
     seq BIGINT,      -- what the session's first match, decision or update is numbered
     name VARCHAR, env VARCHAR, seed BIGINT,
@@ -11,6 +11,21 @@ CREATE TABLE runs (
     version VARCHAR, started_at TIMESTAMP,
     -- Payoffs count scores: the most that the game lets a seat be ahead per game. NULL: they count games won.
     most_lead DOUBLE
+);
+
+-- One row per moment at which this run was branched from another run, oldest first: the last row is its own, those
+-- before it are of the runs that its parent was branched from. Rows of other tables up to that moment are the
+-- parent's.
+CREATE TABLE branches (
+    seq BIGINT,        -- what the branch's first match, decision or update is numbered
+    parent VARCHAR,    -- the run that it was branched from: its folder, or the address of its remote
+    frame BIGINT,      -- of the ledger, the last one that both runs have
+    env_steps BIGINT,  -- of the league by then
+    matches BIGINT, seconds DOUBLE,  -- matches, and seconds of training, by then
+    learners VARCHAR,  -- JSON: of each player `state`, or the snapshot whose weights it goes on from
+    changes VARCHAR,   -- JSON: settings that are other than the parent's
+    moment_at TIMESTAMP,  -- of the youngest fact that both runs have
+    branched_at TIMESTAMP
 );
 
 CREATE TABLE players (player VARCHAR, role VARCHAR, added_at TIMESTAMP);

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from storage.disk import disk, make_folder, sync_folder, write_whole
 from storage.errors import DiskFailed, Mistake, StorageError
-from storage.layout import LEARNERS, LEDGER, MANIFESTS, OBJECTS, PINS, REFUSED, file_name, require_run
+from storage.layout import KEPT, LEARNERS, LEDGER, MANIFESTS, OBJECTS, PINS, REFUSED, file_name, require_run
 from storage.ledger.ledger import Ledger
 from storage.reader import open_reader
 from storage.snapshots import learner_states, manifests
@@ -86,10 +86,12 @@ def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
         blob = _BLOB.fullmatch(path.name)
         if blob and path.parent.name == blob[1][:2] and blob[1] not in named:
             yield path, size, "no manifest, pin or lease names it"
-    for path in learner_states.superseded(run / LEARNERS):
-        yield path, path.stat().st_size, "a newer state of the learner replaced it"
+    for folder in (LEARNERS, f"{LEARNERS}/{KEPT}"):
+        for path in learner_states.superseded(run / folder):
+            yield path, path.stat().st_size, "a newer state of the learner replaced it"
     now = time.time()
-    for folder in (OBJECTS, MANIFESTS, LEARNERS, f"{LEARNERS}/{REFUSED}", PINS, MEASUREMENTS):
+    of_learners = (LEARNERS, f"{LEARNERS}/{REFUSED}", f"{LEARNERS}/{KEPT}")
+    for folder in (OBJECTS, MANIFESTS, *of_learners, PINS, MEASUREMENTS):
         for path, size, changed in _files(run / folder, depth=1):
             if _UNFINISHED.fullmatch(path.name) and now - changed > UNFINISHED_SECONDS:
                 yield path, size, "was never finished"

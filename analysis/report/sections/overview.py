@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import PurePath
 
 from analysis.history.frames import number_setting, setting
 from analysis.report.sections.strength import RECENT, best_of, trend_of
@@ -11,6 +12,7 @@ from analysis.report.writing.markup import Html, element, join, text
 from analysis.report.writing.phrases import (
     count,
     listed,
+    moment,
     number,
     percent,
     probability,
@@ -35,7 +37,7 @@ def overview(story: Story) -> Section:
         return section("overview", TITLE, *_tournament(story), _figures(story))
     if not story.totals.matches:
         return section("overview", TITLE, _begun(story), _figures(story))
-    said = [_trained(story), _best(story), _improving(story), _lately(story), _alone(story)]
+    said = [_branched(story), _trained(story), _best(story), _improving(story), _lately(story), _alone(story)]
     return section(
         "overview", TITLE, *(paragraph(part) for part in said if part), _wrong(story), _figures(story)
     )
@@ -46,6 +48,25 @@ def _begun(story: Story) -> Html:
         f"This run has only just begun: no match of {story.session['env'] or 'its game'} is recorded yet. "
         "The sections below fill as matches are recorded.",
         class_="lead",
+    )
+
+
+def _branched(story: Story) -> Html | None:
+    """Return a sentence on the run that this one was branched from; `None` if there is none."""
+    if story.branches.empty:
+        return None
+    own = story.branches.iloc[-1]
+    return join(
+        [
+            element("strong", story.name),
+            " is a branch of ",
+            element("strong", PurePath(own["parent"]).name),
+            " (",
+            _code(own["parent"]),
+            f"), as of {count(own['env_steps'])} env steps of the league and "
+            f"{count(own['matches'], 'match', 'matches')}, on {moment(own['moment_at'])}. What is older than "
+            "that is common to both runs.",
+        ]
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+
 from analysis.history.frames import setting
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element
-from analysis.report.writing.phrases import moment
+from analysis.report.writing.phrases import count, moment
 from analysis.report.writing.section import Section, paragraph, section
 
 
 def reproduce(story: Story) -> Section:
     """Return the section on how to repeat the run and query it."""
     run, facts = story.session, story.totals
-    kind = "tournament" if story.is_tournament else "train"
     config = story.sql("SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1")["config"]
     settings = str(config.iloc[0]) if len(config) else ""
     rows = [
@@ -21,6 +22,7 @@ def reproduce(story: Story) -> Section:
         ("seed", run["seed"]),
         ("version", f"checkpoint-league {run['version']}" if run["version"] else None),
         ("first session began", moment(run["started_at"])),
+        *_branch_rows(story),
         ("last event", moment(facts.last)),
         ("sessions", run["sessions"]),
     ]
@@ -34,10 +36,7 @@ def reproduce(story: Story) -> Section:
         "reproduce",
         "Run it again",
         element("dl", *listed, class_="facts"),
-        paragraph("Save the settings below as ", element("code", "again.yaml"), ", then:"),
-        _commands(
-            [f"league {kind} again.yaml " + ("--out again" if story.is_tournament else "--run runs/again")]
-        ),
+        *_again(story),
         paragraph(_how_exactly(story)),
         paragraph("To query this run, in the folder that contains it:"),
         _commands(_questions(story)),
@@ -47,6 +46,33 @@ def reproduce(story: Story) -> Section:
             element("pre", element("code", settings), tabindex=0),
         ),
     )
+
+
+def _branch_rows(story: Story) -> list[tuple[str, str]]:
+    return [
+        row
+        for branch in story.branches.to_dict("records")
+        for row in (
+            ("branched from", f"{branch['parent']}, as of {count(branch['env_steps'])} env steps"),
+            ("settings changed then", ", ".join(branch["changes"]) or "none"),
+        )
+    ]
+
+
+def _again(story: Story) -> list[Html]:
+    """Return how to begin the run again, and the commands."""
+    if not story.branches.empty:
+        own = story.branches.iloc[-1]
+        words = ["league", "branch", own["parent"], "runs/again", "--as-of", str(own["env_steps"])]
+        changes = [word for change in own["changes"] for word in ("--set", change)]
+        lines = [shlex.join([*words, *changes]), "league train runs/again --resume"]
+        return [paragraph("Branch it again from the other run:"), _commands(lines)]
+    kind = "tournament" if story.is_tournament else "train"
+    line = f"league {kind} again.yaml " + ("--out again" if story.is_tournament else "--run runs/again")
+    return [
+        paragraph("Save the settings below as ", element("code", "again.yaml"), ", then:"),
+        _commands([line]),
+    ]
 
 
 def _how_exactly(story: Story) -> str:

@@ -91,6 +91,7 @@ class State:
             case Reset():
                 self.members[event.player].generation += 1
                 self.members[event.player].parent = event.target
+                self.members[event.player].reset_at = self.members[event.player].frozen_at
                 self.standings.on_reset(event.player, event.target)
             case Retire():
                 self.roster.retire(event.target)

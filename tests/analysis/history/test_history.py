@@ -13,6 +13,7 @@ import analysis
 from analysis.history.history import History
 from storage.archive import Archive
 from storage.errors import Mistake, NotARun
+from storage.ledger.ledger import Ledger
 from storage.records import (
     MAIN,
     Bot,
@@ -28,6 +29,7 @@ from storage.records import (
 )
 from storage.snapshots import measurements, yardsticks
 from storage.snapshots.measurements import Measurement
+from storage.tables.branches import Branch, branch_table
 
 pytestmark = pytest.mark.slow
 
@@ -159,6 +161,19 @@ def eventful(archive):
     archive.append_results(played((1, 0), first=600), [RatingChange("main-0", 27.0, 4.0, 8)])
     archive.append_caches([CacheRecord("here", "disk", 1, 2, 3, 4, {})])
     archive.close()
+    made = Branch(
+        parent="/runs/first",
+        frame=3,
+        env_steps=36,
+        matches=4,
+        seconds=5.0,
+        learners={"main-0": "state"},
+        changes=("learner.lr=1e-4",),
+        moment_at=1.7e9,
+        branched_at=1.7e9 + 1,
+    )
+    with Ledger(archive.run / "ledger", "a test") as ledger:
+        ledger.append({"branches": branch_table(made, 5)})
     measured = Measurement(
         "main-0@40", "main-0", 40, 36, "lower_bound", 0.5, 0.25, 0.75, "points per game", 10_000, 1.7e9
     )

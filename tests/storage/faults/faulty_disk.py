@@ -181,6 +181,9 @@ class FaultyDisk(Disk):
     def rename(self, source: Path, target: Path) -> None:
         self._call("rename", source, target)
 
+    def link(self, source: Path, target: Path) -> None:
+        self._call("link", source, target)
+
     def unlink(self, path: Path) -> None:
         self._call("unlink", path)
 
@@ -221,6 +224,9 @@ class FullDisk(Disk):
         before = os.fstat(handle).st_size
         super().truncate(handle, size)
         self.room += max(0, before - size)
+
+    def link(self, source: Path, target: Path) -> None:
+        self._call("link", source, target)
 
     def unlink(self, path: Path) -> None:
         size = path.lstat().st_size

@@ -1,5 +1,7 @@
 """A learner's saved state is whole or the one before; refused batches are kept."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -49,3 +51,44 @@ def test_tensors_that_no_head_names_are_superseded(tmp_path):
     (tmp_path / "main-0.json").write_text("[]")
     with pytest.raises(CorruptBlob, match=r"main-0\.json"):
         learner_states.superseded(tmp_path)
+
+
+def save_and_keep(folder, env_steps, most, frame=None):
+    meta = {"updates": env_steps // 10, "env_steps": env_steps}
+    frame = env_steps if frame is None else frame
+    learner_states.save(folder, "main-0", {"w": torch.full((3,), float(env_steps))}, meta, frame)
+    learner_states.keep(folder, "main-0", most)
+
+
+def test_states_are_kept_for_branches_and_found_with_the_frame_of_the_ledger_they_belong_to(tmp_path):
+    for env_steps in (100, 200, 300):
+        save_and_keep(tmp_path, env_steps, most=8)
+    learner_states.save(tmp_path, "main-0", {"w": torch.zeros(3)}, {"updates": 31, "env_steps": 310}, 310)
+    found = learner_states.states(tmp_path, "main-0")
+    assert [(state.frame, state.env_steps) for state in found] == [(n, n) for n in (100, 200, 300, 310)]
+    assert [map_tensors(s.tensors, verify=True, blob_hash=s.hash)["w"][0].item() for s in found] == [
+        *(100, 200, 300),
+        0,
+    ]
+    (found[0].tensors.with_name("main-0.7.1.safetensors")).write_bytes(b"its head was never written")
+    kept = learner_states.superseded(tmp_path / "kept")
+    assert [path.name for path in kept] == ["main-0.7.1.safetensors"]
+    assert learner_states.superseded(tmp_path) == []
+    assert learner_states.states(tmp_path, "main-1") == []
+
+
+def test_kept_states_stay_spread_over_the_run(tmp_path):
+    for n in range(1, 17):
+        save_and_keep(tmp_path, 100 * n, most=4)
+    kept = [state.env_steps for state in learner_states.states(tmp_path, "main-0")][:-1]
+    assert (len(kept), kept[0], kept[-1]) == (4, 100, 1600)
+    assert all(200 <= after - before <= 900 for before, after in itertools.pairwise(kept))
+    assert len(list((tmp_path / "kept").iterdir())) == 8
+    learner_states.keep(tmp_path, "main-0", 0)
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_a_state_that_notes_no_frame_is_not_kept(tmp_path):
+    learner_states.save(tmp_path, "main-0", {"w": torch.zeros(3)}, {"updates": 1, "env_steps": 10})
+    learner_states.keep(tmp_path, "main-0", 4)
+    assert [state.frame for state in learner_states.states(tmp_path, "main-0")] == [None]

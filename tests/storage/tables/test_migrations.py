@@ -35,6 +35,7 @@ def make_first(connection):
     connection.execute("DROP VIEW learned_from")
     connection.execute("CREATE VIEW another AS SELECT 1 AS x")
     connection.execute("DROP TABLE yardsticks")
+    connection.execute("DROP TABLE branches")
     connection.execute("ALTER TABLE seats DROP COLUMN team")
     connection.execute("DROP VIEW payoff")
     connection.execute("DROP VIEW leaderboard")

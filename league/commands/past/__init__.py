@@ -1,0 +1,1 @@
+"""Commands that go back to the past of a run."""

@@ -1,0 +1,263 @@
+"""Branches: a new run from any past moment of a recorded one, which is only read and may be training.
+
+    moment = find_moment(run, "2_000_000")          the last frame that the run had then, and its settings
+    branch = make_branch(moment, new, ...)          a run folder that appears whole or not at all
+
+The branch has the ledger up to that frame, so everything that is a fold of facts is as it was: players, pool,
+ratings, payoffs, clocks. Snapshots and learners' states are immutable files, so they are linked. A learner
+goes on from the newest of its states that were saved by then; if a snapshot of it is younger, or no state is
+left, training goes on from the snapshot's weights.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from storage.disk import (
+    Progress,
+    link_or_copy,
+    make_folder,
+    sync_folder,
+    whole_folder,
+    write_json,
+    write_whole,
+)
+from storage.errors import Mistake, NotARun
+from storage.layout import (
+    CONFIG,
+    FORMAT,
+    LEARNERS,
+    LEDGER,
+    MANIFESTS,
+    OBJECTS,
+    VERSION,
+    blob_path,
+    manifest_path,
+    require_new,
+    require_run,
+)
+from storage.ledger.cut import copy_until
+from storage.ledger.ledger import Ledger, last_frame, read_frames
+from storage.reader import SEATED
+from storage.records import Competitor, Decision, Entrant, LivePlayer, Remove, Reset, Snapshot
+from storage.snapshots import learner_states
+from storage.snapshots.learner_states import SavedState
+from storage.tables import columns, live
+from storage.tables.branches import STATE, Branch, branch_table
+from storage.tables.competitors import competitors_of
+from storage.tables.moments import Moment, last_frame_at
+
+
+class Moved(Mistake):
+    """A run in training has replaced a file that its branch needs; another look finds the newer one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A run as it was at a moment: what a branch of it needs."""
+
+    run: Path
+    frame: int  # the last one of its ledger
+    config: str  # the settings of its session then, YAML
+    snapshots: tuple[Snapshot, ...]
+    states: Mapping[str, Sequence[SavedState]]  # of each player: all that were saved by then, oldest first
+    origins: Mapping[str, str]  # of each player: STATE, or the snapshot that its weights came from
+
+
+def find_moment(run: Path, as_of: Moment | None = None) -> Past:
+    """Return `run` as it was `as_of` env steps of the league or a time; `None`: as it is now.
+
+    Raise NotARun, CorruptLedger, CorruptBlob, and Mistake for a tournament, a moment before the first match,
+    and a snapshot whose files are not there.
+    """
+    require_run(run)
+    if not (run / LEDGER).is_dir():
+        raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
+    named = {c.player for c in _events(run, None) if isinstance(c, LivePlayer)}
+    saved = {player: learner_states.states(run / LEARNERS, player) for player in named}  # before the ledger:
+    newest = last_frame(run / LEDGER)[0]  # so no state is younger than the newest frame
+    frame = newest if as_of is None else last_frame_at(run, as_of)
+    _require_played(run, as_of, frame)
+    snapshots: list[Snapshot] = []
+    weights: dict[str, Snapshot | None] = {}  # of each player: what its weights came from last
+    frozen_at: dict[str, int] = {}
+    for event in _events(run, frame):
+        match event:
+            case Entrant():
+                raise Mistake(f"{run}: is a tournament, expected a run of `league train`")
+            case LivePlayer():
+                weights[event.player] = None
+            case Snapshot():
+                snapshots.append(event)
+                if event.player in weights:
+                    weights[event.player], frozen_at[event.player] = event, event.env_steps
+            case Reset():
+                weights[event.player] = next(s for s in snapshots if s.snapshot_id == event.target)
+            case Remove():
+                del weights[event.player]
+    _require_stored(run, snapshots)
+    states = {
+        player: [state for state in saved.get(player, ()) if _is_of(state, frame, newest)]
+        for player in weights
+    }
+    origins = {}
+    for player, snapshot in weights.items():
+        newest_steps = max((state.env_steps for state in states[player][-1:]), default=-1)
+        goes_on = newest_steps >= frozen_at.get(player, 0)
+        origins[player] = STATE if goes_on else "" if snapshot is None else snapshot.snapshot_id
+    return Past(run, frame, _config(run, frame), tuple(snapshots), states, origins)
+
+
+def make_branch(
+    past: Past,
+    new: Path,
+    parent: str,
+    config_yaml: str,
+    run_row: Mapping[str, Any],
+    changes: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> Branch:
+    """Make the run `new`, which goes on from `past`; it appears whole or not at all.
+
+    `parent` is the folder or the address that the branch names as its origin. `config_yaml` are its settings,
+    `run_row` is as of `Archive.create`, `changes` are the settings that differ from the parent's.
+
+    Raise RunExists unless `new` is absent or an empty folder, Moved if a file was replaced since
+    `find_moment`, CorruptLedger, DiskFailed, and Mistake where no folder can be.
+    """
+    require_new(new)
+    with whole_folder(new) as fresh:
+        for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
+            make_folder(fresh / folder)
+        try:
+            for player, states in past.states.items():  # first: a run in training replaces them
+                goes_on = past.origins[player] == STATE
+                learner_states.put_all(states, fresh / LEARNERS, player, newest_is_last=goes_on)
+            copy_until(past.run / LEDGER, fresh / LEDGER, past.frame)
+            _link_snapshots(past, fresh, progress)
+        except FileNotFoundError as error:
+            raise Moved(f"{error.filename}: was replaced while the branch was made; try again") from None
+        write_whole(fresh / CONFIG, [config_yaml.encode()])
+        write_json(fresh / FORMAT, {"version": VERSION})
+        branch, seq = _measured(past, fresh, parent, tuple(changes))
+        with Ledger(fresh / LEDGER, "making a branch") as ledger:
+            begun = columns.run_table(run_row, config_yaml, seq, branch.branched_at)
+            ledger.append({"runs": begun, "branches": branch_table(branch, seq)})
+    return branch
+
+
+def _events(run: Path, until: int | None) -> Iterable[Competitor | Decision]:
+    """Yield competitors and decisions of the frames up to `until`, in the order of recording."""
+    for frame in read_frames(run / LEDGER, tables=(*SEATED, "decisions")):
+        if until is not None and frame.sequence > until:
+            return
+        yield from competitors_of(frame.tables)
+        if "decisions" in frame.tables:
+            yield from (decision for _, decision in columns.decisions_of(frame.tables["decisions"]))
+
+
+def _require_played(run: Path, as_of: Moment | None, frame: int) -> None:
+    first = next(read_frames(run / LEDGER, tables=("matches",)), None)
+    if first is None:
+        raise Mistake(f"{run}: no match is recorded, so there is nothing to go on from: train it first")
+    if frame < first.sequence:
+        raise Mistake(
+            f"as of {as_of}: is before the first match of {run}, expected a later moment, such as --as-of 1, "
+            "which is its first batch of results; start a new run to begin from nothing"
+        )
+
+
+def _require_stored(run: Path, snapshots: Sequence[Snapshot]) -> None:
+    """Raise Mistake if a file of a snapshot is not there, or a blob has another size."""
+    for snapshot in snapshots:
+        manifest = manifest_path(run, snapshot.snapshot_id)
+        for path, size in ((blob_path(run / OBJECTS, snapshot.blob_hash), snapshot.bytes), (manifest, None)):
+            found = path.stat().st_size if path.exists() else None
+            if found is None or size not in (None, found):
+                raise Mistake(
+                    f"{path}: found {'nothing' if found is None else f'{found} bytes'}, expected a file of "
+                    f"snapshot '{snapshot.snapshot_id}', which the league has at that moment; restore it "
+                    "from a copy, or choose a moment before that snapshot"
+                )
+
+
+def _is_of(state: SavedState, frame: int, newest: int) -> bool:
+    """Return whether the state was saved by `frame`.
+
+    All are of now: also one of an older version, which noted no frame, and one of a remote, where states
+    arrive before the frames that they follow.
+    """
+    return frame == newest or (state.frame is not None and state.frame <= frame)
+
+
+def _config(run: Path, frame: int) -> str:
+    config = ""
+    for found in read_frames(run / LEDGER, tables=("runs",)):
+        if found.sequence > frame:
+            break
+        config = found.tables["runs"]["config"][-1].as_py()
+    return config
+
+
+def _link_snapshots(past: Past, fresh: Path, progress: Progress | None) -> None:
+    """Give the blobs and manifests of all snapshots a name in `fresh`; copy them to another file system."""
+    folders: set[Path] = set()
+    for done, snapshot in enumerate(past.snapshots, start=1):
+        blob = blob_path(fresh / OBJECTS, snapshot.blob_hash)
+        if not blob.exists():  # snapshots may share one
+            if blob.parent not in folders:
+                make_folder(blob.parent)
+            link_or_copy(blob_path(past.run / OBJECTS, snapshot.blob_hash), blob, mode=0o444)
+        manifest = manifest_path(fresh, snapshot.snapshot_id)
+        link_or_copy(manifest_path(past.run, snapshot.snapshot_id), manifest)
+        folders |= {blob.parent, manifest.parent}
+        if progress is not None:
+            progress("linking snapshots", done, len(past.snapshots))
+    for folder in sorted(folders):
+        sync_folder(folder)
+
+
+def _measured(past: Past, fresh: Path, parent: str, changes: tuple[str, ...]) -> tuple[Branch, int]:
+    """Return the branch, and the number of its next match, decision or update."""
+    with live.connect(fresh) as connection:
+        (matches, env_steps), (last,), (ended, lasted) = (
+            connection.execute(sql).fetchone() for sql in (_PLAYED, _LAST_SEQ, _CLOCK)
+        )
+    gone_on = [past.states[player][-1] for player, origin in past.origins.items() if origin == STATE]
+    known = [float(state.meta.get("seconds", 0.0)) for state in gone_on]
+    branch = Branch(
+        parent=parent,
+        frame=past.frame,
+        env_steps=int(env_steps),
+        matches=int(matches),
+        seconds=max(known, default=float(lasted)),
+        learners=dict(past.origins),
+        changes=changes,
+        moment_at=float(ended),
+        branched_at=time.time(),
+    )
+    return branch, int(last) + 1
+
+
+_PLAYED = "SELECT count(*), coalesce(sum(env_steps), 0) FROM matches"
+_LAST_SEQ = """
+SELECT greatest(
+    (SELECT coalesce(max(seq), 0) FROM matches), (SELECT coalesce(max(seq), 0) FROM decisions),
+    (SELECT coalesce(max(seq), 0) FROM updates))
+"""
+# When the youngest fact was recorded, and the seconds between the beginnings and the last facts of sessions.
+_CLOCK = """
+WITH facts AS (
+    SELECT started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT)) AS at FROM matches
+    UNION ALL SELECT decided_at FROM decisions UNION ALL SELECT recorded_at FROM updates
+),
+sessions AS (
+    SELECT epoch(max(facts.at)) AS ended, epoch(max(facts.at)) - epoch(any_value(runs.started_at)) AS lasted
+    FROM facts ASOF JOIN runs ON facts.at >= runs.started_at GROUP BY runs.started_at
+)
+SELECT coalesce(max(ended), 0.0), coalesce(sum(lasted), 0.0) FROM sessions
+"""
