@@ -42,10 +42,10 @@ def branch(
     if as_json:
         print(json.dumps({"run": str(new)} | dataclasses.asdict(made)))
     else:
-        print(printable(_described(made, new)).replace("\\u000a", "\n"))
+        print(*map(printable, _described(made, new)), sep="\n")
 
 
-def _described(made: Branch, new: Path) -> str:
+def _described(made: Branch, new: Path) -> list[str]:
     from storage.tables.branches import STATE
 
     when = datetime.fromtimestamp(made.moment_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -62,5 +62,4 @@ def _described(made: Branch, new: Path) -> str:
                 f"{player}: goes on from the weights of {origin or 'its seed'} with a fresh optimizer, as no "
                 "state of its learner from then is left"
             )
-    lines.append(f"Next: league train {shlex.quote(str(new))} --resume")
-    return "\n".join(lines)
+    return [*lines, f"Next: league train {shlex.quote(str(new))} --resume"]
