@@ -50,6 +50,8 @@ bench:
 	python -m tests.bench.throughput
 	python -m tests.bench.learners
 	python -m tests.bench.stacked
+	python -m tests.bench.shards
+	python -m tests.bench.fragments
 	python -m tests.bench.ratings
 	python -m tests.bench.matchmaking
 	python -m tests.bench.policy_groups

@@ -87,6 +87,7 @@ def test_an_unknown_hook_is_refused_by_name(hooks, hook, message):
     assert message in str(refused.value)
 
 
+@pytest.mark.variant
 @pytest.mark.long
 @pytest.mark.alone
 def test_a_hook_that_raises_in_another_process_is_named_the_same(hooks, league_command, tiny_config):

@@ -48,6 +48,7 @@ def rows(n=16, seed=0, **changes):
     return found | changes
 
 
+@pytest.mark.variant
 @pytest.mark.long
 @pytest.mark.alone
 def test_one_player_on_two_processes_reaches_the_weights_of_one():

@@ -69,9 +69,10 @@ FAULTY = {
             {"matchmaker": "own_rules:first_snapshot"},
             r"league\.matchmaker own_rules:first_snapshot: returned 'nobody', which is no competitor",
         ),
-        (
+        pytest.param(
             {"roles": {"main": {"opponents": FAULTY}}},
             r"league\.roles\.main\.opponents\.branches own_rules:Faulty: AttributeError: .*line 27, in cand",
+            marks=pytest.mark.long,
         ),
     ],
 )
@@ -116,15 +117,3 @@ def test_a_builder_adds_players_of_a_role_that_had_none(train_with):
     with analysis.open_run(run) as history:
         frozen = history.sql("SELECT reason FROM decisions WHERE player = 'scout-0' AND kind = 'freeze'")
     assert (frozen["reason"] == "schedule").sum() >= 1
-
-
-@pytest.mark.slow
-def test_a_run_of_a_version_without_some_setting_of_the_policy_goes_on(train_with, tmp_path):
-    run = train_with()
-    trained = max(s.env_steps for s in open_reader(run).snapshots())
-    settings = yaml.safe_load((run / "config.yaml").read_text())
-    before = dict(settings, policy={"hidden": [16]})
-    (run / "config.yaml").write_text(yaml.safe_dump(before))
-    settings["stop"]["env_steps"] = 13_000
-    league.train(settings, run, resume=True)
-    assert max(s.env_steps for s in open_reader(run).snapshots()) > trained

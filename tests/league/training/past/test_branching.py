@@ -114,6 +114,7 @@ def test_where_a_session_began_the_games_that_follow_are_those_of_the_original(o
         assert found[name].equals(table), name
 
 
+@pytest.mark.long
 def test_two_branches_at_one_moment_train_to_the_same_snapshots_also_without_a_saved_state(
     original, tmp_path
 ):

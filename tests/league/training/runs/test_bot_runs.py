@@ -15,8 +15,8 @@ from league.envs import registry
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.archive import Archive, open_reader
-from storage.upkeep.exports import export_snapshot
 from storage.records import MAIN, LivePlayer
+from storage.upkeep.exports import export_snapshot
 
 ENV = "openspiel:tic_tac_toe"
 

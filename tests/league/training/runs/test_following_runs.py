@@ -60,6 +60,7 @@ def envs_of(run):
     return own, set(rows["env"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_in_the_league_each_seat_is_in_the_env_of_its_competitor_and_all_learn(run):
     own, games = envs_of(run)
@@ -72,16 +73,20 @@ def test_in_the_league_each_seat_is_in_the_env_of_its_competitor_and_all_learn(r
     assert (learned["n"] > 300).all()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_matches_of_all_games_are_replayed_alike(run):
     found = replay(run)
     assert found.matches == found.identical > 20
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_tournament_and_a_comparison_seat_each_in_its_own_env(run, tmp_path):
     entrants = [{"run": str(run), "names": ["main-0", "climber-0", "main-0@0"]}]
-    settings = load_tournament({"competitors": entrants, "schedule": {"pairs": 2}, "rollout": {"record": 1.0}})
+    settings = load_tournament(
+        {"competitors": entrants, "schedule": {"pairs": 2}, "rollout": {"record": 1.0}}
+    )
     out = play(settings, tmp_path / "out")
     own, games = envs_of(out)
     assert {next(iter(envs)) for player, envs in own.items() if player == "climber-0"} == {CAR[10:]}
@@ -93,6 +98,7 @@ def test_a_tournament_and_a_comparison_seat_each_in_its_own_env(run, tmp_path):
     assert {batch.matches.env for batch in played.results} == BOTH - {POLE}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_resumed_run_keeps_the_env_of_a_role(run):
     roles = {"climber": config()["league"]["roles"]["climber"] | {"env": None}}
@@ -107,6 +113,7 @@ def test_a_resumed_run_keeps_the_env_of_a_role(run):
         ({"env": {"id": "tic_tac_toe"}}, r"league\.roles\.climber\.env: found env 'tic_tac_toe' of the run"),
         ({"env": {"id": POLE}}, r"league\.roles\.climber\.env: '.*CartPole-v1' has one seat"),
         ({"evaluation": {"yardsticks": [{"bot": "random"}]}}, "found evaluation.yardsticks"),
+        ({"rollout": {"fragment_steps": 8}}, "found rollout.fragment_steps as well, expected whole matches"),
     ],
 )
 def test_an_env_that_no_seat_can_have_is_refused(change, message):
@@ -129,6 +136,7 @@ def test_a_mistake_in_the_env_of_a_role_is_named(env, message):
         load(config(league=league_of | {"roles": roles}))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_env_that_is_given_for_no_entrant_is_refused(run, tmp_path):
     entrants = [{"run": str(run), "names": ["main-0@0", "climber-0@0"]}]
@@ -137,6 +145,7 @@ def test_an_env_that_is_given_for_no_entrant_is_refused(run, tmp_path):
         play(settings, tmp_path / "out")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_settings_of_a_tournament_that_was_played_are_settings_of_another(run, tmp_path):
     entrants = [{"run": str(run), "names": ["main-0@0", "climber-0@0"]}]

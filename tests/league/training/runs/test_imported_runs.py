@@ -5,9 +5,9 @@ import pytest
 import analysis
 import league
 from storage.archive import Archive, open_reader
+from storage.records import IMPORTED
 from storage.upkeep.exports import export_snapshot
 from storage.upkeep.imports import import_snapshot
-from storage.records import IMPORTED
 
 pytestmark = pytest.mark.slow
 

@@ -96,8 +96,10 @@ def test_the_example_of_a_builder_of_ones_own_freezes_by_its_own_rule(tmp_path, 
     settings = yaml.safe_load((CONFIGS / "own_builder.yaml").read_text())
     run = league.train(settings, tmp_path / "run")
     with analysis.open_run(run) as history:
-        frozen = history.sql("SELECT reason, evidence FROM decisions WHERE kind = 'freeze' AND reason NOT IN "
-        "('initial weights', 'end of training')")
+        frozen = history.sql(
+            "SELECT reason, evidence FROM decisions WHERE kind = 'freeze' AND reason NOT IN "
+            "('initial weights', 'end of training')"
+        )
     assert (frozen["reason"] == "progress").sum() >= 2
     assert (frozen["reason"] == "progress").mean() > 0.5
     with pytest.raises(ConfigError, match=r"league\.builder: .*nobody"):

@@ -6,10 +6,10 @@ import pytest
 import analysis
 import league
 from league.rules.building.builder import KeepSettings
-from tests.league.rules.building.explains import explains
 from storage.archive import Archive, open_reader
-from storage.snapshots.blobs import verify
 from storage.records import Retire
+from storage.snapshots.blobs import verify
+from tests.league.rules.building.explains import explains
 
 KEEP = {"snapshots": 3, "by": "diverse", "pinned": ["main-0@0"]}
 

@@ -7,8 +7,8 @@ import analysis
 import league
 from league.config.file import ConfigError
 from league.config.loading import load
-from league.training.counterfactual import replay
 from league.models.policies.policy import Policy
+from league.training.counterfactual import replay
 from league.training.resume import ResumeRefused
 from league.training.sources import Sources
 from storage.archive import Archive, open_reader
@@ -191,7 +191,10 @@ def test_branches_that_need_everybody_everywhere_are_refused():
 
 
 def test_a_league_of_even_seats_is_matched_as_ever():
-    assert load(config(env={"id": "tic_tac_toe"}, league={"preset": "self_play"})).league.seats_by_competitor() is None
+    assert (
+        load(config(env={"id": "tic_tac_toe"}, league={"preset": "self_play"})).league.seats_by_competitor()
+        is None
+    )
 
 
 def test_scores_of_seats_are_scaled(champion):
