@@ -96,16 +96,18 @@ def keep(folder: Path, player: str, most: int) -> None:
             raise failed(gone.head, "removed", error) from error
 
 
-def put_all(states: Sequence[SavedState], folder: Path, player: str, *, newest_is_last: bool) -> None:
-    """Put states, oldest first, into the empty `folder` of another run. Raise as `_put` does.
+def put_newest(saved: SavedState, folder: Path, player: str) -> None:
+    """Put a state into `folder`, which has none of `player`, so that training goes on from it.
 
-    With `newest_is_last` training goes on from the last of them. All others are kept.
+    Raise FileNotFoundError if a newer state has replaced it, DiskFailed.
     """
     name = file_name(player)
-    kept = list(states)
-    if newest_is_last:
-        _put(kept.pop(), folder / f"{name}.json", folder / f"{name}.1.safetensors")
-    for state in kept:
+    _put(saved, folder / f"{name}.json", folder / f"{name}.1.safetensors")
+
+
+def put_kept(states: Sequence[SavedState], folder: Path, player: str) -> None:
+    """Put states into `folder` as earlier ones of `player`, but for those that are gone. Raise DiskFailed."""
+    for state in states:
         with contextlib.suppress(FileNotFoundError):  # its run keeps it no longer
             _put_kept(state, folder, player)
 

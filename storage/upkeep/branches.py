@@ -134,9 +134,12 @@ def make_branch(
         for folder in (LEDGER, OBJECTS, MANIFESTS, LEARNERS):
             make_folder(fresh / folder)
         try:
-            for player, states in past.states.items():  # first: a run in training replaces them
-                goes_on = past.origins[player] == STATE
-                learner_states.put_all(states, fresh / LEARNERS, player, newest_is_last=goes_on)
+            gone_on = {player for player, origin in past.origins.items() if origin == STATE}
+            for player in gone_on:  # first: a run in training replaces them
+                learner_states.put_newest(past.states[player][-1], fresh / LEARNERS, player)
+            for player, states in past.states.items():
+                kept = states[:-1] if player in gone_on else states
+                learner_states.put_kept(kept, fresh / LEARNERS, player)
             copy_until(past.run / LEDGER, fresh / LEDGER, past.frame)
             _link_snapshots(past, fresh, progress)
         except FileNotFoundError as error:

@@ -22,7 +22,7 @@ from storage.tables.branches import Branch
 from storage.tables.moments import Moment
 from storage.upkeep.branches import Moved, find_moment, make_branch
 
-LOOKS = 5  # at a run in training, which replaces its learners' states now and then
+LOOKS = 10  # at a run in training, which replaces its learners' states now and then
 _FREE = "seed"  # of what a resumed run keeps, the part that a branch may change: other games from there on
 
 
