@@ -95,6 +95,7 @@ def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, le
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_program_without_a_config_learns_to_balance_a_pole(written):
     group, lengths = importlib.import_module("my_dqn").train(1_500)
     assert group.get_state()["cart"].updates > 600

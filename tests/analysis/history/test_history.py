@@ -326,6 +326,7 @@ def test_what_is_asked_at_one_moment_agrees_and_what_is_asked_later_is_newer(arc
         assert history.ratings()["league_env_steps"].max() == 45
 
 
+@pytest.mark.long
 def test_a_run_is_read_while_another_process_writes_it(archive):
     archive.close()
     child = subprocess.Popen(

@@ -172,6 +172,7 @@ def test_resuming_with_other_settings_is_refused_and_changes_nothing(
     assert listing(copied) == before
 
 
+@pytest.mark.long
 def test_a_resumed_run_goes_on_from_where_it_stopped(league_command, tiny_config, copied):
     count = "SELECT count(*) AS n, max(env_steps) AS steps FROM {}"
     (before,) = rows(league_command("sql", copied, count.format("snapshots"), "--format", "json"))

@@ -66,6 +66,7 @@ def node(actor):
 
 
 @pytest.mark.long
+@pytest.mark.variant
 def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make_episodes):
     settings = SETTINGS.model_copy(update={"aggregators": 2})
     group = RayLearnerGroup(plan_shards(4, PLAYERS), recruits_of(SPEC, settings, SEEDS), num_runners=2)
@@ -92,6 +93,7 @@ def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make
 
 
 @pytest.mark.long
+@pytest.mark.variant
 def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, make_episodes):
     plan = plan_shards(4, PLAYERS[:2])
     group = RayLearnerGroup(plan, RECRUITS)

@@ -228,6 +228,7 @@ def fragment_of(request, steps, goes_on, new):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_matches_go_on_in_their_remote_runner_until_it_dies_and_then_are_lost_whole(ray, group, make_request):
     remote = group(env="connect_four")
     request, weights = make_request("connect_four", 20)

@@ -374,6 +374,7 @@ def rules(**fields):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_evaluation_takes_its_share_and_nobody_learns_in_it(make):
     it = make.crowd("main-0", {}, snapshots=CROWD, bots=("random",))
     drawn = requests(it, rules(evaluation=0.3), 4_000)

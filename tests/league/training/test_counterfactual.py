@@ -20,7 +20,7 @@ from storage.errors import Mistake, NotARun
 from storage.records import Entrant, Freeze, Reset
 from tests.league.rules.building.explains import explains
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,6 @@ def test_another_preset_draws_its_own_way_and_leaves_out_whom_it_does_not_know(r
     assert [row.preset for row in alone.opponents if row.player == row.opponent == "main-0"] == [1.0]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("preset", presets.PRESETS)
 def test_every_preset_can_be_asked_of_any_run(preset, run, same):
     found = replay(run, preset)

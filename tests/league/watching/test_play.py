@@ -341,6 +341,7 @@ def test_the_command_shows_games_and_lets_a_person_leave(league_command, trained
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_ctrl_c_at_the_table_ends_with_130_and_no_traceback(league_command, trained):
     playing = subprocess.Popen(
         [*league_command.command, "play", trained, "human", "random"],

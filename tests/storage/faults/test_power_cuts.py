@@ -98,7 +98,7 @@ def after_all(disk, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", mostly_long(range(tried(3, 100))))
+@pytest.mark.parametrize("seed", mostly_long(range(tried(2, 100))))
 def test_nothing_acknowledged_is_lost_and_nothing_is_there_in_part(scratch, tally, seed):
     for folder in ("disk", "indexes"):
         (scratch / folder).mkdir()

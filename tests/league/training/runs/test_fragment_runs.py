@@ -81,7 +81,10 @@ def test_a_session_stops_at_its_steps_with_those_of_unfinished_matches_counted(c
 
 @pytest.mark.parametrize(
     "weights",
-    [pytest.param("newest", marks=pytest.mark.long), pytest.param("began", marks=pytest.mark.variant)],
+    [
+        pytest.param("newest", marks=pytest.mark.long),
+        pytest.param("began", marks=[pytest.mark.long, pytest.mark.variant]),
+    ],
 )
 def test_a_league_in_fragments_repeats_every_fact(weights, tmp_path):
     config = yaml.safe_load(f"""

@@ -73,6 +73,7 @@ def test_bots_are_seated_and_rated_like_anybody(tiny, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_evaluation_matches_are_recorded_and_never_learned_from(tiny, tmp_path):
     settings = tiny(stop={"env_steps": 30_000})
     rules = {"main": {"opponents": {"evaluation": 0.3}}}
@@ -121,6 +122,7 @@ def test_bots_that_are_missing_or_unknown_are_refused(tiny, changes, expected):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_players_of_a_role_of_ones_own_play_and_learn_by_rules_of_their_own(tiny, tmp_path):
     settings = tiny(stop={"env_steps": 30_000})
     specialist = {

@@ -48,6 +48,7 @@ def test_all_but_so_many_snapshots_retire_one_after_the_other(run):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_every_retirement_is_explained_by_its_evidence(run):
     rules = type("Rules", (), {"keep": KeepSettings(**KEEP)})
     found = retirements(run, "main-0")
@@ -56,6 +57,7 @@ def test_every_retirement_is_explained_by_its_evidence(run):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_retired_snapshot_is_met_no_more_but_keeps_its_weights_and_its_rating(run):
     reader = open_reader(run)
     with analysis.open_run(run) as history:

@@ -140,6 +140,7 @@ def test_the_same_seed_gives_the_same_league(tmp_path):
     assert one.sql(seats).equals(other.sql(seats))
 
 
+@pytest.mark.long
 def test_four_agents_train_each_its_own_policy_without_any_league(four):
     history = analysis.open_run(four)
     seats = history.sql("SELECT DISTINCT seat, competitor, learning FROM seats ORDER BY seat")

@@ -241,6 +241,7 @@ def test_settings_that_are_only_read_import_no_code():
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_example_of_a_branch_of_ones_own_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     settings = load(ROOT / "configs/own_branch.yaml", ["stop.env_steps=20000", "league.freeze_every=5000"])
