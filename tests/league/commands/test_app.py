@@ -164,6 +164,7 @@ def test_resuming_where_no_run_is_makes_none(league_here, tiny_config, tmp_path)
         ("league.players={main: 3}", "a run keeps its players"),
     ],
 )
+@pytest.mark.long
 def test_resuming_with_other_settings_is_refused_and_changes_nothing(
     league_here, tiny_config, copied, override, word
 ):
@@ -510,6 +511,7 @@ def test_checking_an_unknown_game_is_refused(league_here):
     refused(league_here("envs", "check", "conect_four"), "did you mean connect_four?")
 
 
+@pytest.mark.long
 def test_games_of_the_current_folder_can_be_checked_and_trained(league_command, tiny_config, tmp_path):
     (tmp_path / "mygame.py").write_text(GAME)
     assert league_command("envs", "check", "mygame:Mine", cwd=tmp_path).returncode == 0

@@ -120,6 +120,7 @@ def test_several_choices_at_once_are_learned(make_spec):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("squash", mostly_long([True, False]))
+@pytest.mark.long
 def test_real_numbers_are_learned(make_spec, squash):
     spec = make_spec("continuous", hidden=(32,), squash=squash)
     player = Learner("main-0", spec, LearnerSettings(loss="ppo", epochs=4, batch_steps=256, lr=3e-3), seed=1)

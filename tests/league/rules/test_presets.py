@@ -335,6 +335,7 @@ def test_a_rate_of_exactly_three_tenths_is_too_low_for_the_pseudocode(make):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_verification_finds_what_was_forgotten_within_two_hundred_matches(make):
     """A ladder of ten generations that the main beats, but for one, to which it lately lost ten games."""
     for seed in range(10):

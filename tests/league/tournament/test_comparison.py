@@ -201,6 +201,7 @@ def test_one_snapshot_in_two_modes_is_two_competitors(trained):
 
 
 @pytest.mark.parametrize("name", mostly_long(["main-1:t=2", "main-0", "random"]))
+@pytest.mark.long
 def test_who_is_compared_with_itself_is_as_strong_as_itself(trained, name):
     """Of 20 intervals 19 are expected to hold 0, and 16 or more with a probability of 0.997."""
     held = 0

@@ -89,6 +89,7 @@ def test_the_entropy_bonus_is_a_uniform_magnet():
     ],
     ids=["copy", "ema", "reward", "forward"],
 )
+@pytest.mark.long
 def test_the_last_iterate_of_a_moving_magnet_comes_to_the_nash_equilibrium(magnet):
     players, _ = self_play(GAME, exactly(magnet=magnet), steps=700, lr=1.0, starts=LEANING)
     for player in players:

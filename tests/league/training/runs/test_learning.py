@@ -163,6 +163,7 @@ def test_the_mixture_of_psro_comes_close_to_equilibrium_in_kuhn_poker(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.slow
+@pytest.mark.variant
 def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
     run = trained("tic_tac_toe", tmp_path, 8_000_000, runners=0)
     outcome = compare(run, "main-0:greedy", "perfect", pairs=500).outcome_of_a
