@@ -12,41 +12,28 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor
 
 from league.episode import Episodes
-from league.learning.groups.ray_learners import RayLearnerGroup
-from league.learning.groups.shard_learners import (
-    Counters,
-    Experience,
-    Learned,
-    LearnerStopped,
-    LearnReport,
-    ShardLearners,
-    Weights,
-)
-from league.learning.groups.shards import Shard, num_cpus, plan_shards
+from league.learning.groups.shard_learners import Experience, LearnerStopped
 from league.learning.learner import LearnerState, NonFiniteLoss
+from league.learning.places import Here, InProcesses, Place, shards_of
 from league.learning.recruits import Recruit, Recruits
 from league.learning.settings import SHARED, LearnerSettings
 from league.mistakes import explain
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.runtime import ResourceSettings, check_resources, ray_session
+from league.runtime import ResourceSettings, check_resources
 from storage.errors import Mistake
 from storage.suggestions import did_you_mean
 
 Figures = dict[str, float]
 Settings = LearnerSettings | Mapping[str, Any]
-Result = TypeVar("Result")
-
-WAIT_SECONDS = 1.0  # between two looks at processes that may have died
 
 
 class UnknownPlayer(Mistake, LookupError):
@@ -90,12 +77,12 @@ class LearnerGroup:
         check_resources(ResourceSettings(gpus=gpus, address=address), processes)
         each = tuple(self._recruit(player, spec, self._settings) for player, spec in policies.items())
         device = "cuda" if gpus else "cpu"
-        self._place: _Place
+        self._place: Place
         if processes:
             recruits = Recruits(each, device, threads or 1)
-            self._place = _InProcesses(_shards(processes, gpus, tuple(policies)), recruits, gpus, address)
+            self._place = InProcesses(shards_of(processes, gpus, tuple(policies)), recruits, gpus, address)
         else:
-            self._place = _Here(Recruits(each, device, threads or torch.get_num_threads()), gpus)
+            self._place = Here(Recruits(each, device, threads or torch.get_num_threads()), gpus)
         self._policies = dict(policies)
         self._stopped: dict[str, LearnerStopped] = {}
         self._figures: dict[str, Figures | None] = {}  # not returned yet
@@ -323,139 +310,3 @@ def _settings(given: Settings) -> LearnerSettings:
 
 def _refusal(stopped: LearnerStopped) -> NonFiniteLoss:
     return NonFiniteLoss(stopped.message, stopped.update, stopped.tensors)
-
-
-def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
-    """Return shards of players: as many as there are processes, or players if those are fewer."""
-    if gpus:
-        return plan_shards(gpus, players)
-    count = min(processes, len(players))
-    return [Shard(players[i::count], 0, processes // count + (i < processes % count)) for i in range(count)]
-
-
-# ---------------------------------------------------------------------- where the learners are
-
-Outcome = LearnReport | LearnerStopped
-
-
-class _Place(Protocol):
-    """Learners in this process, or in others."""
-
-    def submit(self, player: str, experience: Experience, progress: float) -> None: ...
-    def under_way(self, player: str) -> int: ...
-    def finished(self, *, wait: bool) -> list[Outcome]: ...
-    def weights(self, player: str) -> Weights: ...
-    def state(self, player: str) -> LearnerState: ...
-    def load_state(self, player: str, state: LearnerState) -> None: ...
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None: ...
-    def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None: ...
-    def remove(self, player: str) -> None: ...
-    def close(self) -> None: ...
-
-
-class _Here:
-    """Learners in one thread of this process: all calls are made in their order."""
-
-    def __init__(self, recruits: Recruits, gpus: int) -> None:
-        self._thread = ThreadPoolExecutor(1, "learners")
-        self._updates: list[tuple[str, Future[tuple[Learned, Weights | None]]]] = []
-        self._retired: dict[str, Counters] = {}
-        self._cards = range(max(1, gpus))
-        self._card_of: dict[str, int] = {}
-        try:
-            self._shard = self._call(ShardLearners, Shard((), gpus), recruits)
-            for recruit in recruits:
-                self.add(recruit, None)
-        except BaseException:
-            self._thread.shutdown()
-            raise
-
-    def _call(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        return self._thread.submit(function, *arguments).result()
-
-    def submit(self, player: str, experience: Experience, progress: float) -> None:
-        self._updates.append((player, self._thread.submit(self._shard.learn, player, experience, progress)))
-
-    def under_way(self, player: str) -> int:
-        return sum(name == player for name, _ in self._updates)
-
-    def finished(self, *, wait: bool) -> list[Outcome]:
-        found: list[Outcome] = []
-        while self._updates and (self._updates[0][1].done() or (wait and not found)):
-            if found and self._updates[0][1].exception() is not None:
-                break  # raised by the next call, so that what was found is kept
-            learned, _ = self._updates.pop(0)[1].result()
-            if learned.outcome is not None:  # else dropped, as its player is stopped
-                found.append(learned.outcome)
-        return found
-
-    def weights(self, player: str) -> Weights:
-        published = self._call(self._shard.publish, player)
-        return published.weights or {}
-
-    def state(self, player: str) -> LearnerState:
-        return self._call(self._shard.state, player)
-
-    def load_state(self, player: str, state: LearnerState) -> None:
-        self._call(self._shard.load_state, player, state)
-
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
-        self._call(self._shard.reset, player, weights)
-
-    def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None:
-        """Add the learner on the card of the fewest players."""
-        used = list(self._card_of.values())
-        card = min(self._cards, key=used.count)
-        self._call(self._shard.add, recruit, weights, self._retired.get(recruit.player, Counters()), card)
-        self._card_of[recruit.player] = card
-
-    def remove(self, player: str) -> None:
-        self._retired[player] = self._call(self._shard.remove, player)
-        del self._card_of[player]
-
-    def close(self) -> None:
-        self._thread.shutdown(cancel_futures=True)
-
-
-class _InProcesses:
-    """Learners as Ray actors, in a session of Ray that is begun for them unless there is one."""
-
-    def __init__(self, shards: list[Shard], recruits: Recruits, gpus: int, address: str | None) -> None:
-        self._stack = contextlib.ExitStack()
-        with contextlib.ExitStack() as begun:
-            begun.enter_context(ray_session(ResourceSettings(gpus=gpus, address=address), num_cpus(shards)))
-            self._group = RayLearnerGroup(shards, recruits)
-            begun.callback(self._group.close)
-            for recruit in recruits:
-                self._group.state(recruit.player)  # errors while they are built are raised here
-            self._stack = begun.pop_all()
-
-    def submit(self, player: str, experience: Experience, progress: float) -> None:
-        self._group.submit(player, experience, progress)
-
-    def under_way(self, player: str) -> int:
-        return self._group.queues()[player].depth
-
-    def finished(self, *, wait: bool) -> list[Outcome]:
-        return list(self._group.ready(WAIT_SECONDS if wait else 0.0))
-
-    def weights(self, player: str) -> Weights:
-        return self._group.weights(player)
-
-    def state(self, player: str) -> LearnerState:
-        return self._group.state(player)
-
-    def load_state(self, player: str, state: LearnerState) -> None:
-        self._group.load_state(player, state)
-
-    def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
-        self._group.reset(player, weights)
-
-    def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None:
-        self._group.add(recruit, weights)
-
-    def remove(self, player: str) -> None:
-        self._group.remove(player)
-
-    def close(self) -> None:
-        self._stack.close()

@@ -170,8 +170,7 @@ def minibatches(
     Episodes longer than `sequence_length` become several sequences; each but the last is
     truncated there, with the observation that follows as its bootstrap. `memory` [S, size]: the network's
     memory at the first step of each. With `targets` the batches are `TargetedBatch`es. `own`: further
-    columns [N, ...] by name. Of each batch only
-    this peer's share is made; it may have no steps.
+    columns [N, ...] by name. Of each batch only this peer's share is made; it may have no steps.
     """
     sequences = cut(episodes, sequence_length)
     if memory is None:

@@ -95,12 +95,13 @@ class FollowingEnvs:
         if not self._own:
             return [(matches, None)]
         keys = [key_of(competitor) for competitor in matches.competitors]
-        ids = [self.env_id([keys[who] for who in row]) for row in matches.seat.tolist()]
+        tables, table_of = np.unique(matches.seat, axis=0, return_inverse=True)
+        ids = np.array([self.env_id([keys[who] for who in table]) for table in tables.tolist()], dtype=object)
+        of_match = ids[table_of.ravel()] if len(ids) else ids
         found = []
-        for env_id in dict.fromkeys(ids):
-            rows = np.flatnonzero(np.array(ids) == env_id)
+        for env_id in dict.fromkeys(of_match.tolist()):
             options = None if env_id == self._id else self.options(env_id)
-            found.append((_part(matches, rows, env_id), options))
+            found.append((_part(matches, np.flatnonzero(of_match == env_id), env_id), options))
         return found
 
 
@@ -135,14 +136,11 @@ def _seat_env(env_id: str, options: Mapping[str, Any]) -> SeatEnv:
 
 def _part(matches: MatchBatch, rows: npt.NDArray[np.int64], env_id: str) -> MatchBatch:
     """Return some of the matches, as those of the game `env_id`."""
-    present, seat = np.unique(matches.seat[rows], return_inverse=True)
+    part = matches.take(rows)
+    present, seat = np.unique(part.seat, return_inverse=True)
     return replace(
-        matches,
+        part,
         env=env_id,
         competitors=tuple(matches.competitors[who] for who in present.tolist()),
-        match_id=matches.match_id[rows],
-        seed=matches.seed[rows],
-        match_type=matches.match_type[rows],
-        seat=seat.reshape(len(rows), matches.num_seats).astype(np.int32),
-        learning=matches.learning[rows],
+        seat=seat.reshape(part.seat.shape).astype(np.int32),
     )
