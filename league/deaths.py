@@ -3,7 +3,7 @@
 A call of an actor fails in three ways. The process that was called has died. Or it lives, but something that
 the call needs or returned was lost with another process or node. Or its code raised an error, which is no
 death. Ray's errors of the first two look alike: an error that a lost argument causes is a `RayTaskError`
-*and* an instance of its cause, so a learner whose argument came from a dead aggregator seems to be dead itself.
+*and* an instance of its cause. So a learner whose argument came from a dead aggregator seems dead itself.
 
 This module does not import Ray: callers pass `ray.exceptions`.
 """
@@ -75,7 +75,7 @@ def _actor(error: Any) -> str:
 
 
 def in_words(error: BaseException) -> str:
-    """Return the cause of a death in a few words, or the last line of the message if it is of another kind."""
+    """Return the cause of a death in a few words, or the last line of the message if none fit."""
     text = str(error)
     for part, meaning in _MEANINGS:
         if part in text.lower() and meaning:

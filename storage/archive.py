@@ -25,6 +25,7 @@ from storage.incidents import Incident, incident_table, incidents_of
 from storage.layout import (
     CONFIG,
     FORMAT,
+    INCIDENTS,
     INDEX,
     LEARNERS,
     LEDGER,
@@ -271,6 +272,13 @@ class Archive(ArchiveReader):
         if not incidents:
             return self._ledger.last_sequence
         return self._append({"incidents": incident_table(incidents, self._next_seq - 1)}, numbers=0)
+
+    def save_set_aside(self, name: str, fields: Mapping[str, Any]) -> Path:
+        """Keep matches that were set aside, as JSON, in a file of that name; return it. Raise DiskFailed."""
+        make_folder(self.run / INCIDENTS)
+        path = self.run / INCIDENTS / name
+        write_json(path, fields)
+        return path
 
     def flush(self) -> None:
         """Bring the index up to date. Facts need no flush."""

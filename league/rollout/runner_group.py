@@ -5,8 +5,8 @@ each runner is a Ray actor: results return to the driver, and episodes stay in t
 passed on as references.
 
 A runner that dies is replaced by a new one with the same number and setup. Ray's own restarts are not used:
-after one it is not known which calls were under way, and calls meanwhile fail as if they had been. A new runner
-gets requests as soon as it has answered, so none waits for a place that the cluster no longer has.
+after one it is not known which calls were under way, and calls meanwhile fail as if they had been. A new
+runner gets requests as soon as it has answered, so none waits for a place that the cluster no longer has.
 """
 
 from __future__ import annotations
@@ -317,8 +317,8 @@ class RayRunnerGroup:
         self._replace(runner)
         if all(vain >= MOST_STARTS for vain in self._vain):
             raise Failure(
-                f"no {self._name()} can start: each died {MOST_STARTS} times in a row before it had begun, the "
-                f"last one: {death.cause}. Everything that was recorded is kept: go on with --resume"
+                f"no {self._name()} can start: each died {MOST_STARTS} times in a row before it had begun, "
+                f"the last one: {death.cause}. Everything that was recorded is kept: go on with --resume"
             )
         return rollouts
 

@@ -163,7 +163,8 @@ class Measuring:
         while self._waiting or self._asked:
             self.ask()
             self.take([] if self._own is not None else self._runners.ready(WAIT_SECONDS))
-            self.lost([] if self._own is not None else self._runners.lost())
+            losses = [] if self._own is not None else self._runners.losses()
+            self.lost([number for loss in losses for number in loss.requests])
 
     def _record(self, records: list[YardstickRecord]) -> None:
         self._archive.append_yardsticks(records)

@@ -6,8 +6,8 @@
     fake.lose(reference)                  # the object went with its node
     raise Dies("...")                     # in a method of an actor: its process ends there
 
-Calls of an actor are carried out in order, when a result is looked for. An argument that is lost makes the call
-fail with an error that is a `RayTaskError` and an instance of its cause, as with Ray.
+Calls of an actor are carried out in order, when a result is looked for. An argument that is lost makes the
+call fail with an error that is a `RayTaskError` and an instance of its cause, as with Ray.
 """
 
 from __future__ import annotations
@@ -179,7 +179,8 @@ class FakeRay:
     def _work(self):
         busy = True
         while busy:
-            busy = any([self._one_call(actor) for actor in self.actors])
+            worked = [self._one_call(actor) for actor in self.actors]
+            busy = any(worked)
 
     def _one_call(self, actor):
         if not actor.calls or (actor.held and not actor.dead):

@@ -8,9 +8,9 @@ from tests.league.fake_ray import ActorDiedError, FakeRay, ObjectLostError, RayE
 ERRORS = FakeRay.exceptions
 KILLED = """The actor died unexpectedly before finishing this task.
 \tclass_name: RemoteRunner
-The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker
-unexpectedly exits with a connection error code 2. End of file. There are some potential root causes. (1) The
-process is killed by SIGKILL by OOM killer due to high memory usage."""
+The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail:
+Worker unexpectedly exits with a connection error code 2. End of file. There are some potential root causes.
+(1) The process is killed by SIGKILL by OOM killer due to high memory usage."""
 
 
 def test_a_dead_process_is_told_from_a_lost_argument_of_a_living_one():

@@ -132,12 +132,15 @@ def test_runners_that_die_before_they_have_begun_blame_no_match_and_end_the_run_
     group = RayRunnerGroup(2, SETUP, kind="evaluation_runner")
     group.submit(0, asked(), {})
     losses = []
-    with pytest.raises(
-        Failure, match=rf"no evaluation runner can start: each died {MOST_STARTS} times.*killed"
-    ):
+
+    def turns():
         for _ in range(99):
             group.ready(0.0)
-            losses += group.losses()
+            losses.extend(group.losses())
+
+    expected = rf"no evaluation runner can start: each died {MOST_STARTS} times.*killed"
+    with pytest.raises(Failure, match=expected):
+        turns()
     assert {loss.suspect for loss in losses} == {None}
     assert len(losses) <= 2 * (RECORDED_STARTS + 1)
     assert losses[0].incident.cause.startswith("before it had begun: ")
