@@ -36,6 +36,7 @@ from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
+from league.interrupts import last_words
 
 app = typer.Typer(
     help="Train, evaluate and analyse leagues of game-playing policies.",
@@ -91,7 +92,11 @@ def train(
     def view() -> View:
         return LiveView(console) if console.is_terminal else PlainView(console, settings.log.seconds)
 
-    with progress_bars() as progress:
+    sudden = (
+        f"league: the process that trained {folder} ended suddenly: it was killed, memory ran out, or the "
+        "head node of its Ray cluster was lost. What was recorded is kept: go on with --resume"
+    )
+    with last_words(printable(sudden)), progress_bars() as progress:
         run_loop(settings, folder, resume=resume, make_view=view, progress=progress)
     console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
 
