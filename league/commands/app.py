@@ -50,6 +50,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+MOST_OF_RAY = 300  # characters of a message of Ray's
 GRACE_SECONDS = 5.0  # time for DuckDB to stop by itself
 SQL_BYTES = 8 * 2**30  # twice DuckDB's own limit for a query
 
@@ -329,8 +330,17 @@ def _run() -> int:
     except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
         if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
             return INTERRUPTED
-        raise
+        if not _is_of_ray(error):
+            raise
+        said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
+        print(f"league: {said}. What was recorded is kept: go on with --resume", file=sys.stderr)
+        return 1
     return 0
+
+
+def _is_of_ray(error: Exception) -> bool:
+    """Return whether Ray itself has failed, as it does when a cluster is lost; not code that it called."""
+    return type(error).__module__.startswith("ray.") and not hasattr(error, "cause")
 
 
 def _sentence(error: Exception) -> str:

@@ -73,14 +73,14 @@ class Session:
         self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)
         self.log, self.caches = self._deeds.log, self._deeds.caches
         self._sources = self._deeds.sources
+        self.incidents = IncidentLog(archive)
         self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
-        self._deeds.frozen = self.measuring.frozen
+        self._deeds.frozen, self.measuring.died = self.measuring.frozen, self.incidents.record
         self._openings = settings.opening.openings()
         self._envs = settings.following()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder = settings.league.make_builder()
         self._tickets: dict[int, Ticket] = {}
-        self.incidents = IncidentLog(archive)
         self._again = Again()
         self._fragments = settings.rollout.fragment_steps is not None
         self._under_way = UnderWay(self.members)
@@ -114,6 +114,7 @@ class Session:
         """Freeze the mains as they are now and save everything; matches under way are dropped."""
         self._deeds.end()
         self.measuring.end()
+        self._note_deaths()
 
     def finished(self) -> bool:
         """Return whether the run has reached its `stop`."""

@@ -71,7 +71,7 @@ class Totals:
     env_steps: int = 0  # of the matches that are over
     unfinished_steps: int = 0  # of matches under way that are played in fragments, as they arrive
     matches: int = 0
-    dropped_matches: int = 0  # in this session: their player was reset or removed meanwhile
+    dropped_matches: int = 0  # in this session: their player left or was reset, or they were in fragments
     seconds: float = 0.0  # of training, before this session
 
     @property

@@ -1,4 +1,4 @@
-"""A game that ends its process in some matches, and a network of a user's own, for runs whose processes die."""
+"""A game that ends its process in some matches, and a network of a user's own: for runs that are killed."""
 
 import os
 
