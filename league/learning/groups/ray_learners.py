@@ -367,7 +367,7 @@ class RayLearnerGroup(Enrolled):
             happened_at=time.time(),
         )
         self._losses.append(LearnerLoss(incident, {}))
-        if block is not None and several:  # some of the processes may have had it, and be a step ahead
+        if several:  # some of the processes may have had it, and wait for the sum with the others
             self._replace(index, Death("process", f"{incident.who} was lost"))
 
     def _dead_peer(self, index: int) -> Death | None:
@@ -486,7 +486,9 @@ class RayLearnerGroup(Enrolled):
             counters = Counters(version, state.env_steps)
             added, _ = shard.call("add", recruit, None, Counters(), num_returns=2)
             shard.watched.append(added)
-            loaded, weights = shard.call("load_state", player, self._ray.put(state), num_returns=2)
+            loaded, _ = shard.call("load_state", player, self._ray.put(state), num_returns=2)
+            # at once, and not when they are loaded: runners would wait for them in matches of other players
+            weights = self._ray.put({name: tensor.numpy() for name, tensor in state.weights.items()})
             lost, age = known.updates - copy.state.updates, copy.age
             self._copies.newest[player] = copy._replace(state=state)
         shard.watched.append(loaded)
