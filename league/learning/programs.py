@@ -21,7 +21,8 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from league.episode import Episodes
-from league.learning.groups.ray_learners import LearnersLost, RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.replacing import LearnersLost
 from league.learning.groups.shard_learners import (
     Counters,
     Experience,

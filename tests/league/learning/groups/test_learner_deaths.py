@@ -11,7 +11,8 @@ import torch
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.data.aggregator import Aggregator
 from league.learning.groups import ray_learners
-from league.learning.groups.ray_learners import DEATHS, MOST_DEATHS, LearnersLost, RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.replacing import DEATHS, MOST_DEATHS, LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.groups.shards import plan_shards
@@ -236,11 +237,26 @@ def test_a_peer_that_dies_is_named_and_all_processes_of_its_shard_are_made_anew(
     assert [report.player for report in learned(group)] == ["main-1"]
 
 
-def test_learners_that_die_while_they_are_built_end_the_run_in_one_sentence(fake):
-    group = make(ONE)
-    group.state("main-0")
+def test_a_shard_that_dies_whenever_it_is_built_is_given_up_and_the_others_learn_on(fake, make_episodes):
+    group = make()
+    saved = group.state("main-0")
     Mortal.stillborn = True
     fake.kill(learner_of(group, "main-0"))
+    assert same(group.state("main-0"), saved)  # so that a run can end with everything saved
+    submit(fake, group, "main-1", make_episodes)
+    stopped, report = learned(group)
+    assert isinstance(stopped, LearnerStopped)
+    assert rf"shard 0 (main-0) died {MOST_DEATHS + 1} times before" in stopped.message
+    assert (stopped.player, report.player) == ("main-0", "main-1")
+    Mortal.stillborn = False
+    group.reset("main-0", initial_weights(SPEC, 5))  # another chance
+    submit(fake, group, "main-0", make_episodes)
+    assert [report.player for report in learned(group)] == ["main-0"]
+
+
+def test_learners_that_die_before_the_run_has_begun_end_it_in_one_sentence(fake):
+    group = make(ONE)
+    Mortal.stillborn = True
     with pytest.raises(LearnersLost, match=rf"shard 0 \(main-0, main-1\) died {MOST_DEATHS + 1} times"):
         group.state("main-0")
 
