@@ -39,7 +39,7 @@ LONGEST = 160  # characters of a cause
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What an error of a call says: the process called has died, or an object of the call was lost."""
+    """Death behind the error of a call: of the process that was called, or the loss of an object of the call."""
 
     of: Literal["process", "object"]
     cause: str  # one line
@@ -47,7 +47,7 @@ class Death:
 
 
 def death_of(error: BaseException, errors: Any) -> Death | None:
-    """Return the death that `error` tells of; `None` if it was raised by the code that was called.
+    """Return the death behind `error`; `None` if it was raised by the code that was called.
 
     `errors`: the module `ray.exceptions`.
     """

@@ -75,7 +75,7 @@ class RunnerGroup(Protocol):
     def losses(self) -> list[Loss]:
         """Return what was lost with dead runners and nodes since the last call.
 
-        Matches of those requests count as never played. Losses without a request are told, too.
+        Matches of those requests count as never played. A death without a request in flight is among them, too.
         """
 
     def close(self) -> None:
@@ -341,7 +341,7 @@ class RayRunnerGroup:
         self._actors[runner] = self._start(runner)
 
     def _death(self, error: Exception) -> Death:
-        """Return the death behind an error of a runner that begins; raise errors that are none."""
+        """Return the death behind an error of a runner that begins; raise other errors."""
         death = death_of(error, self._ray.exceptions)
         if death is None:
             raise error

@@ -1,6 +1,6 @@
 """What follows a death among learners on Ray: it is replaced, its cost is counted, others are not disturbed.
 
-    process of a shard, or   all processes of the shard are made anew; its players go on from the newest copy
+    process of a shard, or   all processes of the shard are made again; its players go on from the newest copy
     one of several peers     of their states, at a version of weights that was never used. What was under way
                              to the shard is dropped: it was played by weights that are gone
     aggregator               a new one takes its place; the blocks that it had are dropped
@@ -78,7 +78,7 @@ class Replacing(Enrolled):
     _copies: Copies
 
     def __init__(self, num_shards: int) -> None:
-        self._loading: dict[str, Any] = {}  # of players whose shard was made anew: when they are back
+        self._loading: dict[str, Any] = {}  # of players whose shard was made again: when they are back
         self._deaths = [0] * num_shards  # of each shard's learners in a row, with nothing learned in between
         self._at_blocks = [0] * num_shards  # of those, deaths while they learned
         self._given_up: dict[int, str] = {}  # shards, and why
@@ -104,7 +104,7 @@ class Replacing(Enrolled):
         """
         index = self._index(player) if index is None else index
         if self._given_up.pop(index, ""):
-            self._make_anew(index)
+            self._make_again(index)
         while index not in self._given_up:
             try:
                 self._require_built(index)
@@ -191,7 +191,7 @@ class Replacing(Enrolled):
         return block
 
     def _replace(self, index: int, death: Death) -> None:
-        """Make a shard's processes anew, with its players as they were copied last, and count the cost.
+        """Make a shard's processes again, with its players as they were copied last, and count the cost.
 
         Give it up if the last MOST_DEATHS successors died before they had learned anything.
         """
@@ -215,7 +215,7 @@ class Replacing(Enrolled):
             return
         node = dead.node_of(rank)
         dead.kill()
-        updates, oldest, back = self._make_anew(index)
+        updates, oldest, back = self._make_again(index)
         incident = Incident(
             kind="peer" if rank else "learner",
             who=f"process {rank} of the {name}" if len(dead.processes) > 1 else name,
@@ -232,8 +232,8 @@ class Replacing(Enrolled):
             self._stop(suspect, death, self._at_blocks[index])
             self._deaths[index] = self._at_blocks[index] = 0
 
-    def _make_anew(self, index: int) -> tuple[int, float, dict[str, Counters]]:
-        """Make a shard's actors anew, with its players as they were copied last.
+    def _make_again(self, index: int) -> tuple[int, float, dict[str, Counters]]:
+        """Make a shard's actors again, with its players as they were copied last.
 
         Return the updates that are lost, the age of the oldest copy, and where the players go on.
         """
@@ -262,7 +262,7 @@ class Replacing(Enrolled):
             who=name,
             cause=death.cause,
             players=self._plan[index].players,
-            remedy="they are stopped, as they died whenever they were made anew",
+            remedy="they are stopped, as they died whenever they were made again",
             happened_at=time.time(),
         )
         self._losses.append(LearnerLoss(incident, {}))
@@ -278,7 +278,7 @@ class Replacing(Enrolled):
         return True
 
     def _bring_back(self, player: str, shard: ShardActors) -> tuple[int, float]:
-        """Let the player go on in a shard that was made anew; return lost updates and the age of its copy.
+        """Let the player go on in a shard that was made again; return lost updates and the age of its copy.
 
         It goes on at a version of its weights that was never used: none is ever used twice.
         """

@@ -220,7 +220,7 @@ def test_a_player_at_whose_blocks_its_learner_keeps_dying_is_stopped_with_the_bl
     assert [report.player for report in learned(group)] == ["main-1"]
 
 
-def test_a_peer_that_dies_is_named_and_all_processes_of_its_shard_are_made_anew(fake, make_episodes):
+def test_a_peer_that_dies_is_named_and_all_processes_of_its_shard_are_made_again(fake, make_episodes):
     group = make(plan_shards(0, PLAYERS, processes=2))
     saved = group.state("main-1")
     before = group._shards[0].processes
