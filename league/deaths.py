@@ -39,7 +39,7 @@ LONGEST = 160  # characters of a cause
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """Death behind the error of a call: of the process that was called, or the loss of an object of the call."""
+    """Death behind the error of a call: of the process that was called, or of an object that it needed."""
 
     of: Literal["process", "object"]
     cause: str  # one line

@@ -75,7 +75,7 @@ class RunnerGroup(Protocol):
     def losses(self) -> list[Loss]:
         """Return what was lost with dead runners and nodes since the last call.
 
-        Matches of those requests count as never played. A death without a request in flight is among them, too.
+        Matches of those requests count as never played. A death may cost no request.
         """
 
     def close(self) -> None:
