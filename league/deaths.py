@@ -53,9 +53,9 @@ def death_of(error: BaseException, errors: Any) -> Death | None:
     """
     process, lost = _classes(errors, _PROCESS), _classes(errors, _OBJECT)
     if isinstance(error, errors.RayTaskError):  # the process that raised it lives
-        cause: Any = error.cause
+        cause: Any = getattr(error, "cause", None)
         while isinstance(cause, errors.RayTaskError):
-            cause = cause.cause
+            cause = getattr(cause, "cause", None)
         if isinstance(cause, process + lost):
             return Death("object", in_words(cause), _actor(cause))
         return None

@@ -291,7 +291,8 @@ class RayRunnerGroup:
         """
         mine = [reference for reference, pending in self._pending.items() if pending[1] == runner]
         done = self._ray.wait(mine, num_returns=len(mine), timeout=0)[0] if mine else []
-        rollouts, lost = [], []
+        rollouts: list[Rollout] = []
+        lost: list[int] = []
         for reference in mine:
             request_id, _, episodes = self._pending[reference]
             self._forget(reference)

@@ -317,7 +317,8 @@ class Session:
 
         Raise Failure, with everything saved, if nothing can be played.
         """
-        cost, set_aside = 0, []
+        cost = 0
+        set_aside: list[Part] = []
         for request_id in self.measuring.lost(loss.requests):
             ticket = self._tickets.pop(request_id)
             blamed = request_id == loss.suspect

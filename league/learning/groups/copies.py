@@ -66,8 +66,10 @@ class Copies:
     def forget(self, player: str) -> None:
         """Forget a player that was removed."""
         self.forget_coming([player])
-        for table in (self.newest, self.first, self.counters, self._asked):
-            table.pop(player, None)
+        self.newest.pop(player, None)
+        self.first.pop(player, None)
+        self.counters.pop(player, None)
+        self._asked.pop(player, None)
 
     def refresh(self, players: Iterable[str], ask: Callable[[str], Any]) -> None:
         """Take in copies that have arrived, and ask for those that are due; `ask` returns a reference."""

@@ -247,7 +247,7 @@ class RayLearnerGroup(Replacing):
 
     def _publish(self, player: str, method: str, *arguments: Any) -> None:
         """Call a method of the player's learner that publishes new weights, and wait for it."""
-        handles = []
+        handles: list[Any] = []
 
         def call(shard: ShardActors) -> Any:
             version, fresh = shard.call(method, player, *arguments, num_returns=2)
@@ -300,7 +300,8 @@ class RayLearnerGroup(Replacing):
 
         Experience submitted before is learned from where it is, and reported as usual.
         """
-        player, handles = move.player, []
+        player = move.player
+        handles: list[Any] = []
         if not self._shards[move.target].aggregators:  # less than one update takes
             self._drop_gathered(player)
         stored = self._ray.put(self.state(player))

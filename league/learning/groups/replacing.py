@@ -239,7 +239,8 @@ class Replacing(Enrolled):
         """
         plan = self._plan[index]
         shard = self._shards[index] = self._makers[index](replace(plan, players=()))
-        updates, oldest, back = 0, 0.0, {}
+        updates, oldest = 0, 0.0
+        back: dict[str, Counters] = {}
         for player in plan.players:
             lost, age = self._bring_back(player, shard)
             updates, oldest = updates + lost, max(oldest, age)
