@@ -103,7 +103,7 @@ class Replacing(Enrolled):
         die, too.
         """
         index = self._index(player) if index is None else index
-        if self._given_up.pop(index, ""):
+        if index in self._given_up:
             self._make_again(index)
         while index not in self._given_up:
             try:
@@ -238,6 +238,7 @@ class Replacing(Enrolled):
         Return the updates that are lost, the age of the oldest copy, and where the players go on.
         """
         plan = self._plan[index]
+        self._given_up.pop(index, None)
         shard = self._shards[index] = self._makers[index](replace(plan, players=()))
         updates, oldest = 0, 0.0
         back: dict[str, Counters] = {}
