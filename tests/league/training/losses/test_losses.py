@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,9 +15,12 @@ from league.learning.groups.shard_learners import Counters
 from league.rollout.runner_group import LocalRunnerGroup, Loss
 from league.training.losses import aside
 from league.training.losses.again import PARTS
+from league.training.session import Session
+from league.training.state.members import Member, Ticket
 from storage.archive import Archive, open_reader
 from storage.errors import Failure
 from storage.incidents import Incident
+from storage.records import MAIN, LivePlayer
 
 pytestmark = pytest.mark.slow
 
@@ -154,3 +158,18 @@ def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_
         assert frozen["env_steps"].is_monotonic_increasing
         assert frozen["updates"].is_monotonic_increasing
         assert frozen["snapshot_id"].is_unique
+
+
+def test_experience_that_was_played_by_weights_that_died_is_dropped_and_counted():
+    session, dropped, submitted = Session.__new__(Session), [], []
+    session.members = {"main-0": Member(LivePlayer("main-0", MAIN), share=1.0, since_version=8)}
+    session.learners = SimpleNamespace(
+        lost=lambda *arguments: dropped.append(arguments),
+        submit=lambda player, episodes, *others: submitted.append(episodes),
+    )
+    session._progress = lambda player: 0.0
+    for version in (7, 8, 9):
+        rollout = SimpleNamespace(episodes={"main-0": version})
+        session._learn_from("main-0", rollout, Ticket(1, {}, versions={"main-0": version}), 64)
+    assert dropped == [("main-0", 64)]
+    assert submitted == [8, 9]
