@@ -1,9 +1,11 @@
-"""Ctrl-C: the first one stops cleanly, the second one at once."""
+"""Ends of the process: Ctrl-C stops it cleanly, a second one at once; a sudden end prints a sentence."""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -28,3 +30,34 @@ def interrupts() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+# waits for a word from the process that started it; the pipe that brings it ends with that process
+_WATCH = 'read word; [ "$word" = done ] || printf "%s\\n" "$1" >&2'
+
+
+@contextlib.contextmanager
+def last_words(sentence: str) -> Iterator[None]:
+    """Print `sentence` on stderr if this process ends within, without a chance to print anything itself.
+
+    A kill, the system when memory runs out, and Ray when its head node is lost end a process at once. A shell
+    that waits at a pipe outlives it. Errors and Ctrl-C are no such ends. Without a shell nothing is watched.
+    """
+    shell = shutil.which("sh")
+    if shell is None:
+        yield
+        return
+    watcher = subprocess.Popen(
+        [shell, "-c", _WATCH, "sh", sentence],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is not for it
+    )
+    try:
+        yield
+    finally:
+        assert watcher.stdin is not None
+        with contextlib.suppress(OSError):  # it may have been killed first
+            watcher.stdin.write(b"done\n")
+            watcher.stdin.close()
+        watcher.wait()

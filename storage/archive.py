@@ -21,9 +21,11 @@ import pyarrow as pa
 
 from storage.disk import Progress, make_folder, whole_folder, write_json, write_whole
 from storage.errors import NotARun, StorageError
+from storage.incidents import Incident, incident_table, incidents_of
 from storage.layout import (
     CONFIG,
     FORMAT,
+    INCIDENTS,
     INDEX,
     LEARNERS,
     LEDGER,
@@ -265,6 +267,19 @@ class Archive(ArchiveReader):
         table = columns.yardstick_table(records, self._next_seq - 1, time.time())
         return self._append({"yardsticks": table}, numbers=0)
 
+    def append_incidents(self, incidents: Sequence[Incident]) -> int:
+        """Record what died or was set aside, durable on return."""
+        if not incidents:
+            return self._ledger.last_sequence
+        return self._append({"incidents": incident_table(incidents, self._next_seq - 1)}, numbers=0)
+
+    def save_set_aside(self, name: str, fields: Mapping[str, Any]) -> Path:
+        """Keep matches that were set aside, as JSON, in a file of that name; return it. Raise DiskFailed."""
+        make_folder(self.run / INCIDENTS)
+        path = self.run / INCIDENTS / name
+        write_json(path, fields)
+        return path
+
     def flush(self) -> None:
         """Bring the index up to date. Facts need no flush."""
         self._database.flush()
@@ -362,6 +377,11 @@ class Archive(ArchiveReader):
         """Return the moments at which this run and its ancestors were branched, oldest first."""
         frames = self._ledger.frames(tables=("branches",))
         return [branch for frame in frames for branch in branches_of(frame.tables["branches"])]
+
+    def incidents(self) -> list[Incident]:
+        """Return everything that died or was set aside, in the order of recording."""
+        frames = self._ledger.frames(tables=("incidents",))
+        return [incident for frame in frames for incident in incidents_of(frame.tables["incidents"])]
 
     # ------------------------------------------------------------------ learners
 

@@ -12,6 +12,7 @@ VERSION = 1
 FORMAT, CONFIG, INDEX = "FORMAT", "config.yaml", "league.duckdb"
 LEDGER, OBJECTS, MANIFESTS, LEARNERS = "ledger", "objects", "manifests", "learners"
 PINS = "pins"  # blobs that are kept though no manifest names them
+INCIDENTS = "incidents"  # matches that were set aside
 REFUSED, KEPT = "refused", "kept"  # in LEARNERS
 ORIGIN = "REMOTE"  # in a mirror: where it came from
 

@@ -154,6 +154,17 @@ class History:
         frame = self._frame("SELECT * EXCLUDE (seq) FROM branches ORDER BY branched_at")
         return parsed(parsed(frame, "learners"), "changes")
 
+    def incidents(self) -> pd.DataFrame:
+        """Return what died or was set aside while runs trained, oldest first.
+
+        `run` text, `kind` text (runner, evaluation_runner, learner, peer, aggregator, experience, results,
+        set_aside), `who` text, `node` text ("": not known), `cause` text, `players` object (a list: whose
+        learning it cost), `matches` int64 (that were under way), `env_steps` int64 (of experience that is not
+        learned from), `updates` int64 (that were made and are lost), `remedy` text (what took its place),
+        `kept` text (file with what was set aside), `happened_at` datetime64[us].
+        """
+        return parsed(self._frame("SELECT * EXCLUDE (seq) FROM incidents ORDER BY happened_at"), "players")
+
     def lineage(self) -> pd.DataFrame:
         """Return every ancestor of every snapshot.
 

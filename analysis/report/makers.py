@@ -8,6 +8,7 @@ from analysis.history.history import History
 from analysis.report.sections.beyond import beyond
 from analysis.report.sections.engine import match_mix, throughput
 from analysis.report.sections.evidence import decisions, findings
+from analysis.report.sections.incidents import incidents
 from analysis.report.sections.leaderboard import leaderboard
 from analysis.report.sections.overview import overview
 from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings
@@ -31,6 +32,7 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "match-mix": match_mix,
     "exploitability": exploitability,
     "throughput": throughput,
+    "incidents": incidents,
     "reproduce": reproduce,
 }
 OF_A_TOURNAMENT = {

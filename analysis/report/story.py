@@ -87,6 +87,7 @@ class Story:
             ("decisions", "decided_at"),
             ("updates", "recorded_at"),
             ("runs", "started_at"),
+            ("incidents", "happened_at"),
         ):
             late.append(self.sql(f"SELECT max({column}) AS last FROM {table}")["last"].iloc[0])
         last = max((moment for moment in late if not pd.isna(moment)), default=None)
@@ -116,6 +117,11 @@ class Story:
     def branches(self) -> pd.DataFrame:
         """Frame of the moments at which the run and its ancestors were branched from others."""
         return self.history.branches()
+
+    @cached_property
+    def incidents(self) -> pd.DataFrame:
+        """Frame of what died or was set aside."""
+        return self.history.incidents()
 
     @cached_property
     def leaderboard(self) -> pd.DataFrame:

@@ -36,6 +36,7 @@ from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
+from league.interrupts import last_words
 
 app = typer.Typer(
     help="Train, evaluate and analyse leagues of game-playing policies.",
@@ -49,6 +50,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
+MOST_OF_RAY = 300  # characters of a message of Ray's
 GRACE_SECONDS = 5.0  # time for DuckDB to stop by itself
 SQL_BYTES = 8 * 2**30  # twice DuckDB's own limit for a query
 
@@ -91,7 +93,11 @@ def train(
     def view() -> View:
         return LiveView(console) if console.is_terminal else PlainView(console, settings.log.seconds)
 
-    with progress_bars() as progress:
+    sudden = (
+        f"league: the process that trained {folder} ended suddenly: it was killed, memory ran out, or the "
+        "head node of its Ray cluster was lost. What was recorded is kept: go on with --resume"
+    )
+    with last_words(printable(sudden)), progress_bars() as progress:
         run_loop(settings, folder, resume=resume, make_view=view, progress=progress)
     console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
 
@@ -324,8 +330,17 @@ def _run() -> int:
     except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
         if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
             return INTERRUPTED
-        raise
+        if not _is_of_ray(error):
+            raise
+        said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
+        print(f"league: {said}. What was recorded is kept: go on with --resume", file=sys.stderr)
+        return 1
     return 0
+
+
+def _is_of_ray(error: Exception) -> bool:
+    """Return whether Ray itself has failed, as it does when a cluster is lost; not code that it called."""
+    return type(error).__module__.startswith("ray.") and not hasattr(error, "cause")
 
 
 def _sentence(error: Exception) -> str:

@@ -92,8 +92,7 @@ class Settings(Section):
 
         Raise ValueError if the policy settings are invalid or match none of the player's seats.
         """
-        changes = self.league.policy_of(player, role)
-        policy = PolicySettings.model_validate(self.policy.model_dump() | changes) if changes else self.policy
+        policy = self._policy_of(player, role)
         own = self.league.resolve().of(LivePlayer(player, role)).env
         if own is not None:
             game = registry.make(own.id, 1, step_limit=self.rollout.step_limit, **own.options)
@@ -107,6 +106,24 @@ class Settings(Section):
             for role, players in self.league.player_names().items()
             for player in players
         }
+
+    def own_code(self) -> tuple[str, ...]:
+        """Return the import paths of all code of the user's that policies of this league are played with.
+
+        Roles that have no player yet count: the league builder may add one, and a runner that takes the place
+        of a dead one has to know its code before the first request.
+        """
+        of_players = [
+            self._policy_of(player, role)
+            for role, players in self.league.player_names().items()
+            for player in players
+        ]
+        of_roles = [self._policy_of("", role) for role in self.league.resolve()]
+        return tuple(sorted({path for policy in (*of_players, *of_roles) for path in policy.own_code}))
+
+    def _policy_of(self, player: str, role: Role) -> PolicySettings:
+        changes = self.league.policy_of(player, role)
+        return PolicySettings.model_validate(self.policy.model_dump() | changes) if changes else self.policy
 
     def learner_of(self, player: str, role: Role) -> LearnerSettings:
         """Return the learner settings of `player`, which has the role `role`."""

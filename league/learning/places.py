@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 from torch import Tensor
 
 from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.replacing import LearnersLost
 from league.learning.groups.shard_learners import (
     Counters,
     Experience,
@@ -148,7 +149,15 @@ class InProcesses:
         return self._group.queues()[player].depth
 
     def finished(self, *, wait: bool) -> list[Outcome]:
-        return list(self._group.ready(WAIT_SECONDS if wait else 0.0))
+        """Return what is finished. Raise LearnersLost, once, if experience was lost with a process.
+
+        The process is replaced by then, so the program may go on.
+        """
+        outcomes = list(self._group.ready(WAIT_SECONDS if wait else 0.0))
+        if not outcomes and (losses := self._group.losses()):
+            said = "; ".join(loss.incident.sentence() for loss in losses)
+            raise LearnersLost(f"{said}. Its experience is lost: give it again, or other experience")
+        return outcomes
 
     def weights(self, player: str) -> Weights:
         return self._group.weights(player)

@@ -122,6 +122,13 @@ class LearnerSettings(Section):
     broadcast_updates: int = Field(
         default=1, ge=1, description="Updates between two publications of a player's weights"
     )
+    copy_seconds: float | None = Field(
+        default=30.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Seconds between two copies of a learner's state that are kept off its node, with "
+        "runners: a learner whose process dies goes on from the newest; `null`: from states that are saved",
+    )
     async_update: bool = Field(default=True, description="Play during updates; false: play waits for them")
     replay: ReplaySettings = ReplaySettings()
     ring: RingSettings = RingSettings()
@@ -257,6 +264,7 @@ SHARED = (
     "precision",
     "max_backlog",
     "broadcast_updates",
+    "copy_seconds",
     "async_update",
     "replay",
     "aggregators",

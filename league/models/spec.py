@@ -107,6 +107,12 @@ class PolicySettings(Section):
             )
         return self
 
+    @property
+    def own_code(self) -> tuple[str, ...]:
+        """Import paths of the code that such a policy is played with: its network and connectors."""
+        own = (self.architecture, *(connector.kind for connector in self.connectors))
+        return tuple(path for path in own if is_import_path(path))
+
 
 def _is_json(found: object) -> bool:
     """Return whether `found` is unchanged by a round trip through JSON."""
@@ -167,8 +173,7 @@ class PolicySpec:
     @property
     def own_code(self) -> tuple[str, ...]:
         """Import paths of the code that the policy is played with: its network and connectors."""
-        own = (self.settings.architecture, *(connector.kind for connector in self.settings.connectors))
-        return tuple(path for path in own if is_import_path(path))
+        return self.settings.own_code
 
     def trust(self) -> None:
         """Allow this process to import all code that the spec names, for playing and for learning.

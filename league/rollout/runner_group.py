@@ -3,11 +3,17 @@
 With `runners: 0` the driver process plays, one request after the other, repeatable to the bit. Otherwise
 each runner is a Ray actor: results return to the driver, and episodes stay in the object store and are
 passed on as references.
+
+A runner that dies is replaced by a new one with the same number and setup. Ray's own restarts are not used:
+after one it is not known which calls were under way, and calls meanwhile fail as if they had been. A new
+runner gets requests as soon as it has answered, so none waits for a place that the cluster no longer has.
 """
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +21,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from league.deaths import Death, death_of
 from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
 from league.runtime import ONE_CPU, Amounts, ResourceSettings
-from storage.errors import Mistake
+from storage.errors import Failure, Mistake
+from storage.incidents import Incident
 from storage.records import ResultBatch
 
 
@@ -31,6 +39,19 @@ class Rollout:
     results: ResultBatch
     info: RolloutInfo
     episodes: Mapping[str, Any]
+
+
+MOST_STARTS = 5  # of each runner in a row that die before they have begun, if no other runner is there
+RECORDED_STARTS = 2  # of those
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Requests that come back no more, and the death that they were lost with."""
+
+    requests: tuple[int, ...]
+    suspect: int | None  # of these, the one that was played when the runner died; None: it is not to blame
+    incident: Incident  # without what it cost
 
 
 class RunnerGroup(Protocol):
@@ -51,10 +72,10 @@ class RunnerGroup(Protocol):
     def ready(self, timeout_seconds: float) -> list[Rollout]:
         """Return finished rollouts; if there are none, wait up to `timeout_seconds` for one."""
 
-    def lost(self) -> list[int]:
-        """Return the ids of requests lost with a dead runner since the last call.
+    def losses(self) -> list[Loss]:
+        """Return what was lost with dead runners and nodes since the last call.
 
-        Their matches count as never played.
+        Matches of those requests count as never played. A death may cost no request.
         """
 
     def close(self) -> None:
@@ -100,7 +121,7 @@ class LocalRunnerGroup:
         request_id, request, live_weights = self._queue.popleft()
         return [Rollout(request_id, *self._runner.play(request, live_weights))]
 
-    def lost(self) -> list[int]:
+    def losses(self) -> list[Loss]:
         return []
 
     def close(self) -> None:
@@ -119,6 +140,10 @@ class RemoteRunner(EnvRunner):
             return  # an error of a constructor would reach the group as the runner's death
         super().__init__(setup)
 
+    def where(self) -> str:
+        """Return the name of the node that this runner is on: it has begun."""
+        return socket.gethostname()
+
     def check(self) -> None:
         """Raise Mistake if the node of this actor lacks the device that policies compute on."""
         check_device(self._wanted, f"on node {socket.gethostname()}")
@@ -135,34 +160,37 @@ class RemoteRunner(EnvRunner):
 
 
 class RayRunnerGroup:
-    """Runners as Ray actors. A runner that dies is started again; its requests in flight are lost."""
+    """Runners as Ray actors. One that dies is replaced; its requests in flight are lost."""
 
     def __init__(
-        self, num_runners: int, setup: PlaySetup, of_runner: Amounts = ONE_CPU, seats: Sequence[Any] = ()
+        self,
+        num_runners: int,
+        setup: PlaySetup,
+        of_runner: Amounts = ONE_CPU,
+        seats: Sequence[Any] = (),
+        kind: str = "runner",
     ) -> None:
         """Start the runners, with CPUs and GPUs `of_runner` for each.
 
-        `seats`: Ray's scheduling strategy for each runner, if they are to be in reserved places.
-        Raise Mistake if one is to play on a GPU and there is none where it runs.
+        `seats`: Ray's scheduling strategy for each runner, if they are to be in reserved places; `kind`: what
+        incidents call them. Raise Mistake if one is to play on a GPU and there is none where it runs.
         """
         import ray
 
         self._ray: Any = ray
-        remote: Any = ray.remote(RemoteRunner)
-        self._actors: list[Any] = [
-            remote.options(
-                num_cpus=of_runner["CPU"],
-                num_gpus=of_runner.get("GPU", 0.0),
-                max_restarts=-1,
-                max_task_retries=0,
-                scheduling_strategy=seats[i] if seats else None,
-            ).remote(setup)
-            for i in range(num_runners)
-        ]
+        self._remote: Any = ray.remote(RemoteRunner)
+        self._setup, self._of_runner, self._seats, self._kind = setup, of_runner, seats, kind
         self._limit = setup.rollout.requests_in_flight
         self._load = [0] * num_runners
+        self._nodes = [""] * num_runners
+        self._vain = [0] * num_runners  # starts in a row that no answer came of
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
-        self._lost: list[int] = []
+        self._answers: dict[Any, int] = {}  # of runners to whether they have begun
+        self._starting: set[int] = set()  # replaced runners that have not begun
+        self._losses: list[Loss] = []
+        self._actors: list[Any] = []
+        for runner in range(num_runners):
+            self._actors.append(self._start(runner))
         if setup.rollout.device != "cpu":
             try:
                 ray.get([actor.check.remote() for actor in self._actors])
@@ -170,14 +198,30 @@ class RayRunnerGroup:
                 self.close()
                 raise
 
+    def _start(self, runner: int) -> Any:
+        """Return a new actor for the runner of this number."""
+        actor = self._remote.options(
+            num_cpus=self._of_runner["CPU"],
+            num_gpus=self._of_runner.get("GPU", 0.0),
+            max_restarts=0,
+            max_task_retries=0,
+            scheduling_strategy=self._seats[runner] if self._seats else None,
+        ).remote(self._setup)
+        self._answers[actor.where.remote()] = runner
+        return actor
+
     def room(self) -> int:
-        return self._limit * len(self._actors) - len(self._pending)
+        return sum(max(0, self._limit - self._load[runner]) for runner in self._here())
+
+    def _here(self) -> list[int]:
+        """Return the numbers of the runners that may get requests."""
+        return [runner for runner in range(len(self._actors)) if runner not in self._starting]
 
     def in_flight(self) -> int:
         return len(self._pending)
 
     def next_runner(self) -> int:
-        return min(range(len(self._actors)), key=self._load.__getitem__)
+        return min(self._here() or range(len(self._actors)), key=self._load.__getitem__)
 
     def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
         runner = self.next_runner()
@@ -188,28 +232,135 @@ class RayRunnerGroup:
         self._load[runner] += 1
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
-        if not self._pending:
+        """Return finished rollouts. Raise Failure if no runner can start."""
+        waiting = [*self._pending, *self._answers]
+        if not waiting:
             return []
-        done, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout_seconds)
+        done, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout_seconds)
         if done:  # take all others that are finished, too
-            done, _ = self._ray.wait(list(self._pending), num_returns=len(self._pending), timeout=0)
-        rollouts = []
+            done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        rollouts: list[Rollout] = []
         for reference in done:
-            request_id, runner, episodes = self._pending.pop(reference)
-            self._load[runner] -= 1
-            try:
-                results, info = self._ray.get(reference)
-            except (self._ray.exceptions.ActorDiedError, self._ray.exceptions.ActorUnavailableError):
-                self._lost.append(request_id)
-                continue
-            rollouts.append(Rollout(request_id, results, info, episodes))
+            if reference in self._answers:
+                self._begun(reference)
+            elif reference in self._pending:  # else it was lost with its runner just now
+                rollouts += self._finished(reference)
         return rollouts
 
-    def lost(self) -> list[int]:
-        lost, self._lost = self._lost, []
-        return lost
+    def _begun(self, reference: Any) -> None:
+        """Note the answer of a runner, or its death before it has begun."""
+        runner = self._answers.pop(reference)
+        try:
+            self._nodes[runner] = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            self._note_death(runner, self._death(error), began=False)
+        else:
+            self._vain[runner] = 0
+            self._starting.discard(runner)
+
+    def _finished(self, reference: Any) -> list[Rollout]:
+        """Return the rollout; if its runner has died, those that it had finished, and replace it."""
+        request_id, runner, episodes = self._pending[reference]
+        try:
+            results, info = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            death = death_of(error, self._ray.exceptions)
+            if death is not None and death.of == "process":
+                return self._note_death(runner, death, began=self._has_begun(runner))
+            self._forget(reference)
+            if death is None:
+                raise
+            incident = Incident(
+                kind="results",
+                who=f"a request of {self._name(runner)}",
+                node=self._nodes[runner],
+                cause=death.cause,
+                remedy="its matches are played again",
+                happened_at=time.time(),
+            )
+            self._losses.append(Loss((request_id,), None, incident))
+            return []
+        self._forget(reference)
+        self._nodes[runner] = info.process.rpartition(":")[0] or self._nodes[runner]
+        return [Rollout(request_id, results, info, episodes)]
+
+    def _note_death(self, runner: int, death: Death, *, began: bool) -> list[Rollout]:
+        """Replace a runner that died; return the rollouts that it had finished. Raise Failure if none starts.
+
+        A runner plays its requests in order, so the first that it did not finish was being played.
+        """
+        mine = [reference for reference, pending in self._pending.items() if pending[1] == runner]
+        done = self._ray.wait(mine, num_returns=len(mine), timeout=0)[0] if mine else []
+        rollouts: list[Rollout] = []
+        lost: list[int] = []
+        for reference in mine:
+            request_id, _, episodes = self._pending[reference]
+            self._forget(reference)
+            try:
+                if reference not in done:
+                    raise LookupError
+                results, info = self._ray.get(reference)
+            except (LookupError, self._ray.exceptions.RayError):
+                lost.append(request_id)
+            else:
+                rollouts.append(Rollout(request_id, results, info, episodes))
+        self._vain[runner] = 0 if began else self._vain[runner] + 1
+        if lost or self._vain[runner] <= RECORDED_STARTS:
+            incident = Incident(
+                kind=self._kind,
+                who=self._name(runner),
+                node=self._nodes[runner],
+                cause=death.cause if began else f"before it had begun: {death.cause}",
+                remedy="another one takes its place",
+                happened_at=time.time(),
+            )
+            self._losses.append(Loss(tuple(lost), lost[0] if lost and began else None, incident))
+        self._replace(runner)
+        if all(vain >= MOST_STARTS for vain in self._vain):
+            raise Failure(
+                f"no {self._name()} can start: each died {MOST_STARTS} times in a row before it had begun, "
+                f"the last one: {death.cause}. Everything that was recorded is kept: go on with --resume"
+            )
+        return rollouts
+
+    def _has_begun(self, runner: int) -> bool:
+        """Return whether a runner that died had begun: it had answered."""
+        for reference in [r for r, number in self._answers.items() if number == runner]:
+            try:
+                self._ray.get(reference, timeout=0)
+            except Exception:  # the same death, or no answer yet
+                return False
+            return True
+        return runner not in self._starting
+
+    def _replace(self, runner: int) -> None:
+        with contextlib.suppress(Exception):  # it may be unreachable, and not dead
+            self._ray.kill(self._actors[runner])
+        self._answers = {r: number for r, number in self._answers.items() if number != runner}
+        self._nodes[runner] = ""
+        self._starting.add(runner)
+        self._actors[runner] = self._start(runner)
+
+    def _death(self, error: Exception) -> Death:
+        """Return the death behind an error of a runner that begins; raise other errors."""
+        death = death_of(error, self._ray.exceptions)
+        if death is None:
+            raise error
+        return death
+
+    def _forget(self, reference: Any) -> None:
+        self._load[self._pending.pop(reference)[1]] -= 1
+
+    def _name(self, runner: int | None = None) -> str:
+        name = self._kind.replace("_", " ")
+        return name if runner is None else f"{name} {runner}"
+
+    def losses(self) -> list[Loss]:
+        losses, self._losses = self._losses, []
+        return losses
 
     def close(self) -> None:
         for actor in self._actors:
             self._ray.kill(actor)
         self._pending.clear()
+        self._answers.clear()

@@ -128,6 +128,7 @@ class Tournament:
         runners = self._table().runners
         asked = len(results)
         losses: Counter[int] = Counter()  # number of runners that died on each request
+        again: deque[int] = deque()  # requests that were lost, to be played again
         early: dict[int, ResultBatch] = {}  # results that came before those of an earlier request
         while len(results) < len(requests):
             if interrupted.is_set():
@@ -136,17 +137,21 @@ class Tournament:
                     f"{self._archive.run}: interrupted after {self._games // self._pairs.games:,} of "
                     f"{self._schedule.total_pairs():,} pairs; everything is saved: --resume goes on"
                 )
+            while again and runners.room() > 0:
+                lost = again.popleft()
+                runners.submit(lost, self._request(requests[lost]), {})
             while asked < len(requests) and runners.room() > 0:
                 runners.submit(asked, self._request(requests[asked]), {})
                 asked += 1
             for rollout in runners.ready(WAIT_SECONDS):
                 early[rollout.request_id] = rollout.results
-            for lost in runners.lost():  # its runner died, and is started again
-                losses[lost] += 1
-                if losses[lost] == MOST_LOSSES:
-                    self._archive.flush()
-                    raise Failure(self._explain_losses(requests[lost]))
-                runners.submit(lost, self._request(requests[lost]), {})
+            for loss in runners.losses():
+                again += loss.requests
+                if loss.suspect is not None:
+                    losses[loss.suspect] += 1
+                    if losses[loss.suspect] == MOST_LOSSES:
+                        self._archive.flush()
+                        raise Failure(self._explain_losses(requests[loss.suspect]))
             while len(results) in early:
                 results.append(self._record(early.pop(len(results))))
             observe(self.standing())

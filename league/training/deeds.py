@@ -159,8 +159,10 @@ class Deeds:
 
         Raise Failure, with everything saved, if no other player learns.
         """
-        path = self._archive.save_refused(report.player, report.update, report.tensors)
-        message = f"{report.message}; the batch is kept in {path}"
+        message = report.message
+        if report.tensors:
+            path = self._archive.save_refused(report.player, report.update, report.tensors)
+            message += f"; the batch is kept in {path}"
         stop = Stop(player=report.player, reason=message, evidence={"update": report.update})
         self._archive.append_decisions([stop])
         self._state.members[report.player].stopped = message

@@ -137,7 +137,7 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         threads,
     )
     cache = settings.storage.cache()
-    own = tuple(sorted({path for spec in specs.values() for path in spec.own_code}))
+    own = settings.own_code()
     playing = PlaySetup(
         settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots, trust=own
     )
@@ -165,7 +165,8 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
             n, of_runner = settings.runners, resources.of_runner
             runners = RayRunnerGroup(n, playing, of_runner, placed.seats[:n])
             if settings.evaluation.runners:
-                evaluators = RayRunnerGroup(num_runners - n, playing, of_runner, placed.seats[n:])
+                seats = placed.seats[n:]
+                evaluators = RayRunnerGroup(num_runners - n, playing, of_runner, seats, "evaluation_runner")
                 stack.callback(evaluators.close)
         stack.callback(runners.close)
         stack.callback(learners.close)

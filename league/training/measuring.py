@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from league.yardsticks.figures import ALL, figure_of_games
 from league.yardsticks.games import mode_of_source, request_of
 from league.yardsticks.opened import Opened, on_positions
 from storage.archive import Archive
+from storage.incidents import Incident
 from storage.records import MAIN, Snapshot, YardstickRecord
 
 WAIT_SECONDS = 0.1
@@ -59,6 +60,7 @@ class Measuring:
         """`runners`: they play the games, unless `runners: 0`."""
         self.first: dict[str, dict[str, Shown]] = {}  # by player, then by name of the figure
         self.newest: dict[str, dict[str, Shown]] = {}
+        self.died: Callable[[Incident], object] = lambda incident: None  # called with deaths at the end
         self._settings = settings
         self._opened = opened
         self._archive = archive
@@ -163,7 +165,9 @@ class Measuring:
         while self._waiting or self._asked:
             self.ask()
             self.take([] if self._own is not None else self._runners.ready(WAIT_SECONDS))
-            self.lost([] if self._own is not None else self._runners.lost())
+            for loss in [] if self._own is not None else self._runners.losses():
+                self.lost(loss.requests)
+                self.died(loss.incident)
 
     def _record(self, records: list[YardstickRecord]) -> None:
         self._archive.append_yardsticks(records)

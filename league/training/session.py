@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.requests import Fragment, PlayRequest
-from league.rollout.runner_group import Rollout, RunnerGroup
+from league.rollout.runner_group import Loss, Rollout, RunnerGroup
 from league.rules.building.builder import DEFAULT, Clock
 from league.rules.earnings import earned
 from league.training.deeds import CORRECT, Deeds
+from league.training.losses import aside
+from league.training.losses.again import Again, Part
+from league.training.losses.incident_log import IncidentLog
 from league.training.measuring import Measuring
 from league.training.remote import Upload
 from league.training.state.members import Member, Ticket
@@ -30,6 +34,8 @@ from league.training.state.state import State
 from league.training.state.under_way import UnderWay
 from league.yardsticks.opened import Opened
 from storage.archive import Archive
+from storage.errors import Failure
+from storage.incidents import Incident
 from storage.records import Bot, LivePlayer, MatchBatch, Purpose, Snapshot
 
 NO_YARDSTICKS = Opened()
@@ -67,13 +73,15 @@ class Session:
         self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)
         self.log, self.caches = self._deeds.log, self._deeds.caches
         self._sources = self._deeds.sources
+        self.incidents = IncidentLog(archive)
         self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
-        self._deeds.frozen = self.measuring.frozen
+        self._deeds.frozen, self.measuring.died = self.measuring.frozen, self.incidents.record
         self._openings = settings.opening.openings()
         self._envs = settings.following()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder = settings.league.make_builder()
         self._tickets: dict[int, Ticket] = {}
+        self._again = Again()
         self._fragments = settings.rollout.fragment_steps is not None
         self._under_way = UnderWay(self.members)
         self._depth = settings.rollout.requests_in_flight if settings.runners else 1
@@ -106,6 +114,7 @@ class Session:
         """Freeze the mains as they are now and save everything; matches under way are dropped."""
         self._deeds.end()
         self.measuring.end()
+        self._note_deaths()
 
     def finished(self) -> bool:
         """Return whether the run has reached its `stop`."""
@@ -137,7 +146,17 @@ class Session:
         With fragments the runner's other matches go on too, so the learners of all of them must have room.
         """
         with self._kept():
+            self._ask_again(self.runners, evaluated=False)
             self._ask()
+
+    def _ask_again(self, runners: RunnerGroup, *, evaluated: bool) -> None:
+        """Submit matches that were lost with a runner while others have room, unless a player has left."""
+        while runners.room() > 0 and (part := self._again.next(evaluated=evaluated)) is not None:
+            seated = [self.roster[competitor] for competitor in part.matches.competitors]
+            if all(not isinstance(c, LivePlayer) or c.player in self.members for c in seated):
+                self._submit_one(part.matches, part.env_options, runners, None, part)
+            else:
+                self.totals.dropped_matches += len(part.matches)
 
     def _ask(self) -> None:
         while self.runners.room() > 0:
@@ -160,6 +179,8 @@ class Session:
             self._evaluate()
 
     def _evaluate(self) -> None:
+        if self.evaluators is not None:
+            self._ask_again(self.evaluators, evaluated=True)
         while self.evaluators is not None and self.evaluators.room() > 0:
             member = min(self.members.values(), key=lambda member: member.matches_evaluated)
             matches = self._matchmaker.evaluation_matches(
@@ -217,6 +238,7 @@ class Session:
         env_options: Mapping[str, Any] | None,
         runners: RunnerGroup,
         runner: int | None,
+        again: Part | None = None,
     ) -> None:
         seated = [self.roster[competitor] for competitor in matches.competitors]
         learning = {matches.competitors[i] for i in np.unique(matches.seat[matches.learning]).tolist()}
@@ -246,8 +268,11 @@ class Session:
         )
         runners.submit(self._next_request, request, {n: w.handle for n, w in live.items()})
         generations = {name: self.members[name].generation for name in live}
-        self._tickets[self._next_request] = Ticket(len(matches), generations, runner)
-        self._next_match_id += len(matches)
+        part = again or Part(matches, env_options, evaluated=runners is self.evaluators)
+        used = {name: w.version for name, w in live.items()}
+        self._tickets[self._next_request] = Ticket(len(matches), generations, runner, part, used)
+        if again is None:
+            self._next_match_id += len(matches)
         self._next_request += 1
 
     def take(self) -> None:
@@ -255,6 +280,8 @@ class Session:
         rollouts = self.runners.ready(WAIT_SECONDS)
         if self.evaluators is not None:
             rollouts += self.evaluators.ready(0.0)
+        if rollouts:
+            self._again.played()
         for rollout in self.measuring.take(rollouts):
             ticket = self._tickets.pop(rollout.request_id)
             if ticket.runner is not None:
@@ -273,15 +300,64 @@ class Session:
             for player, steps in rollout.info.trained_steps.items():
                 if steps:
                     self.log.spend(player, playing=rollout.info.seconds * steps / trained)
-                    self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
-        lost = self.runners.lost() + ([] if self.evaluators is None else self.evaluators.lost())
-        for request_id in self.measuring.lost(lost):
-            ticket = self._tickets.pop(request_id)
-            if ticket.runner is not None:
-                self._under_way.lost(ticket.runner, request_id)
-            else:
-                self.totals.dropped_matches += ticket.matches
+                    self._learn_from(player, rollout, ticket, steps)
+        for loss in self.runners.losses() + ([] if self.evaluators is None else self.evaluators.losses()):
+            self._lose(loss)
         self._count_under_way()
+
+    def _learn_from(self, player: str, rollout: Rollout, ticket: Ticket, steps: int) -> None:
+        """Submit experience to its learner, unless it was played by weights that died with one."""
+        if ticket.versions[player] < self.members[player].since_version:
+            self.learners.lost(player, steps)
+        else:
+            self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
+
+    def _lose(self, loss: Loss) -> None:
+        """Record a death and its cost; have its matches played again, or set them aside.
+
+        Raise Failure, with everything saved, if nothing can be played.
+        """
+        cost = 0
+        set_aside: list[Part] = []
+        for request_id in self.measuring.lost(loss.requests):
+            ticket = self._tickets.pop(request_id)
+            blamed = request_id == loss.suspect
+            if ticket.runner is not None:
+                before = self._under_way.dropped
+                self._under_way.lost(ticket.runner, request_id)
+                cost += self._under_way.dropped - before
+                if blamed:
+                    self._again.lost_in_fragments()
+            elif ticket.part is not None:
+                cost += ticket.matches
+                if not self._again.lost(ticket.part, blamed=blamed):
+                    set_aside.append(replace(ticket.part, deaths=ticket.part.deaths + 1))
+        self.incidents.record(replace(loss.incident, matches=cost))
+        for part in set_aside:
+            self._set_aside(part, loss.incident.cause)
+        if self._again.hopeless:
+            self._deeds.save_learners()
+            raise Failure(
+                f"nothing can be played: runners have died at everything that was asked of them lately, the "
+                f"last one: {loss.incident.cause}. Everything that was recorded is kept (league sql "
+                f"{self.archive.run} 'FROM incidents'): correct the cause and go on with --resume"
+            )
+
+    def _set_aside(self, part: Part, cause: str) -> None:
+        """Record matches at which several runners died as crashes, and keep them in the run folder."""
+        kept = aside.save(self.archive, part, cause)
+        results = aside.crashed(part.matches)
+        self.archive.append_results(results, self.state.apply(results))
+        incident = Incident(
+            kind="set_aside",
+            who=f"{len(part.matches)} matches of {', '.join(part.matches.competitors[:4])}",
+            cause=f"{part.deaths} runners died while they played them: {cause}",
+            matches=len(part.matches),
+            remedy="they are recorded as crashes",
+            kept=str(kept.relative_to(self.archive.run)),
+            happened_at=time.time(),
+        )
+        self.incidents.record(incident)
 
     def _take_fragment(self, rollout: Rollout, ticket: Ticket, runner: int) -> None:
         """Record the matches that ended, and submit the experience of players that were not reset since."""
@@ -296,7 +372,7 @@ class Session:
         for player, steps in info.trained_steps.items():
             member = self.members.get(player)
             if steps and member is not None and member.generation == ticket.generations[player]:
-                self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
+                self._learn_from(player, rollout, ticket, steps)
                 self.log.spend(player, playing=info.seconds * steps / trained)
 
     def _count_under_way(self) -> None:
@@ -306,17 +382,33 @@ class Session:
 
     def learn(self) -> None:
         """Note the learners' reports; wait for them only when nothing is being played."""
-        for report in self.learners.ready(0.0 if self.runners.in_flight() else WAIT_SECONDS):
+        reports = self.learners.ready(0.0 if self.runners.in_flight() else WAIT_SECONDS)
+        for report in reports:
             if isinstance(report, LearnerStopped):
-                self._deeds.stop(report)
                 continue
             member = self.members[report.player]
             member.updates, member.env_steps = report.updates, report.env_steps
             self.log.spend(report.player, **report.spent._asdict())
             if report.metrics is not None:
                 self.log.add(report)
+        self._note_deaths()  # after the reports that came before them
+        for report in reports:
+            if isinstance(report, LearnerStopped):
+                self._deeds.stop(report)
         if time.monotonic() - self.log.since > self.settings.log.seconds:
             self._deeds.report_updates()
+
+    def _note_deaths(self) -> None:
+        """Record deaths of learners, and where their players are now: back at a copy of their state."""
+        for loss in self.learners.losses():
+            for name, back in loss.back.items():
+                self._deeds.report_updates()  # one row never mixes what was learned before and after
+                self.log.forget(name)
+                if name in self.members:
+                    member = self.members[name]
+                    member.updates, member.env_steps = back.updates, back.env_steps
+                    member.since_version = back.updates
+            self.incidents.record(loss.incident)
 
     def decide(self) -> None:
         """Carry out what the league builder decides. Raise Mistake for what no builder may decide."""

@@ -13,6 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from league.learning.groups.shards import describe
 from league.training.measuring import Measuring
@@ -74,6 +75,8 @@ class Lately:
 class News:
     """Lines that are printed once: placement of players, players that have stopped, errors of the remote.
 
+    Each incident is one more line, whatever it says: who died, where, what it cost, what took its place.
+
     At the end: what the players score on yardsticks.
     """
 
@@ -83,6 +86,8 @@ class News:
 
     def print_new(self, session: Session) -> None:
         """Print the lines that have not been printed yet."""
+        for line in session.incidents.unread():
+            self._console.print(line, highlight=False, soft_wrap=True, markup=False)
         stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
         trouble = [] if session.uploader is None else [session.uploader.status().last_error]
         for line in filter(None, [*describe(session.learners.plan()), *stopped, *trouble]):
@@ -194,7 +199,7 @@ class LiveView:
         left = Group(_leaderboard(session), _lessons(session))
         middle = Group(_learners(session), _seconds(session), _decisions(session))
         mix = _mix(session, self._lately.mix(session))
-        right = Group(mix, *_yardsticks(session), _caches(session), *_remote(session))
+        right = Group(mix, *_yardsticks(session), _caches(session), *_remote(session), *_incidents(session))
         return Group(Panel(head), Columns([left, middle, right], padding=(0, 2)))
 
 
@@ -305,6 +310,18 @@ def _caches(session: Session) -> Table:
             found = f"{hits / (hits + misses):.1%}"
             table.add_row(tier, found, f"{resident:,}", f"{size / 1e6:,.0f}", f"{evicted:,}")
     return table
+
+
+def _incidents(session: Session) -> list[RenderableType]:
+    """Return the table of what died in this session, and the newest death; nothing if nothing has died."""
+    log = session.incidents
+    if not log.newest:
+        return []
+    table = _table("Incidents", "kind", "times")
+    for kind, count in log.counts.most_common():
+        table.add_row(kind.replace("_", " "), f"{count:,}")
+    table.add_row(Text(log.newest[0].who[:REASON_CHARACTERS]), "newest", style="dim")
+    return [table]
 
 
 def _remote(session: Session) -> list[RenderableType]:

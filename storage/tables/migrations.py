@@ -54,6 +54,12 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "CREATE TABLE branches (seq BIGINT, parent VARCHAR, frame BIGINT, env_steps BIGINT, matches BIGINT, "
         "seconds DOUBLE, learners VARCHAR, changes VARCHAR, moment_at TIMESTAMP, branched_at TIMESTAMP)",
     ),
+    (
+        "deaths are recorded",
+        "CREATE TABLE incidents (seq BIGINT, kind VARCHAR, who VARCHAR, node VARCHAR, cause VARCHAR, "
+        "players VARCHAR, matches BIGINT, env_steps BIGINT, updates BIGINT, remedy VARCHAR, kept VARCHAR, "
+        "happened_at TIMESTAMP)",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

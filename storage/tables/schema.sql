@@ -28,6 +28,21 @@ CREATE TABLE branches (
     branched_at TIMESTAMP
 );
 
+-- One row per incident: a process that died, an object that was lost with its node, or matches that were set aside.
+CREATE TABLE incidents (
+    seq BIGINT,         -- of the last match, decision or update before
+    kind VARCHAR,       -- runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside
+    who VARCHAR, node VARCHAR,
+    cause VARCHAR,      -- as far as it is known
+    players VARCHAR,    -- JSON: whose learning it cost
+    matches BIGINT,     -- that were under way: they are played again, or set aside
+    env_steps BIGINT,   -- of experience that is not learned from
+    updates BIGINT,     -- that were made and are lost
+    remedy VARCHAR,     -- what took its place
+    kept VARCHAR,       -- file in the run folder with what was set aside, and how to reproduce it
+    happened_at TIMESTAMP
+);
+
 CREATE TABLE players (player VARCHAR, role VARCHAR, added_at TIMESTAMP);
 
 CREATE TABLE snapshots (

@@ -13,10 +13,11 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from league.learning.data.queues import Queue, QueueInfo
-from league.learning.groups.shard_learners import LearnerStopped, LearnReport
+from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit
+from storage.incidents import Incident
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,14 @@ class LiveWeights:
 
     version: int
     handle: Any
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerLoss:
+    """Death of a process that learns or brings experience, with its cost, and where its players are now."""
+
+    incident: Incident
+    back: Mapping[str, Counters]  # of players that went back to a copy of their state; {}: none did
 
 
 class LearnerGroup(Protocol):
@@ -78,6 +87,12 @@ class LearnerGroup(Protocol):
         If that leaves a shard idle beside one that several players share, one of those moves there.
         """
 
+    def losses(self) -> list[LearnerLoss]:
+        """Return what died since the last call: it is replaced already."""
+
+    def lost(self, player: str, steps: int) -> None:
+        """Count a rollout of so many steps that `player` does not learn from."""
+
     def close(self) -> None:
         """Stop all learners and free what they hold."""
 
@@ -104,6 +119,14 @@ class Enrolled:
     def players(self) -> tuple[str, ...]:
         """Return the names of all players that learn."""
         return tuple(self._queues)
+
+    def losses(self) -> list[LearnerLoss]:
+        """Return what died since the last call: it is replaced already."""
+        return []
+
+    def lost(self, player: str, steps: int) -> None:
+        """Count a rollout of so many steps that `player` does not learn from."""
+        self._queues[player].lost(1, steps)
 
     def live(self, player: str) -> LiveWeights:
         """Return the newest published weights of `player`."""

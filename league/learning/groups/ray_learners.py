@@ -2,21 +2,34 @@
 
 Experience arrives as episodes or as references to them, which go to the shard's actors unopened.
 Weights leave the same way.
+
+What dies is replaced (`Replacing`). Copies of states are in the driver's memory, so they outlive every other
+node: each state that was taken to be saved, and one more every `learner.copy_seconds`.
 """
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor
 
+from league.deaths import death_of
 from league.learning.data.aggregator import Gathering, concatenate_as_tree
 from league.learning.data.queues import Block, Queue, Waiting
-from league.learning.groups.learner_group import Enrolled, LiveWeights
+from league.learning.groups.copies import Copies, first_of
+from league.learning.groups.learner_group import LiveWeights
+from league.learning.groups.replacing import LearnersLost, Pending, Replacing, own_error
 from league.learning.groups.shard_actors import Sent, ShardActors
-from league.learning.groups.shard_learners import Counters, Learned, LearnerStopped, LearnReport, Weights
+from league.learning.groups.shard_learners import (
+    Counters,
+    Learned,
+    LearnerStopped,
+    LearnReport,
+    Weights,
+)
 from league.learning.groups.shards import (
     Move,
     Shard,
@@ -31,33 +44,10 @@ from league.learning.groups.shards import (
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit, Recruits
 from league.runtime import ONE_CPU, Amounts, Placement, inside, release, reserve
-from storage.errors import Failure, Mistake
-
-LOST = (
-    "the process of the learners died (out of memory, or killed); what was saved last is intact: "
-    "go on with --resume"
-)
-PEER_SECONDS = 5.0  # within which the death of a shard's process is known
+from storage.errors import Mistake
 
 
-class LearnersLost(Failure):
-    """Death of the process of a shard's learners; what they learned since the last save is lost."""
-
-
-class _Pending(NamedTuple):
-    """Call of `learn` under way."""
-
-    block: Block
-    weights: Any  # reference
-
-
-def _own(error: Exception) -> Exception:
-    """Return the error of a learner's process that is meant for the user, else `error` itself."""
-    cause = getattr(error, "cause", None)
-    return cause if isinstance(cause, Failure | Mistake) else error
-
-
-class RayLearnerGroup(Enrolled):
+class RayLearnerGroup(Replacing):
     """Learners as Ray actors, each shard's in its bundle of one placement group.
 
     The driver sees references only. The queues are the actors' mailboxes, where calls wait with references
@@ -106,17 +96,24 @@ class RayLearnerGroup(Enrolled):
         )
         placed = [inside(self._group, i) for i in range(len(owners))]
         self.seats = [placed[i] for i in guests]
-        self._shards = []
+        self._shards: list[ShardActors] = []
+        self._makers: list[Callable[[Shard], ShardActors]] = []
         for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True)):
             places = [place for place, owner in zip(placed, owners, strict=True) if owner == i]
-            self._shards.append(ShardActors(ray, shard, n, places, recruits, share))
-        self._building = [reference for shard in self._shards for reference in shard.built]
-        self._pending: dict[Any, _Pending] = {}
+            self._makers.append(
+                functools.partial(
+                    ShardActors, ray, aggregators=n, placed=places, recruits=recruits, share=share
+                )
+            )
+            self._shards.append(self._makers[i](shard))
+        self._pending: dict[Any, Pending] = {}
         self._queues: dict[str, Queue] = {}
         self._gathering: dict[str, Gathering] = {}
         self._live: dict[str, LiveWeights] = {}
-        self._retired: dict[str, Any] = {}  # references to Counters
+        self._retired: dict[str, tuple[Any, Counters]] = {}  # reference to Counters; those that are known
         self._recruits: dict[str, Recruit] = {}
+        self._copies = Copies(ray, settings.copy_seconds)
+        Replacing.__init__(self, len(shards))
         for recruit in recruits.in_order(player for shard in shards for player in shard.players):
             _, weights = self._of(recruit.player).call("publish", recruit.player, num_returns=2)
             self._open(recruit, LiveWeights(0, weights))
@@ -143,22 +140,26 @@ class RayLearnerGroup(Enrolled):
         if self._settings.stacked == "auto" and (several or shard.waiting):
             shard.waiting.append(Waiting(block, episodes, progress))  # until `ready`, for others to come
         else:
-            self._note(shard.learn(block, episodes, progress))
+            self._note(index, shard.learn(block, episodes, progress))
 
-    def _note(self, sent: Sent) -> None:
-        self._pending[sent.report] = _Pending(sent.block, sent.weights)
+    def _note(self, index: int, sent: Sent) -> None:
+        self._pending[sent.report] = Pending(sent.block, sent.weights, index, sent.episodes)
 
-    def _send_waiting(self, shard: ShardActors, *, everything: bool) -> None:
-        for sent in shard.send_waiting(everything=everything):
-            self._note(sent)
+    def _send_waiting(self, index: int, *, everything: bool) -> None:
+        for sent in self._shards[index].send_waiting(everything=everything):
+            self._note(index, sent)
 
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
-        """Return what is finished; raise LearnersLost if a process died."""
+        """Return what is finished. What died is replaced first; raise LearnersLost if that is in vain."""
         self._check_watched()
-        for shard in self._shards:
-            self._send_waiting(shard, everything=not self._settings.async_update)
+        self._copies.refresh(
+            self.players(), lambda player: self._of(player).processes[0].state.remote(player)
+        )
+        for index in range(len(self._shards)):
+            self._send_waiting(index, everything=not self._settings.async_update)
+        stops, self._stops = self._stops, []
         if not self._pending:
-            return []
+            return list(stops)
         waiting = list(self._pending)
         if self._settings.async_update:
             done, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout_seconds)
@@ -166,69 +167,130 @@ class RayLearnerGroup(Enrolled):
                 done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         else:
             done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=None)
-        for shard in self._shards:  # again: there may be room now
-            self._send_waiting(shard, everything=False)
-        outcomes: list[LearnReport | LearnerStopped] = []
+        for index in range(len(self._shards)):  # again: there may be room now
+            self._send_waiting(index, everything=False)
+        outcomes: list[LearnReport | LearnerStopped] = [*stops]
         for reference in done:
-            if reference not in self._pending:  # its player was stopped by another report just now
-                continue
-            block, weights = self._pending.pop(reference)
-            try:
-                learned: Learned = self._get(reference)
-            except Exception:
-                self._queues[block.player].drop(block)
-                raise
-            outcome = self._queues[block.player].settle(block, learned)
-            if isinstance(outcome, LearnReport) and learned.published:
+            if reference in self._pending:  # else its player was stopped, or its shard died, just now
+                outcome = self._settle(reference)
+                if outcome is not None:
+                    outcomes.append(outcome)
+        stops, self._stops = self._stops, []
+        return [*outcomes, *stops]
+
+    def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
+        """Return the outcome of a block that was sent; `None` for one that was dropped."""
+        block, weights, index, _ = self._pending[reference]
+        queue = self._queues[block.player]
+        try:
+            self._require_built(index)
+            learned: Learned = self._ray.get(reference)
+        except self._ray.exceptions.RayError as error:
+            self._lose(index, error, reference)
+            return None
+        del self._pending[reference]
+        self._deaths[index] = self._at_blocks[index] = 0
+        outcome = queue.settle(block, learned)
+        if isinstance(outcome, LearnReport):
+            self._copies.counters[block.player] = Counters(outcome.updates, outcome.env_steps)
+            if learned.published:
                 self._live[block.player] = LiveWeights(outcome.updates, weights)
-            if isinstance(outcome, LearnerStopped):
-                self._drop(block.player)
-            if outcome is not None:
-                outcomes.append(outcome)
-        return outcomes
+        if isinstance(outcome, LearnerStopped):
+            self._drop(block.player)
+        return outcome
+
+    # ------------------------------------------------------------------ states
 
     def state(self, player: str) -> LearnerState:
-        """Return a copy of the learner's state, taken after everything submitted before."""
-        shard = self._of(player)
-        self._send_waiting(shard, everything=True)
-        return self._get(shard.processes[0].state.remote(player))
+        """Return a copy of the learner's state, taken after everything submitted before.
+
+        If the learner has died, it is the state from which it goes on, and nothing waits until it does.
+        """
+        self._send_waiting(self._index(player), everything=True)
+        if not self._is_away(player):
+            try:
+                state: LearnerState = self._ask(player, lambda shard: shard.processes[0].state.remote(player))
+            except LearnersLost:
+                if player not in self._copies.newest:
+                    raise
+            else:
+                self._copies.keep(player, state)
+        return self._copies.newest[player].state
 
     def weights(self, player: str) -> Weights:
         """Return the newest published weights of `player`."""
-        weights: Weights = self._get(self._live[player].handle)
+        try:
+            weights: Weights = self._ray.get(self._live[player].handle)
+        except self._ray.exceptions.RayError as error:
+            if death_of(error, self._ray.exceptions) is None:
+                raise own_error(error) from None
+            weights = self._ask(player, lambda shard: shard.call("publish", player, num_returns=2)[1])
         return weights
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
-        self._send_waiting(self._of(player), everything=True)
-        stored = self._ray.put(state)
-        version, weights = self._of(player).call("load_state", player, stored, num_returns=2)
-        self._live[player] = LiveWeights(self._get(version), weights)
+        self._send_waiting(self._index(player), everything=True)
+        self._publish(player, "load_state", self._ray.put(state))
+        self._copies.keep(player, state)
         self._queues[player].stopped = False
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._forget(player)
-        stored = self._ray.put(dict(weights))
-        version, fresh = self._of(player).call("reset", player, stored, num_returns=2)
-        self._live[player] = LiveWeights(self._get(version), fresh)
+        self._publish(player, "reset", self._ray.put(dict(weights)))
+        fresh = self._shards[self._index(player)].processes[0].state.remote(player)
+        try:
+            self._copies.keep(player, self._ray.get(fresh))
+        except self._ray.exceptions.RayError as error:
+            self._lose(self._index(player), error)
+            self.reset(player, weights)  # the copy that it went back to is of before
+
+    def _publish(self, player: str, method: str, *arguments: Any) -> None:
+        """Call a method of the player's learner that publishes new weights, and wait for it."""
+        handles: list[Any] = []
+
+        def call(shard: ShardActors) -> Any:
+            version, fresh = shard.call(method, player, *arguments, num_returns=2)
+            handles.append(fresh)
+            return version
+
+        version = self._ask(player, call)
+        self._live[player] = LiveWeights(version, handles[-1])
+
+    # ------------------------------------------------------------------ players come and go
 
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None = None) -> None:
         """Add a learner to the shard of the fewest players, with `weights` or those that its seed gives."""
         player = recruit.player
         plan, chosen = with_player(self._plan, player)
-        counters = self._get(self._retired.pop(player)) if player in self._retired else Counters()
-        stored = None if weights is None else self._ray.put(dict(weights))
-        version, fresh = self._shards[chosen].call("add", recruit, stored, counters, num_returns=2)
+        first = first_of(self._ray, weights, self._counters_of_retired(player))
+        arguments = recruit, first.weights, first.counters
+        version, fresh = self._shards[chosen].call("add", *arguments, num_returns=2)
         self._shards[chosen].watched.append(version)
         self._plan = plan
-        self._open(recruit, LiveWeights(counters.updates, fresh))
+        self._copies.first[player] = first
+        self._open(recruit, LiveWeights(first.counters.updates, fresh))
+
+    def _counters_of_retired(self, player: str) -> Counters:
+        """Return the counters at which a player of this name goes on; zeros if there was none."""
+        if player not in self._retired:
+            return Counters()
+        reference, known = self._retired.pop(player)
+        try:
+            counters: Counters = self._ray.get(reference)
+        except self._ray.exceptions.RayError:  # its process has died since
+            return known
+        return counters
 
     def remove(self, player: str) -> None:
         """Free the learner, its optimizer and its experience."""
         self._forget(player)
-        self._retired[player] = self._of(player).call("remove", player)
+        shard, known = self._of(player), self._copies.known(player)
+        next_updates = max(known.updates, self._live[player].version) + 1
+        self._retired[player] = shard.call("remove", player), Counters(next_updates, known.env_steps)
         self._plan = without_player(self._plan, player)
+        self._copies.forget(player)
+        self._loading.pop(player, None)
         del self._queues[player], self._gathering[player], self._live[player], self._recruits[player]
         while (move := move_due(self._plan)) is not None:
             self._move(move)
@@ -238,17 +300,23 @@ class RayLearnerGroup(Enrolled):
 
         Experience submitted before is learned from where it is, and reported as usual.
         """
-        player, source, target = move.player, self._shards[move.source], self._shards[move.target]
-        if not target.aggregators:  # less than one update takes
+        player = move.player
+        handles: list[Any] = []
+        if not self._shards[move.target].aggregators:  # less than one update takes
             self._drop_gathered(player)
-        self._send_waiting(source, everything=True)
-        state = source.processes[0].state.remote(player)
-        self._get(state)  # of a process that died, in words
+        stored = self._ray.put(self.state(player))
+        source = self._shards[move.source]
         source.watched.append(source.call("remove", player))
-        added, _ = target.call("add", self._recruits[player], None, Counters(), num_returns=2)
-        target.watched.append(added)
-        version, weights = target.call("load_state", player, state, num_returns=2)
-        self._live[player] = LiveWeights(self._get(version), weights)
+
+        def load(target: ShardActors) -> Any:
+            added, _ = target.call("add", self._recruits[player], None, Counters(), num_returns=2)
+            target.watched.append(added)
+            version, weights = target.call("load_state", player, stored, num_returns=2)
+            handles.append(weights)
+            return version
+
+        version = self._ask(player, load, move.target)
+        self._live[player] = LiveWeights(version, handles[-1])
         self._plan = moved(self._plan, move)
 
     def _open(self, recruit: Recruit, live: LiveWeights) -> None:
@@ -259,49 +327,15 @@ class RayLearnerGroup(Enrolled):
         self._queues[player] = Queue(player, self._settings.max_backlog)
         self._gathering[player] = Gathering(settings.batch_steps * (1.0 - settings.replay.proportion))
 
-    def _of(self, player: str) -> ShardActors:
-        return self._shards[shard_of(self._plan, player)]
-
-    def _get(self, reference: Any) -> Any:
-        errors = self._ray.exceptions
-        try:
-            if self._building:  # an error while learners are built causes all later ones
-                self._ray.get(self._building)
-                self._building = []
-            return self._ray.get(reference)
-        except errors.RayActorError as error:
-            raise LearnersLost(LOST) from error
-        except errors.RayTaskError as error:
-            self._check_watched(PEER_SECONDS)  # a peer's death shows here as a sum that cannot be made
-            raise _own(error) from None
-
-    def _check_watched(self, timeout_seconds: float = 0.0) -> None:
-        """Raise the error of a process whose results are not waited for."""
-        found: list[Exception] = []
-        for shard in self._shards:
-            if shard.watched:
-                done, shard.watched = self._ray.wait(
-                    shard.watched, num_returns=len(shard.watched), timeout=timeout_seconds
-                )
-                for reference in done:
-                    try:
-                        self._ray.get(reference)
-                    except self._ray.exceptions.RayError as error:
-                        found.append(error)
-        for cause in found:
-            if isinstance(cause, self._ray.exceptions.RayActorError):
-                raise LearnersLost(LOST) from cause
-        if found:
-            raise _own(found[0]) from None
-
     def _forget(self, player: str) -> None:
         """Wait for nothing of `player` any more: earlier reports would bring back old weights."""
         queue = self._queues[player]
-        self._send_waiting(self._of(player), everything=True)
+        self._send_waiting(self._index(player), everything=True)
         for reference in [r for r, pending in self._pending.items() if pending.block.player == player]:
             del self._pending[reference]
         queue.clear()
         self._drop_gathered(player)
+        self._copies.forget_coming([player])
         queue.stopped = False
 
     def _drop(self, player: str) -> None:
@@ -312,11 +346,6 @@ class RayLearnerGroup(Enrolled):
         for block in self._of(player).take_back(player):
             queue.drop(block)
         self._drop_gathered(player)
-
-    def _drop_gathered(self, player: str) -> None:
-        gathered = self._gathering[player].take()
-        self._queues[player].lost(len(gathered.parts), gathered.steps)
-        self._queues[player].gathering = 0
 
     def close(self) -> None:
         """End all actors and free their resources."""

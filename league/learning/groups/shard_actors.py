@@ -31,6 +31,10 @@ class RemoteShardLearners(ShardLearners):
     def __init__(self) -> None:
         pass
 
+    def where(self) -> str:
+        """Return the name of the node that this process is on."""
+        return socket.gethostname()
+
     def address(self, over_nodes: bool = False) -> str:
         """Return the address where the shard's processes meet; called on the first of them."""
         return free_address(node_address()) if over_nodes else free_address()
@@ -74,6 +78,7 @@ class Sent(NamedTuple):
     block: Block
     report: Any
     weights: Any
+    episodes: Any  # or a reference to them
 
 
 class ShardActors:
@@ -93,14 +98,15 @@ class ShardActors:
         `share`: the part of their cards that they ask for.
         """
         process = ray.remote(RemoteShardLearners)
-        aggregator = ray.remote(Aggregator).options(num_cpus=1, scheduling_strategy=placed[0])
+        self._aggregator = ray.remote(Aggregator).options(num_cpus=1, scheduling_strategy=placed[0])
         self.processes: list[Any] = [
             process.options(
                 num_cpus=1, num_gpus=shard.gpus_per_process * share, scheduling_strategy=placed[bundle]
             ).remote()
             for bundle in shard.bundles_of_processes()
         ]
-        self.aggregators: list[Any] = [aggregator.remote() for _ in range(aggregators)]
+        self._where: list[Any] = [actor.where.remote() for actor in self.processes]
+        self.aggregators: list[Any] = [self._aggregator.remote() for _ in range(aggregators)]
         self.watched: list[Any] = []  # results that are not waited for, only checked for errors
         self.waiting: deque[Waiting] = deque()  # to be sent together, for stacked updates
         self._calls: list[Any] = []  # a result of each of those under way
@@ -123,7 +129,8 @@ class ShardActors:
 
     def learn(self, block: Block, episodes: Any, progress: float) -> Sent:
         """Send one block to its learner."""
-        return Sent(block, *self.call("learn", block.player, episodes, progress, num_returns=2))
+        report, weights = self.call("learn", block.player, episodes, progress, num_returns=2)
+        return Sent(block, report, weights, episodes)
 
     def send_waiting(self, *, everything: bool) -> Iterator[Sent]:
         """Send what waits, several players' in one call; unless `everything`, only while the actor has room.
@@ -138,7 +145,8 @@ class ShardActors:
                 blocks, episodes, progress = zip(*turn, strict=True)
                 players = [block.player for block in blocks]
                 found = self.call("learn_these", players, progress, *episodes, num_returns=2 * len(turn))
-                sent = [Sent(*each) for each in zip(blocks, found[::2], found[1::2], strict=True)]
+                results = found[::2], found[1::2]
+                sent = [Sent(*each) for each in zip(blocks, *results, episodes, strict=True)]
             if not everything:
                 self._calls.append(sent[0].report)
             yield from sent
@@ -159,7 +167,27 @@ class ShardActors:
         self._turn = (self._turn + 1) % len(self.aggregators)
         return self.aggregators[self._turn].concatenate.remote(*parts)
 
+    def rank_of(self, actor: str) -> int:
+        """Return the number of the process with this id in hexadecimal; 0 if it is not known."""
+        ids = [process._actor_id.hex() for process in self.processes]
+        return ids.index(actor) if actor in ids else 0
+
+    def node_of(self, rank: int) -> str:
+        """Return the node of a process, also of a dead one; "" if it died before it was known."""
+        try:
+            return str(self._ray.get(self._where[rank], timeout=0))
+        except Exception:
+            return ""
+
+    def replace_aggregator(self, actor: str) -> bool:
+        """Replace the aggregator with this id in hexadecimal; return False if there is none."""
+        for i, dead in enumerate(self.aggregators):
+            if dead._actor_id.hex() == actor:
+                self.aggregators[i] = self._aggregator.remote()
+                return True
+        return False
+
     def kill(self) -> None:
-        """End all actors."""
+        """End all actors, those that died already included."""
         for actor in (*self.processes, *self.aggregators):
             self._ray.kill(actor)

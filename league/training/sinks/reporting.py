@@ -96,6 +96,7 @@ def figures(session: Session) -> dict[str, float]:
         "league/snapshots": len(session.roster.snapshots()),
         "league/matches": session.totals.matches,
         "league/dropped_matches": session.totals.dropped_matches,
+        "league/incidents": session.incidents.counts.total(),
     }
     for name, member in session.members.items():
         rating = session.standings.rating(name)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from league.learning.data.queues import QueueInfo
 from league.learning.groups.shard_learners import LearnReport
+from league.training.losses.again import Part
 from storage.records import LivePlayer, UpdateRecord
 
 # Metrics of a player's queue, in the column `metrics` of the table `updates`; counts are per session.
@@ -46,6 +47,9 @@ class Member:
     updates: int = 0
     frozen_at: int = 0  # env_steps
     reset_at: int = 0  # env_steps
+    since_version: int = (
+        0  # of its weights: what older ones played is not learned from, since its learner died
+    )
     stopped: str = ""  # why it no longer learns, until it gets other weights
 
 
@@ -56,6 +60,8 @@ class Ticket:
     matches: int
     generations: dict[str, int]  # of the live players seated in it
     runner: int | None = None  # number of the runner, if matches are played in fragments
+    part: Part | None = None  # its matches, to be played again if they are lost
+    versions: Mapping[str, int] = field(default_factory=dict)  # of the live players' weights
 
 
 @dataclass(slots=True)
@@ -65,7 +71,7 @@ class Totals:
     env_steps: int = 0  # of the matches that are over
     unfinished_steps: int = 0  # of matches under way that are played in fragments, as they arrive
     matches: int = 0
-    dropped_matches: int = 0  # in this session: their player was reset meanwhile, or their runner died
+    dropped_matches: int = 0  # in this session: their player left or was reset, or they were in fragments
     seconds: float = 0.0  # of training, before this session
 
     @property

@@ -13,6 +13,7 @@ import analysis
 from analysis.history.history import History
 from storage.archive import Archive
 from storage.errors import Mistake, NotARun
+from storage.incidents import Incident
 from storage.ledger.ledger import Ledger
 from storage.records import (
     MAIN,
@@ -159,6 +160,13 @@ def eventful(archive):
     )
     archive.append_ratings([RatingChange(snapshot.snapshot_id, 29.0, 8.0, 0)])
     archive.append_results(played((1, 0), first=600), [RatingChange("main-0", 27.0, 4.0, 8)])
+    archive.append_incidents(
+        [
+            Incident(
+                kind="learner", who="learners of shard 0", players=("main-0",), updates=3, happened_at=1.7e9
+            )
+        ]
+    )
     archive.append_caches([CacheRecord("here", "disk", 1, 2, 3, 4, {})])
     archive.close()
     made = Branch(

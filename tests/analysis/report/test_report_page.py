@@ -15,7 +15,9 @@ from analysis.report import report_page, sections
 from analysis.report.interactive import charts_of
 from analysis.report.makers import OF_A_LEAGUE, OF_A_TOURNAMENT
 from analysis.report.story import Story
+from storage.archive import Archive
 from storage.errors import Mistake
+from storage.incidents import Incident
 from storage.records import YardstickRecord
 from storage.snapshots import yardsticks
 from storage.snapshots.measurements import Measurement, add
@@ -312,3 +314,26 @@ def test_a_player_has_the_same_colour_in_the_chart_as_in_the_plot(planted):
     assert set(scale["domain"]) == {"main-0", "main_exploiter-0"}
     assert set(scale["range"]) <= drawn
     assert len(set(scale["range"])) == 2
+
+
+def test_incidents_stand_there_by_kind_and_one_by_one(planted, tmp_path):
+    run = shutil.copytree(planted, tmp_path / "run")
+    with analysis.open_run(run) as history:
+        (part,) = sections(history, only=["incidents"])
+        assert "Nothing has died" in part.html
+    died = Incident(
+        kind="learner",
+        who="learners of shard 0 (<main-0>)",
+        node="host-7",
+        updates=12,
+        remedy="a new process goes on",
+        happened_at=1.7e9,
+    )
+    with Archive.open(run) as archive:
+        archive.append_incidents([died, died])
+    with analysis.open_run(run) as history:
+        (part,) = sections(history, only=["incidents"])
+    assert part.html.count("learners of shard 0 (&lt;main-0&gt;)") == 2
+    assert "host-7" in part.html
+    (_, summed) = Page(part.html).tables["incidents-by-kind"]
+    assert summed == ["learner", "2", "0", "0", "24"]

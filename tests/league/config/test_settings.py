@@ -53,6 +53,15 @@ class Solitaire(TicTacToe):
     action_spaces = TicTacToe.action_spaces[:1]
 
 
+def test_code_of_the_users_own_is_known_for_every_role_players_that_come_later_included():
+    """A runner that takes the place of a dead one meets their snapshots in its first request."""
+    roles = {"main_exploiter": {"policy": {"architecture": "nets:Late"}}}
+    league = {"players": {"main": 1, "main_exploiter": 0}, "roles": roles}
+    settings = load({**TTT, "league": league})
+    assert "nets:Late" in settings.own_code()
+    assert all(spec.own_code == () for spec in settings.policy_specs().values())
+
+
 @pytest.fixture
 def games(monkeypatch):
     """The import path of this module's games, whatever name pytest imported it by."""

@@ -1,6 +1,7 @@
 """Runners as Ray actors play what a runner in this process plays; what they lose, they lose whole."""
 
 import dataclasses
+import socket
 import time
 
 import numpy as np
@@ -115,7 +116,7 @@ def test_a_local_group_plays_one_request_at_a_time_in_order(make_request):
     (rollout,) = group.ready(0.0)
     assert rollout.request_id == 5
     assert len(rollout.results) == 8
-    assert (group.room(), group.in_flight(), group.lost()) == (1, 0, [])
+    assert (group.room(), group.in_flight(), group.losses()) == (1, 0, [])
 
 
 def test_a_closed_local_group_has_forgotten_its_requests(make_request):
@@ -182,24 +183,24 @@ def test_a_killed_runner_loses_its_requests_whole_and_plays_again(ray, group, ma
     collect(remote, 1)
     for i in (1, 2):  # long enough to be under way when their runner dies
         remote.submit(i, *make_request("tic_tac_toe", 20_000, seed=i))
-    ray.kill(remote._actors[0], no_restart=False)
+    ray.kill(remote._actors[0])
     lost, came, give_up = [], [], time.monotonic() + 60
     while len(lost) + len(came) < 2:
         assert time.monotonic() < give_up
         came += [rollout.request_id for rollout in remote.ready(0.1)]
-        lost += remote.lost()
-    assert 1 in lost  # it was being played
+        for loss in remote.losses():
+            lost += loss.requests
+            assert (loss.suspect, loss.incident.who) == (1, "runner 0")  # it was being played
+            assert loss.incident.node == socket.gethostname()
+    assert 1 in lost
     assert sorted(lost + came) == [1, 2]
-    assert remote.lost() == []
-    assert (remote.in_flight(), remote.room()) == (0, 2)
-    rollouts = []
-    while not rollouts:
-        assert time.monotonic() < give_up + 60
-        if not remote.in_flight():  # what is asked of a runner that is still coming back may be lost as well
-            remote.submit(3, *again)
-        rollouts = remote.ready(0.1)
-        assert set(remote.lost()) <= {3}
-    (rollout,) = rollouts
+    assert (remote.in_flight(), remote.room()) == (0, 0)  # its successor has not begun
+    while not remote.room():
+        assert time.monotonic() < give_up
+        assert remote.ready(0.1) == []
+    remote.submit(3, *again)
+    (rollout,) = collect(remote, 1).values()
+    assert remote.losses() == []
     assert rollout.request_id == 3
     same_results(rollout.results, EnvRunner(PlaySetup("tic_tac_toe", {}, SETTINGS)).play(*again)[0])
 
@@ -212,7 +213,7 @@ def test_a_mistake_inside_a_runner_is_raised_as_what_it_is(group, make_request):
     remote.submit(0, request, {})
     with pytest.raises(KeyError, match="main-0"):
         collect(remote, 1)
-    assert remote.lost() == []
+    assert remote.losses() == []
 
 
 # ---------------------------------------------------------------- fragments
@@ -242,7 +243,7 @@ def test_matches_go_on_in_their_remote_runner_until_it_dies_and_then_are_lost_wh
         assert ray.get(rollout.episodes["main-0"]).num_steps == rollout.info.trained_steps["main-0"] > 0
     assert sorted(played + unfinished) == list(range(1000, 1020))
     assert len(unfinished) > 3
-    ray.kill(remote._actors[0], no_restart=False)
+    ray.kill(remote._actors[0])
     again, give_up = [], time.monotonic() + 60
     while not again:
         assert time.monotonic() < give_up

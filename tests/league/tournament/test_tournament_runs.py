@@ -19,7 +19,7 @@ import league
 from analysis.statistics.games import games_of
 from analysis.tournaments.tournament import verdict
 from analysis.tournaments.wording import warnings
-from league.rollout.runner_group import LocalRunnerGroup
+from league.rollout.runner_group import LocalRunnerGroup, Loss
 from league.tournament.loop import Interrupted, Standing
 from league.tournament.play import play
 from league.tournament.schedules import make_schedule
@@ -28,6 +28,7 @@ from league.watching.replay import replay
 from storage import query
 from storage.archive import open_reader
 from storage.errors import Failure, Mistake, RunExists
+from storage.incidents import Incident
 from storage.ledger.ledger import read_frames, read_tables
 from storage.tables.columns import results_of
 from tests.parameters import mostly_long
@@ -500,8 +501,11 @@ def test_matches_that_kill_every_runner_end_the_tournament_with_their_names(
         def ready(self, timeout_seconds):
             return [] if self._queue and self._queue[0][0] > 0 else super().ready(timeout_seconds)
 
-        def lost(self):
-            return [self._queue.popleft()[0]] if self._queue else []
+        def losses(self):
+            if not self._queue:
+                return []
+            lost = self._queue.popleft()[0]
+            return [Loss((lost,), lost, Incident(kind="runner", who="runner 0", happened_at=0.0))]
 
     monkeypatch.setattr("league.tournament.play.LocalRunnerGroup", Dying)
     with pytest.raises(Failure, match=r"runners died one after the other .* matches of main-0@0, .*"):

@@ -10,8 +10,21 @@ from rich.console import Console
 from league.config.loading import load
 from league.learning.learner import Learner
 from league.training.loop import train
+from league.training.losses.incident_log import IncidentLog
 from league.training.measuring import Shown
-from league.training.view import LEADERBOARD_ROWS, Lately, LiveView, PlainView, Rates, _yardsticks, summary
+from league.training.view import (
+    LEADERBOARD_ROWS,
+    Lately,
+    LiveView,
+    News,
+    PlainView,
+    Rates,
+    _incidents,
+    _yardsticks,
+    summary,
+)
+from storage.archive import Archive
+from storage.incidents import Incident
 from storage.records import MAIN, Snapshot, YardstickRecord
 
 CONFIG = {
@@ -210,3 +223,28 @@ def test_rates_are_differences_over_the_window(wide):
     env_steps, trained, matches = rates.update(session)
     assert env_steps > 0
     assert trained == matches == 0.0
+
+
+def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
+    """Each death is told when it happens, two alike both times."""
+    died = Incident(kind="evaluation_runner", who="evaluation runner 0", cause="killed", happened_at=1.0)
+    run_row = {"name": "x", "env": "tic_tac_toe", "seed": 0}
+    with Archive.create(tmp_path / "run", "seed: 0\n", run_row) as archive:
+        log = IncidentLog(archive)
+        session = SimpleNamespace(
+            incidents=log, members={}, uploader=None, learners=SimpleNamespace(plan=lambda: [])
+        )
+        out = io.StringIO()
+        news = News(Console(file=out, width=60))
+        news.print_new(session)
+        assert _incidents(session) == []
+        for _ in range(2):
+            log.record(died)
+        news.print_new(session)
+        news.print_new(session)
+        assert out.getvalue().splitlines() == ["evaluation runner 0 died (killed): cost nothing"] * 2
+        assert archive.incidents() == [died, died]
+        (table,) = _incidents(session)
+        shown = io.StringIO()
+        Console(file=shown, width=60).print(table)
+        assert re.search(r"evaluation runner +2", shown.getvalue())

@@ -36,6 +36,7 @@ def make_first(connection):
     connection.execute("CREATE VIEW another AS SELECT 1 AS x")
     connection.execute("DROP TABLE yardsticks")
     connection.execute("DROP TABLE branches")
+    connection.execute("DROP TABLE incidents")
     connection.execute("ALTER TABLE seats DROP COLUMN team")
     connection.execute("DROP VIEW payoff")
     connection.execute("DROP VIEW leaderboard")

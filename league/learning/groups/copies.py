@@ -1,0 +1,103 @@
+"""Copies of learners' states, off the nodes where they learn, from which they go on when a process dies.
+
+A copy is in the memory of the driver, which outlives every other node. Each state that is taken to be saved
+is one. Between saves one more is asked for every `seconds`, and taken in when it arrives without a wait.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from league.learning.groups.shard_learners import Counters
+from league.learning.learner import LearnerState
+
+
+class Copy(NamedTuple):
+    """State of a player's learner, and the time when it was taken, by the monotonic clock."""
+
+    state: LearnerState
+    taken: float
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was taken."""
+        return time.monotonic() - self.taken
+
+
+class First(NamedTuple):
+    """What a learner began with, of which there is no copy yet."""
+
+    weights: Any = None  # reference; None: those that its seed gives
+    counters: Counters = Counters()
+
+
+class Copies:
+    """Newest copy of the state of each player, and what the learner has reported last."""
+
+    def __init__(self, ray: Any, seconds: float | None) -> None:
+        """`ray`: the module; `seconds` between copies, beside those that are saved; `None`: no others."""
+        self.newest: dict[str, Copy] = {}
+        self.first: dict[str, First] = {}
+        self.counters: dict[str, Counters] = {}
+        self._ray = ray
+        self._seconds = seconds
+        self._coming: dict[Any, str] = {}  # references to states, to players
+        self._asked: dict[str, float] = {}  # when a copy was asked for last
+
+    def keep(self, player: str, state: LearnerState) -> None:
+        """Keep a state that was just taken."""
+        self.newest[player] = Copy(state, time.monotonic())
+        self.counters[player] = Counters(state.updates, state.env_steps)
+
+    def known(self, player: str) -> Counters:
+        """Return the highest counters that are known of a player's learner."""
+        began = self.first.get(player, First()).counters
+        return max(self.counters.get(player, began), began)
+
+    def forget_coming(self, players: Iterable[str]) -> None:
+        """Ignore copies of these players that are under way: they are of learners that are no more."""
+        gone = set(players)
+        self._coming = {r: player for r, player in self._coming.items() if player not in gone}
+
+    def forget(self, player: str) -> None:
+        """Forget a player that was removed."""
+        self.forget_coming([player])
+        self.newest.pop(player, None)
+        self.first.pop(player, None)
+        self.counters.pop(player, None)
+        self._asked.pop(player, None)
+
+    def refresh(self, players: Iterable[str], ask: Callable[[str], Any]) -> None:
+        """Take in copies that have arrived, and ask for those that are due; `ask` returns a reference."""
+        if self._coming:
+            done, _ = self._ray.wait(list(self._coming), num_returns=len(self._coming), timeout=0)
+            for reference in done:
+                self._take(self._coming.pop(reference), reference)
+        if self._seconds is None:
+            return
+        now, coming = time.monotonic(), set(self._coming.values())
+        for player in players:
+            last = max(self._asked.setdefault(player, now), self._taken(player))
+            if player not in coming and now - last >= self._seconds:
+                self._asked[player] = now
+                self._coming[ask(player)] = player
+
+    def _taken(self, player: str) -> float:
+        return self.newest[player].taken if player in self.newest else 0.0
+
+    def _take(self, player: str, reference: Any) -> None:
+        try:
+            state: LearnerState = self._ray.get(reference)
+        except self._ray.exceptions.RayError:
+            return  # what waits for a result of that process finds its death
+        if player not in self.newest or state.updates >= self.newest[player].state.updates:
+            self.newest[player] = Copy(state, time.monotonic())
+
+
+def first_of(ray: Any, weights: Mapping[str, Tensor] | None, counters: Counters) -> First:
+    """Return what a learner begins with, the weights as a reference."""
+    return First(None if weights is None else ray.put(dict(weights)), counters)

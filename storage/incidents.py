@@ -1,0 +1,76 @@
+"""Incidents as rows of the table `incidents` and back: what died while a run trained, and what it cost.
+
+A death is an event of a run, like a match or a decision: recorded with its place, its cost and what replaced
+it. No state of the league is a fold of incidents, so a run resumes without reading them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+_INCIDENT = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("kind", pa.string()),
+        ("who", pa.string()),
+        ("node", pa.string()),
+        ("cause", pa.string()),
+        ("players", pa.string()),
+        ("matches", pa.int64()),
+        ("env_steps", pa.int64()),
+        ("updates", pa.int64()),
+        ("remedy", pa.string()),
+        ("kept", pa.string()),
+        ("happened_at", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Incident:
+    """A process, an object or matches that a run lost or set aside, the cost, and what replaced it."""
+
+    kind: str  # runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside
+    who: str  # such as "runner 2" or "learners of shard 0"
+    node: str = ""  # host where it was; "": not known
+    cause: str = ""  # as far as it is known
+    players: tuple[str, ...] = ()  # whose learning it cost
+    matches: int = 0  # that were under way: they are played again, or set aside
+    env_steps: int = 0  # of experience that is not learned from
+    updates: int = 0  # that were made and are lost
+    remedy: str = ""  # what took its place
+    kept: str = ""  # file in the run folder with what was set aside, and how to reproduce it
+    happened_at: float  # when it was noticed, seconds since the epoch
+
+    def sentence(self) -> str:
+        """Return one line: who, where, the cause, the cost, and what took its place."""
+        where = f" on node {self.node}" if self.node else ""
+        cause = f" ({self.cause})" if self.cause else ""
+        counts = [(self.matches, "match", "es"), (self.env_steps, "step", "s"), (self.updates, "update", "s")]
+        lost = [f"{n:,} {one}{'' if n == 1 else more}" for n, one, more in counts if n]
+        verb = {"set_aside": "set aside", "experience": "lost", "results": "lost"}.get(self.kind, "died")
+        cost = f"cost {', '.join(lost)}" if lost else "cost nothing"
+        of_players = f" of {', '.join(self.players)}" if lost and self.players else ""
+        kept = f"; kept in {self.kept}" if self.kept else ""
+        remedy = f"; {self.remedy}" if self.remedy else ""
+        return f"{self.who}{where} {verb}{cause}: {cost}{of_players}{remedy}{kept}"
+
+
+def incident_table(incidents: Sequence[Incident], seq: int) -> pa.Table:
+    """Return rows of `incidents`; `seq` numbers the last match, decision or update before."""
+    rows = [
+        {name: getattr(incident, name) for name in Incident.__slots__}
+        | {"players": json.dumps(incident.players), "seq": seq}
+        for incident in incidents
+    ]
+    return pa.Table.from_pylist(rows, _INCIDENT)
+
+
+def incidents_of(table: pa.Table) -> list[Incident]:
+    """Return the incidents of these rows, in order."""
+    rows = table.select([name for name in _INCIDENT.names if name != "seq"]).to_pylist()
+    return [Incident(**row | {"players": tuple(json.loads(row["players"]))}) for row in rows]

@@ -1,0 +1,287 @@
+"""Deaths of what learns, with a Ray that is a fake: what comes back, from where, at which cost to whom."""
+
+import dataclasses
+import sys
+from typing import ClassVar
+
+import numpy as np
+import pytest
+import torch
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.learning.data.aggregator import Aggregator
+from league.learning.groups import ray_learners
+from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.replacing import DEATHS, MOST_DEATHS, LearnersLost
+from league.learning.groups.shard_actors import RemoteShardLearners
+from league.learning.groups.shard_learners import LearnerStopped
+from league.learning.groups.shards import plan_shards
+from league.learning.recruits import Recruit
+from league.learning.settings import LearnerSettings
+from league.models.policies.policy import initial_weights
+from league.models.spec import PolicySettings, PolicySpec
+from tests.league.fake_ray import Dies, FakeRay
+from tests.league.learning.recruiting import recruits_of
+
+pytestmark = pytest.mark.slow  # the first update loads the optimizers
+
+torch.set_num_threads(1)
+
+SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
+SETTINGS = LearnerSettings(batch_steps=64, copy_seconds=None)
+PLAYERS = ("main-0", "main-1")
+TWO = plan_shards(0, PLAYERS, shards=2)  # a process of its own for each
+ONE = plan_shards(0, PLAYERS)
+
+
+class Mortal(RemoteShardLearners):
+    """Process of learners that dies when it learns for one of `deadly`, or when it is built."""
+
+    deadly: ClassVar[set[str]] = set()
+    stillborn = False
+
+    def build(self, shard, recruits, rank, address):
+        if Mortal.stillborn:
+            raise Dies
+        super().build(shard, recruits, rank, None)  # peers that make the whole update each
+
+    def learn(self, player, episodes, progress=0.0):
+        if player in Mortal.deadly:
+            raise Dies
+        return super().learn(player, episodes, progress)
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    fake = FakeRay()
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr("league.learning.groups.shard_actors.RemoteShardLearners", Mortal)
+    for name in ("reserve", "release", "inside"):
+        monkeypatch.setattr(ray_learners, name, lambda *arguments, **others: None)
+    monkeypatch.setattr(Mortal, "deadly", set())
+    monkeypatch.setattr(Mortal, "stillborn", False)
+    return fake
+
+
+def make(shards=TWO, runners=0, **settings):
+    own = SETTINGS.model_copy(update=settings)
+    return RayLearnerGroup(shards, recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}), num_runners=runners)
+
+
+def learner_of(group, player):
+    """The process that `player` learns in now."""
+    return group._of(player).processes[0]
+
+
+def learned(group, turns=6):
+    return [report for _ in range(turns) for report in group.ready(0.0)]
+
+
+def submit(fake, group, player, make_episodes, **content):
+    group.submit(player, fake.put(make_episodes([16] * 4, player=player, **content)), 0.0, 64)
+
+
+def same(state, other):
+    return all(torch.equal(tensor, other.to_tensors()[name]) for name, tensor in state.to_tensors().items())
+
+
+def test_a_learner_that_dies_goes_on_from_its_last_state_and_other_shards_lose_no_update(fake, make_episodes):
+    group = make()
+    for player in PLAYERS:
+        submit(fake, group, player, make_episodes)
+    assert len(learned(group)) == 2
+    saved = group.state("main-0")
+    submit(fake, group, "main-0", make_episodes, seed=1)
+    assert [report.updates for report in learned(group)] == [2]  # lost by and by
+    fake.hold(learner_of(group, "main-0"))
+    submit(fake, group, "main-0", make_episodes, seed=2)
+    submit(fake, group, "main-1", make_episodes, seed=2)
+    fake.kill(learner_of(group, "main-0"))
+    (report,) = learned(group)
+    assert (report.player, report.updates) == ("main-1", 2)  # nothing of this one is lost
+    (loss,) = group.losses()
+    incident = loss.incident
+    assert (incident.kind, incident.players, incident.updates, incident.env_steps) == (
+        "learner", ("main-0",), 1, 64)  # fmt: skip
+    assert incident.cause == "killed, or crashed"
+    assert incident.node
+    assert group.losses() == []
+    back = group.state("main-0")
+    assert same(back, saved)
+    assert back.env_steps == saved.env_steps == 64
+    assert loss.back == {"main-0": (back.updates, 64)}
+    assert group.queues()["main-0"].dropped_steps == 64
+    assert group.queues()["main-0"].depth == 0
+
+
+def test_what_comes_back_has_a_version_of_weights_that_was_never_used(fake, make_episodes):
+    """Runners know weights by their version: old ones of that number would be taken for the new ones."""
+    group = make()
+    group.state("main-0")
+    submit(fake, group, "main-0", make_episodes)
+    learned(group)
+    before = group.live("main-0")
+    fake.kill(learner_of(group, "main-0"))
+    submit(fake, group, "main-0", make_episodes)
+    learned(group)
+    after = group.live("main-0")
+    assert after.version > before.version == 1
+    assert after.handle is not before.handle
+    published = {name: torch.tensor(array) for name, array in fake.get(after.handle).items()}
+    assert same(group.state("main-0"), dataclasses.replace(group.state("main-0")))
+    assert all(torch.equal(published[name], tensor) for name, tensor in group.state("main-0").weights.items())
+    submit(fake, group, "main-0", make_episodes)
+    assert [report.updates for report in learned(group)] == [after.version + 1]
+
+
+def test_a_learner_that_dies_before_there_is_a_copy_begins_with_its_first_weights(fake, make_episodes):
+    group = make()
+    first = group.weights("main-0")
+    submit(fake, group, "main-0", make_episodes)
+    learned(group)
+    fake.kill(learner_of(group, "main-0"))
+    again = group.state("main-0").weights
+    assert all(np.array_equal(first[name], tensor.numpy()) for name, tensor in again.items())
+    assert [loss.incident.updates for loss in group.losses()] == [1]
+
+
+def test_copies_between_saves_make_a_death_cheaper(fake, make_episodes):
+    group = make(copy_seconds=1e-9)
+    for seed in range(3):
+        submit(fake, group, "main-0", make_episodes, seed=seed)
+        learned(group)
+    newest = group._copies.newest["main-0"].state
+    assert newest.updates == 3
+    fake.kill(learner_of(group, "main-0"))
+    assert same(group.state("main-0"), newest)
+    assert [loss.incident.updates for loss in group.losses()] == [0]
+
+
+def test_a_save_never_waits_for_a_shard_that_comes_back_and_gets_what_it_goes_on_from(fake):
+    group = make()
+    saved = group.state("main-0")
+    fake.kill(learner_of(group, "main-0"))
+    group._copies._seconds = 1e-9
+    group.ready(0.0)  # asks for a copy
+    group._lose(0, fake.exceptions.ActorDiedError("ray.kill", ""))
+    fake.hold(learner_of(group, "main-0"))  # its node is not there yet
+    assert same(group.state("main-0"), saved)
+    assert group.live("main-0").handle.done  # so that runners wait for nothing either
+
+
+def test_an_aggregator_that_dies_costs_its_block_and_no_learner(fake, make_episodes):
+    """It seemed to be the learner's death, and ended the run."""
+    group = make(ONE, runners=1, aggregators=1)
+    (aggregator,) = group._shards[0].aggregators
+    learner = learner_of(group, "main-0")
+    assert aggregator._made is Aggregator
+    fake.kill(aggregator)
+    for seed in range(4):  # a block is of several rollouts
+        group.submit("main-0", fake.put(make_episodes([16], seed=seed)), 0.0, 16)
+    assert learned(group) == []
+    (loss,) = group.losses()
+    assert (loss.incident.kind, loss.incident.env_steps, loss.back) == ("aggregator", 64, {})
+    assert learner_of(group, "main-0") is learner
+    for seed in range(4):
+        group.submit("main-0", fake.put(make_episodes([16], seed=seed)), 0.0, 16)
+    assert [report.updates for report in learned(group)] == [1]
+
+
+def test_experience_that_went_with_its_node_is_dropped_and_counted(fake, make_episodes):
+    group = make()
+    episodes = fake.put(make_episodes([16] * 4))
+    fake.lose(episodes)
+    group.submit("main-0", episodes, 0.0, 64)
+    assert learned(group) == []
+    (loss,) = group.losses()
+    assert (loss.incident.kind, loss.incident.players, loss.incident.env_steps) == (
+        "experience", ("main-0",), 64)  # fmt: skip
+    assert group.queues()["main-0"].dropped_steps == 64
+    submit(fake, group, "main-0", make_episodes)
+    assert [report.updates for report in learned(group)] == [1]
+
+
+def test_a_player_at_whose_blocks_its_learner_keeps_dying_is_stopped_with_the_block_and_others_learn_on(
+    fake, make_episodes
+):
+    group = make(ONE)
+    Mortal.deadly = {"main-0"}
+    outcomes = []
+    for seed in range(DEATHS):
+        submit(fake, group, "main-0", make_episodes, seed=seed)
+        outcomes += learned(group)
+    (stopped,) = outcomes
+    assert isinstance(stopped, LearnerStopped)
+    assert f"its learner died {DEATHS} times in a row while it learned" in stopped.message
+    assert stopped.tensors["action"].tolist() == make_episodes([16] * 4, seed=DEATHS - 1).action.tolist()
+    assert len(group.losses()) == DEATHS
+    submit(fake, group, "main-0", make_episodes)
+    submit(fake, group, "main-1", make_episodes)
+    assert [report.player for report in learned(group)] == ["main-1"]
+
+
+def test_a_peer_that_dies_is_named_and_all_processes_of_its_shard_are_made_again(fake, make_episodes):
+    group = make(plan_shards(0, PLAYERS, processes=2))
+    saved = group.state("main-1")
+    before = group._shards[0].processes
+    fake.hold(before[0])  # it would wait for the sum
+    submit(fake, group, "main-1", make_episodes)
+    fake.kill(before[1])
+    learned(group)
+    (loss,) = group.losses()
+    assert (loss.incident.kind, loss.incident.env_steps) == ("peer", 64)
+    assert loss.incident.who == "process 1 of the learners of shard 0 (main-0, main-1)"
+    assert before[0].dead
+    assert same(group.state("main-1"), saved)
+    submit(fake, group, "main-1", make_episodes)
+    assert [report.player for report in learned(group)] == ["main-1"]
+
+
+def test_a_shard_that_dies_whenever_it_is_built_is_given_up_and_the_others_learn_on(fake, make_episodes):
+    group = make()
+    saved = group.state("main-0")
+    Mortal.stillborn = True
+    fake.kill(learner_of(group, "main-0"))
+    assert same(group.state("main-0"), saved)  # so that a run can end with everything saved
+    submit(fake, group, "main-1", make_episodes)
+    stopped, report = learned(group)
+    assert isinstance(stopped, LearnerStopped)
+    assert rf"shard 0 (main-0) died {MOST_DEATHS + 1} times before" in stopped.message
+    assert (stopped.player, report.player) == ("main-0", "main-1")
+    Mortal.stillborn = False
+    group.reset("main-0", initial_weights(SPEC, 5))  # another chance
+    submit(fake, group, "main-0", make_episodes)
+    assert [report.player for report in learned(group)] == ["main-0"]
+
+
+def test_learners_that_die_before_the_run_has_begun_end_it_in_one_sentence(fake):
+    group = make(ONE)
+    Mortal.stillborn = True
+    with pytest.raises(LearnersLost, match=rf"shard 0 \(main-0, main-1\) died {MOST_DEATHS + 1} times"):
+        group.state("main-0")
+
+
+def test_a_reset_survives_the_death_of_its_learner(fake, make_episodes):
+    group = make()
+    submit(fake, group, "main-0", make_episodes)
+    learned(group)
+    group.state("main-0")
+    weights = initial_weights(SPEC, 77)
+    group.reset("main-0", weights)
+    fake.kill(learner_of(group, "main-0"))
+    again = group.state("main-0").weights
+    assert all(torch.equal(weights[name], tensor) for name, tensor in again.items())
+
+
+def test_players_come_and_go_after_a_death_as_before(fake, make_episodes):
+    group = make(ONE)
+    submit(fake, group, "main-1", make_episodes)
+    learned(group)
+    version = group.live("main-1").version
+    fake.kill(learner_of(group, "main-1"))
+    group.remove("main-1")
+    fake.kill(learner_of(group, "main-0"))
+    group.add(Recruit("main-1", SPEC, SETTINGS, 5))
+    group.state("main-0")
+    assert group.state("main-1").updates > version
+    assert group.players() == PLAYERS
