@@ -63,7 +63,7 @@ class Database:
                 raise  # another process has it open, or the ledger is damaged
             except Exception as error:  # DuckDB raises many kinds, also from under its Python layer
                 _log.warning("%s: %s; rebuilding it from the ledger", path, one_line(error))
-        _set_aside(path)
+        set_aside(path)
         try:
             return cls._level(path, ledger, _create, progress)
         except StorageError:
@@ -149,6 +149,14 @@ class Database:
     def close(self) -> None:
         """Flush, then close the file."""
         self.flush()
+        self._let_go()
+
+    def abandon(self) -> None:
+        """Close without writing: the file's name is another process's by now."""
+        self._waiting.clear()
+        if self._connection is not None:
+            with contextlib.suppress(duckdb.Error):
+                self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
         self._let_go()
 
     def _let_go(self) -> None:
@@ -265,7 +273,7 @@ def _come_to(connection: Connection, sequence: int, batch_id: bytes) -> None:
     connection.execute("UPDATE ingest_state SET sequence = ?, batch_id = ?", [sequence, batch_id])
 
 
-def _set_aside(path: Path) -> None:
+def set_aside(path: Path) -> None:
     """Free the name `path`: keep the file there and its write-ahead log as a copy to look at.
 
     Of earlier copies only the newest are kept. Raise DiskFailed.
