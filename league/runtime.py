@@ -272,6 +272,45 @@ def inside(group: Any, bundle: int) -> Any:
     return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
 
 
+def over_nodes(settings: ResourceSettings) -> bool:
+    """Return whether the cluster has several nodes, or may get them. A Ray session is needed."""
+    return settings.address is not None or len(_nodes()) > 1
+
+
+def beside_driver(actor: type, *arguments: Any) -> Any:
+    """Start an actor that takes no CPU on the node of this process; it starts again when it dies."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(node_id(), soft=False)
+    remote: Any = ray.remote(actor)
+    return remote.options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote(*arguments)
+
+
+def share(value: Any) -> Any:
+    """Put a value where every node can get it; in a list, so that Ray hands on the reference itself."""
+    import ray
+
+    return [ray.put(value)]
+
+
+def answer(reference: Any, timeout_seconds: float) -> Any:
+    """Return the value of a reference. Raise TimeoutError if it cannot be had now, else what the call raised.
+
+    It cannot be had when its actor is being started again, or its only copy was lost with a node.
+    """
+    import ray
+
+    errors = ray.exceptions
+    gone = (errors.RayActorError, errors.ObjectLostError, errors.GetTimeoutError, errors.RaySystemError)
+    try:
+        return ray.get(reference, timeout=timeout_seconds)
+    except errors.RayTaskError as error:
+        raise error.cause from None  # its own message is a traceback
+    except gone as error:
+        raise TimeoutError(f"{type(error).__name__} within {timeout_seconds:.0f} s") from None
+
+
 def node_id() -> str:
     """Return the id of the node that this actor runs on."""
     import ray

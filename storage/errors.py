@@ -41,6 +41,10 @@ class CorruptBlob(StorageError):
     """A blob's bytes do not hash to its name, or are not safetensors."""
 
 
+class BlobMissing(CorruptBlob):
+    """No place that this node reaches has the blob."""
+
+
 class UnknownSnapshot(StorageError, Mistake):
     """No snapshot has that id or prefix."""
 
