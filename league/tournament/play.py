@@ -11,6 +11,7 @@ import numpy as np
 
 from analysis.gates.field import find
 from analysis.gates.gates import parse_gate
+from league.cluster.joining import own_modules
 from league.envs import registry
 from league.interrupts import interrupts
 from league.models.networks.networks import trust_network
@@ -258,7 +259,9 @@ def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
     )
     with contextlib.ExitStack() as stack:
         if number:
-            stack.enter_context(ray_session(settings.resources, 0, number))
+            stack.enter_context(
+                ray_session(settings.resources, 0, number, own_modules(settings.model_dump()))
+            )
             setup = replace(setup, peers=start_peers(settings.resources, setup.cache))
             group: RunnerGroup = RayRunnerGroup(number, setup, settings.resources.of_runner)
         else:

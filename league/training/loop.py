@@ -27,6 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from league.cluster.joining import own_modules
 from league.config.placement import place
 from league.config.settings import Settings
 from league.config.sinks import require_installed
@@ -153,7 +154,9 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         else:
             num_runners = settings.runners + settings.evaluation.runners
             num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
-            stack.enter_context(ray_session(resources, num_actors, num_runners))
+            stack.enter_context(
+                ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump()))
+            )
             playing = replace(playing, peers=start_peers(resources, cache))
             known = resources.address is not None and resources.wait_seconds is None
             learners = placed = RayLearnerGroup(

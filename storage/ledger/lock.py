@@ -8,12 +8,12 @@ A holder may be cut off without its end: stopped by a signal, or on a node that 
 folder. Then another process goes on in its place:
 
     the lock is held, without a sign of life for CUT_OFF_SECONDS     a new file replaces LOCK
-    the lock is free, its holder was on another machine and never    the file is signed anew, after
+    the lock is free, its holder was on another machine and never    the file is signed again, after
     gave it back: locks of some file systems hold on one machine     FOREIGN_SECONDS without a sign of life
 
 Times are taken by the newcomer's own clock, between two looks at the file; clocks of machines are never
-compared. The old holder may come back at any moment. It is kept out by fencing: `Lock.require` reads the
-file anew and raises RunTaken unless this holder's token is in it. The ledger calls it before and after
+compared. The old holder may come back at any moment. It is kept out by fencing: `Lock.require` opens the
+file once more and raises RunTaken unless this holder's token is in it. The ledger calls it before and after
 each frame, `storage.disk` before each file that is replaced or removed. A system call that was under way
 when the holder was cut off may still happen when it comes back, so the newcomer also gives the last
 journal a new file and the index a new one (`Lock.in_doubt`): such a late write reaches only the old file,
@@ -66,7 +66,7 @@ class Lock:
     def require(self) -> None:
         """Raise RunTaken if another process writes the folder now, DiskFailed if that cannot be found out."""
         try:
-            found = _read(self._path)  # opened anew: file systems of networks compare with the server then
+            found = _read(self._path)  # opened again: file systems of networks compare with the server then
         except OSError as error:
             raise DiskFailed(f"{self._path}: cannot be read: {error.strerror or error}") from error
         if found != self._text:
