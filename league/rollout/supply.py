@@ -78,7 +78,7 @@ class RayHolder(Holder):
     """A holder as a Ray actor, whose pieces are objects of Ray."""
 
     def __init__(self, cache: CacheSettings) -> None:
-        super().__init__(NodeCache(cache.folder, cache.max_bytes, cache.verify), share)
+        super().__init__(NodeCache(cache.folder, cache.max_bytes), share)  # verifies, even if runners do not
 
 
 def start_peers(resources: ResourceSettings, cache: CacheSettings) -> RayPeers | None:

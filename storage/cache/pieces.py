@@ -25,7 +25,10 @@ SHARED_BYTES = 64 * 2**20  # of pieces that were shared last: nodes ask for the 
 
 
 class Holder:
-    """Blobs of this node, handed out piece by piece. Memory: `shared_bytes` and one piece."""
+    """Blobs of this node, handed out piece by piece. Memory: `shared_bytes` and one piece.
+
+    `node` must verify what it leases, so that no other file is handed out.
+    """
 
     def __init__(
         self,
@@ -42,16 +45,14 @@ class Holder:
     def piece(self, blob_hash: str, path: str, number: int) -> tuple[int, Any]:
         """Return the bytes of the whole blob, and its piece of that number, shared.
 
-        `path` is where the run has the blob; only files named by the hash are read. Raise CorruptBlob if it
-        is neither there nor in the node's cache, or damaged.
+        `path` is where the run has the blob. Only what hashes to `blob_hash` is handed out. Raise CorruptBlob
+        if it is neither there nor in the node's cache, or damaged.
         """
         key = blob_hash, number
         if key in self._shared:
             self._shared.move_to_end(key)
             size, shared, _ = self._shared[key]
             return size, shared
-        if Path(path).stem != blob_hash:
-            raise CorruptBlob(f"{path}: no blob's path, expected one that is named by the hash {blob_hash}")
         with self._node.lease(blob_hash, Path(path)) as blob:  # hashed here once; who gets it hashes it again
             assert blob.path is not None  # only a fetched blob has none, and nothing is fetched
             size = blob.bytes

@@ -64,7 +64,7 @@ def test_a_damaged_blob_is_not_handed_out(holder, tmp_path):
 def test_only_blobs_are_handed_out(holder, tmp_path):
     secret = tmp_path / "id_ed25519"
     secret.write_text("secret")
-    with pytest.raises(CorruptBlob, match="no blob's path"):
+    with pytest.raises(CorruptBlob, match="its bytes hash to"):
         holder.piece("0" * 64, str(secret), 0)
 
 
