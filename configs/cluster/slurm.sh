@@ -30,7 +30,10 @@ export RAY_AUTH_TOKEN
 room=(--num-cpus="$SLURM_CPUS_PER_TASK" --num-gpus="${SLURM_GPUS_ON_NODE:-0}" --disable-usage-stats --block)
 srun --overlap --nodes=1 --ntasks=1 --nodelist="$head" \
     ray start --head --port="${address##*:}" --include-dashboard=false "${room[@]}" &
-until ray status --address="$address" >/dev/null 2>&1; do sleep 1; done
+for _ in $(seq 60); do
+    if ray status --address="$address" >/dev/null 2>&1; then break; fi
+    sleep 2
+done
 if [ "$SLURM_JOB_NUM_NODES" -gt 1 ]; then
     others=$((SLURM_JOB_NUM_NODES - 1))
     srun --overlap --nodes="$others" --ntasks="$others" --exclude="$head" \
