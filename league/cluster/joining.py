@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from league.cluster.probe import MARK
 from storage.errors import Mistake
 
@@ -35,6 +37,7 @@ IMPORT_SECONDS = 30.0  # for the import of Ray, on a busy machine
 LOOK_SECONDS = 8.0  # for each node to answer, once the cluster is joined
 TOKEN_MODE, TOKEN, TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _ADAPTERS = {"gymnasium": "gymnasium", "openspiel": "pyspiel", "pettingzoo": "pettingzoo"}
+_NO_TOKEN = re.compile(r"unauthenticated|invalid ?auth ?token|no authentication token", re.IGNORECASE)
 _OWN = re.compile(r"([A-Za-z_][\w.]*):[^/\s]+")
 
 
@@ -73,6 +76,11 @@ def check_cluster(
 ) -> None:
     """Raise Mistake, with one sentence, if this process cannot join the cluster or a node lacks a module."""
     reach(address)
+    if "://" not in address and not has_node():
+        raise Mistake(
+            f"resources.address {address}: this machine is no node of a cluster, expected the driver on one; "
+            f"run `ray start --address={address}` here first, or start the driver on the head"
+        )
     use_token()
     asked = {"address": address, "modules": list(modules), "runtime_env": runtime_env}
     found = (probe or run_probe)(asked)
@@ -100,6 +108,11 @@ def reach(address: str) -> None:
         f"resources.address {address}: nothing can be reached there ({reason}); start the cluster with "
         f"`ray start --head --port={port}`, or give the address of its head"
     )
+
+
+def has_node() -> bool:
+    """Return whether this machine is a node of some Ray cluster; without one Ray would wait for a minute."""
+    return any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
 
 
 def token_source() -> str | None:
@@ -153,19 +166,21 @@ def _texts(value: Any) -> Iterable[str]:
 
 def explain(address: str, found: Probed, token: str | None) -> str | None:
     """Return why the cluster cannot be joined, with a remedy; `None` if it can."""
-    text = " ".join(" ".join([*found.causes, found.printed]).split())
+    text, printed = " ".join(" ".join(found.causes).split()), " ".join(found.printed.split())
     low = text.lower()
-    if found.nodes and not (found.causes and _is_of_runtime_env(low)):
+    if found.nodes and not _is_of_runtime_env(low):
         return _missing(found.looks)
     if "version mismatch" in low:
         return _versions(text)
-    if any(word in low for word in ("unauthenticated", "authentication", "auth token")):
+    if "authentication" in low or _NO_TOKEN.search(
+        printed + text
+    ):  # Ray prints of tokens in other cases, too
         return _token(low, token)
     if _is_of_runtime_env(low):
         return f"resources.runtime_env cannot be set up: {_first(found)}"
-    if "raylet" in low or "node_ip_address" in low:
+    if "no node info found" in low or "has an ip address of" in low:
         return (
-            "this machine is no node of that cluster, expected the driver on one; run "
+            "this machine is a node of another cluster, expected the driver on a node of that one; run "
             f"`ray start --address={address}` here first, or start the driver on the head"
         )
     if found.step == "begun":

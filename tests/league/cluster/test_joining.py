@@ -37,6 +37,7 @@ def no_token(monkeypatch, tmp_path):
     for name in (joining.TOKEN_MODE, joining.TOKEN, joining.TOKEN_PATH):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(joining, "has_node", lambda: True)
 
 
 @pytest.fixture
@@ -81,6 +82,21 @@ def test_an_address_that_something_listens_at_is_probed(listening):
     assert asked == [{"address": listening, "modules": ["league"], "runtime_env": env}]
 
 
+def test_a_machine_that_is_no_node_is_refused_before_ray_waits_for_it(listening, monkeypatch):
+    monkeypatch.setattr(joining, "has_node", lambda: False)
+    with pytest.raises(
+        Mistake, match=f"this machine is no node of a cluster.*ray start --address={listening}"
+    ):
+        check_cluster(listening, probe=lambda asked: pytest.fail("nothing to probe"))
+
+
+def test_a_warning_about_tokens_is_not_taken_for_the_cause():
+    printed = "Token authentication is disabled for this Ray cluster. Anyone with network access can ..."
+    assert explain(ADDRESS, failed("OSError: no luck", printed=printed), None).startswith(
+        "Ray could not join"
+    )
+
+
 # ---------------------------------------------------------------- what a probe found
 
 
@@ -99,8 +115,8 @@ def test_an_address_that_something_listens_at_is_probed(listening):
             "the cluster requires a token, and there is none here",
         ),
         (
-            failed("ConnectionError: Can't find a `node_ip_address` of a matched Raylet"),
-            "this machine is no node of that cluster, expected the driver on one; run `ray start --address=",
+            failed("RuntimeError: No node info found matching attributes: ''"),
+            "this machine is a node of another cluster, expected the driver on a node of that one; run `ray ",
         ),
         (Probed("joining"), "no Ray cluster answers there within 9 s"),
         (
@@ -203,7 +219,7 @@ def test_a_probe_that_ends_gives_all_that_it_found():
 def test_a_probe_that_hangs_is_ended_and_what_ray_printed_is_kept(monkeypatch):
     monkeypatch.setattr(joining, "JOIN_SECONDS", 0.2)
     began = time.monotonic()
-    then = "sys.stderr.write('no auth token'); sys.stderr.flush(); time.sleep(99)"
+    then = "sys.stderr.write('InvalidAuthToken: ...'); sys.stderr.flush(); time.sleep(99)"
     found = run_probe({}, scripted({"step": "joining"}, then=then))
     assert time.monotonic() - began < 5.0
     assert found.step == "joining"
