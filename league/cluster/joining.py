@@ -172,9 +172,8 @@ def explain(address: str, found: Probed, token: str | None) -> str | None:
         return _missing(found.looks)
     if "version mismatch" in low:
         return _versions(text)
-    if "authentication" in low or _NO_TOKEN.search(
-        printed + text
-    ):  # Ray prints of tokens in other cases, too
+    # Ray also prints of tokens where they are not the cause
+    if "authentication" in low or _NO_TOKEN.search(printed):
         return _token(low, token)
     if _is_of_runtime_env(low):
         return f"resources.runtime_env cannot be set up: {_first(found)}"

@@ -98,7 +98,10 @@ def test_a_module_that_a_node_lacks_is_one_line():
 
 def test_something_that_is_no_cluster_is_one_line():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        refused(f"127.0.0.1:{server.getsockname()[1]}", "no Ray cluster answers there|Ray could not join")
+        refused(
+            f"127.0.0.1:{server.getsockname()[1]}",
+            "no Ray cluster answers|Ray could not join|machine is no node",
+        )
 
 
 def test_the_command_says_it_in_one_line_and_writes_nothing(tmp_path):
