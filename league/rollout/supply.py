@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,6 +31,7 @@ from storage.errors import BlobMissing, StorageError
 
 PIECE_SECONDS = 60.0  # for one piece of 4 MiB; a dead holder is started again meanwhile
 TRIES = 3
+PAUSE_SECONDS = 3.0  # between two tries: a process that imports torch takes about as long to start
 
 
 class Wanted(Protocol):
@@ -71,6 +73,7 @@ class RayPeers:
             except TimeoutError as error:  # the holder died, or the object with the node that had it
                 if attempt == TRIES:
                     raise StorageError(f"{error}, {TRIES} times") from None
+            time.sleep(PAUSE_SECONDS)
         raise AssertionError("the last try returns or raises")
 
 

@@ -156,6 +156,7 @@ def test_a_holder_that_is_being_started_again_is_asked_again(monkeypatch):
         return found
 
     monkeypatch.setattr(supply, "answer", answer)
+    monkeypatch.setattr(supply, "PAUSE_SECONDS", 0.0)
     holder = types.SimpleNamespace(piece=types.SimpleNamespace(remote=lambda *arguments: arguments))
     data = []
     supply.RayPeers(holder).fetch(HASH, "/run/x", data.append)
