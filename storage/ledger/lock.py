@@ -237,7 +237,7 @@ def _text(owner: str, before: dict[str, Any]) -> tuple[bytes, int]:
     last = before.get("generation")
     generation = 1 + (last if type(last) is int else 0)
     fields = {
-        "owner": owner[:1000],
+        "owner": owner[:200],  # so that all of it is in one read
         "pid": os.getpid(),
         "host": socket.gethostname(),
         "started": time.strftime("%Y-%m-%d %H:%M:%S"),
