@@ -56,7 +56,7 @@ from storage.snapshots.blobs import Tensors
 from storage.tables import columns
 from storage.tables.branches import Branch, branches_of
 from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
-from storage.tables.database import Database, set_aside
+from storage.tables.database import Database, renew
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]
 
@@ -78,7 +78,7 @@ class Archive(ArchiveReader):
             last_seq = max(table["seq"][-1].as_py() for table in numbered.tables.values())
         self._next_seq = last_seq + 1
         if ledger.taken_over:
-            set_aside(run / INDEX)  # the writer before may still have it open
+            renew(run / INDEX)
         self._database = Database.open(run / INDEX, ledger, progress)
         (last,) = self._database.connection.execute("SELECT max(match_id) FROM matches").fetchall()
         self._last_match_id = -1 if last[0] is None else int(last[0])

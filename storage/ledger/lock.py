@@ -16,7 +16,7 @@ compared. The old holder may come back at any moment. It is kept out by fencing:
 file once more and raises RunTaken unless this holder's token is in it. The ledger calls it before and after
 each frame, `storage.disk` before each file that is replaced or removed. A system call that was under way
 when the holder was cut off may still happen when it comes back, so the newcomer also gives the last
-journal a new file and the index a new one (`Lock.in_doubt`): such a late write reaches only the old file,
+journal and the index new files (`Lock.in_doubt`): such a late write reaches only the old file,
 which has no name any more.
 
 A frame that was acknowledged is never lost: its writer saw its own token after the frame was durable, so
@@ -163,7 +163,8 @@ class _Watch:
             return self._signed(handle, owner, fields, in_doubt=False)
         first = self._first = self._first or (text, changed)
         waited = time.monotonic() - self._since
-        if (text, changed) != first or "generation" not in fields:  # writers of older versions never beat
+        # writers of older versions never beat, and never look whether they were taken over
+        if (text, changed) != first or "generation" not in fields:
             if free or waited > LOCK_WAIT_SECONDS:
                 raise RunLocked(f"{self._path.parent}: another process is writing: {_who(text)}")
             return None
@@ -255,10 +256,8 @@ def _machine() -> str:
 
 
 def _of_this_machine(fields: dict[str, Any]) -> bool:
-    """Return whether the holder was a process of this kernel, or wrote no name that could be compared."""
-    if "machine" in fields:
-        return bool(fields["machine"] == _machine())
-    return fields.get("host", socket.gethostname()) == socket.gethostname()
+    """Return whether the holder was a process of this kernel, or of an older version, which named none."""
+    return bool(fields.get("machine", _machine()) == _machine())
 
 
 def _fields(text: bytes) -> dict[str, Any]:

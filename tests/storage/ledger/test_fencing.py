@@ -160,6 +160,14 @@ def test_a_writer_of_an_older_version_is_never_taken_over(tmp_path, silent, monk
             Ledger(tmp_path, "second")
 
 
+def test_a_free_lock_of_an_older_version_is_taken_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "FOREIGN_SECONDS", 1000.0)
+    fields = {"owner": "league train", "pid": 7, "host": "node-7", "started": "2026-01-01 00:00:00"}
+    (tmp_path / lock.LOCK).write_text(json.dumps(fields))
+    with Ledger(tmp_path, "second") as second:
+        assert not second.taken_over
+
+
 def test_a_lock_whose_file_is_gone_ends_its_writer(tmp_path):
     with Ledger(tmp_path, "first") as first:
         (tmp_path / lock.LOCK).unlink()
