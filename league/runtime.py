@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 import psutil
 from pydantic import Field, field_validator, model_validator
 
+from league.cluster.joining import check_cluster
 from league.section import Section
 from storage.errors import Mistake
 
@@ -65,6 +66,12 @@ class ResourceSettings(Section):
     )
     address: str | None = Field(
         default=None, description="Address of a running Ray cluster to join; `null`: use this machine alone"
+    )
+    runtime_env: dict[str, Any] | None = Field(
+        default=None,
+        description="Code and environment that Ray brings to each node, as its `runtime_env`: "
+        "`{working_dir: .}` sends this folder, with games and networks of your own in it; `null`: nodes have "
+        "all that is needed",
     )
     wait_seconds: float | None = Field(
         default=None,
@@ -169,11 +176,14 @@ def check_resources(settings: ResourceSettings, runners: int) -> None:
 
 
 @contextlib.contextmanager
-def ray_session(settings: ResourceSettings, num_actors: int, num_runners: int = 0) -> Iterator[None]:
+def ray_session(
+    settings: ResourceSettings, num_actors: int, num_runners: int = 0, modules: Sequence[str] = ("league",)
+) -> Iterator[None]:
     """Start Ray with room for `num_runners` runners and `num_actors` other actors of one CPU; stop it later.
 
     A cluster of this machine alone has a CPU for each actor, although a runner and a learner may
-    share a core. A cluster that is joined keeps its own number of CPUs.
+    share a core. A cluster that is joined keeps its own number of CPUs; each of its nodes must have
+    `modules`. Raise Mistake, with the cause in one sentence, if Ray cannot start or be joined.
     """
     os.environ.setdefault(
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
@@ -181,27 +191,43 @@ def ray_session(settings: ResourceSettings, num_actors: int, num_runners: int = 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a failure reaches the user once, through the call that gets the result; Ray would print all of them
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
+    began = "ray" in sys.modules and sys.modules["ray"].is_initialized()
+    if settings.address is not None and not began:
+        check_cluster(settings.address, modules, settings.runtime_env)  # before Ray reads the environment
     import ray
 
     if ray.is_initialized():  # by the program that this is a part of, which also stops it
         yield
         return
-    if settings.address is not None:
-        ray.init(address=settings.address, logging_level=logging.ERROR, log_to_driver=False)
-    else:
-        ray.init(
-            address="local",  # not a cluster that already runs on this machine
-            num_cpus=max(available_cpus(), num_actors + math.ceil(num_runners * settings.cpus_per_runner)),
-            num_gpus=settings.cards(num_runners),
-            include_dashboard=False,
-            object_store_memory=min(OBJECT_STORE_BYTES, psutil.virtual_memory().available // 4),
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+    options: dict[str, Any] = {"address": settings.address}
+    if settings.address is None:
+        options = {
+            "address": "local",  # not a cluster that already runs on this machine
+            "num_cpus": max(available_cpus(), num_actors + math.ceil(num_runners * settings.cpus_per_runner)),
+            "num_gpus": settings.cards(num_runners),
+            "include_dashboard": False,
+            "object_store_memory": min(OBJECT_STORE_BYTES, psutil.virtual_memory().available // 4),
+        }
+    if settings.runtime_env is not None:
+        options["runtime_env"] = settings.runtime_env
+    try:
+        ray.init(logging_level=logging.ERROR, log_to_driver=False, **options)
+    except Exception as error:  # Ray raises many kinds
+        raise _not_started(settings.address, error) from None
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _not_started(address: str | None, error: Exception) -> Mistake:
+    reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    if address is not None:
+        return Mistake(f"resources.address {address}: Ray could not join: {reason}")
+    return Mistake(
+        f"Ray could not start on this machine: {reason}; make room in memory and in its folder of temporary "
+        "files (/tmp/ray), or set runners to 0, which needs no Ray"
+    )
 
 
 def gpus_of_nodes() -> list[int]:
@@ -270,6 +296,45 @@ def inside(group: Any, bundle: int) -> Any:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
+
+
+def over_nodes(settings: ResourceSettings) -> bool:
+    """Return whether the cluster has several nodes, or may get them. A Ray session is needed."""
+    return settings.address is not None or len(_nodes()) > 1
+
+
+def beside_driver(actor: type, *arguments: Any) -> Any:
+    """Start an actor that takes no CPU on the node of this process; it starts again when it dies."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(node_id(), soft=False)
+    remote: Any = ray.remote(actor)
+    return remote.options(num_cpus=0, max_restarts=-1, scheduling_strategy=here).remote(*arguments)
+
+
+def share(value: Any) -> Any:
+    """Put a value where every node can get it; in a list, so that Ray hands on the reference itself."""
+    import ray
+
+    return [ray.put(value)]
+
+
+def answer(reference: Any, timeout_seconds: float) -> Any:
+    """Return the value of a reference. Raise TimeoutError if it cannot be had now, else what the call raised.
+
+    It cannot be had when its actor is being started again, or its only copy was lost with a node.
+    """
+    import ray
+
+    errors = ray.exceptions
+    gone = (errors.RayActorError, errors.ObjectLostError, errors.GetTimeoutError, errors.RaySystemError)
+    try:
+        return ray.get(reference, timeout=timeout_seconds)
+    except errors.RayTaskError as error:
+        raise error.cause from None  # its own message is a traceback
+    except gone as error:
+        raise TimeoutError(f"{type(error).__name__} within {timeout_seconds:.0f} s") from None
 
 
 def node_id() -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from storage.disk import Progress, make_folder, whole_folder, write_json, write_whole
+from storage.disk import Progress, guard, make_folder, whole_folder, write_json, write_whole
 from storage.errors import NotARun, StorageError
 from storage.incidents import Incident, incident_table, incidents_of
 from storage.layout import (
@@ -58,7 +58,7 @@ from storage.snapshots.blobs import Tensors
 from storage.tables import columns
 from storage.tables.branches import Branch, branches_of
 from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
-from storage.tables.database import Database
+from storage.tables.database import Database, renew
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]
 
@@ -66,7 +66,10 @@ _NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's co
 
 
 class Archive(ArchiveReader):
-    """The one writer of a run; made by `create` or `open`, closed by `close` or `with`."""
+    """The one writer of a run; made by `create` or `open`, closed by `close` or `with`.
+
+    All that writes raises RunTaken, and has written nothing, once another process went on with the run.
+    """
 
     def __init__(self, run: Path, ledger: Ledger, progress: Progress | None = None) -> None:
         super().__init__(run, read_competitors(run))
@@ -76,10 +79,13 @@ class Archive(ArchiveReader):
         if numbered is not None:
             last_seq = max(table["seq"][-1].as_py() for table in numbered.tables.values())
         self._next_seq = last_seq + 1
+        if ledger.taken_over:
+            renew(run / INDEX)
         self._database = Database.open(run / INDEX, ledger, progress)
         (last,) = self._database.connection.execute("SELECT max(match_id) FROM matches").fetchall()
         self._last_match_id = -1 if last[0] is None else int(last[0])
         self._compaction = Compaction(ledger)
+        self._end_guard = guard(run, ledger.require_own)
 
     @classmethod
     def create(
@@ -114,6 +120,7 @@ class Archive(ArchiveReader):
     def open(cls, run: str | Path, progress: Progress | None = None) -> Archive:
         """Open the run at `run` for writing; `progress` reports an index that is rebuilt.
 
+        Where the process that wrote it was cut off, it is kept out from then on (storage/ledger/lock.py).
         Raise NotARun, RunLocked, CorruptLedger.
         """
         run = Path(run)
@@ -281,15 +288,26 @@ class Archive(ArchiveReader):
         return path
 
     def flush(self) -> None:
-        """Bring the index up to date. Facts need no flush."""
+        """Bring the index up to date. Facts need no flush. Raise RunTaken."""
+        self.require_own()
         self._database.flush()
+
+    def require_own(self) -> None:
+        """Raise RunTaken if this process was cut off and another one goes on with the run."""
+        self._ledger.require_own()
 
     def close(self) -> None:
         """Close the index and the ledger, so that another process can open the run."""
         try:
             self._compaction.close()
-            self._database.close()
+            try:
+                self.require_own()
+            except StorageError:  # the index is another process's; the error that ended this one is known
+                self._database.abandon()
+            else:
+                self._database.close()
         finally:
+            self._end_guard()
             self._ledger.close()
 
     def __enter__(self) -> Archive:

@@ -7,6 +7,7 @@ rebuilt when it is lost.
     disk().pwrite(handle, data, offset)     the calls themselves, as os has them
     with whole(path) as file: ...           a file that appears whole or not at all, durable behind the block
     with whole_folder(path) as fresh: ...   the same for a folder
+    end = guard(folder, check)              `check` is called before a file in it is replaced or removed
 """
 
 from __future__ import annotations
@@ -115,6 +116,33 @@ def using(other: Disk) -> Iterator[None]:
         _current = before
 
 
+_guards: dict[str, Callable[[], None]] = {}
+
+
+def guard(folder: Path, check: Callable[[], None]) -> Callable[[], None]:
+    """Let `check` be called before this process replaces or removes a file in `folder`.
+
+    It raises an error where the process may no longer write there. Return a function that ends this.
+    """
+    name = os.path.abspath(folder)
+    _guards[name] = check
+
+    def end() -> None:
+        if _guards.get(name) is check:
+            del _guards[name]
+
+    return end
+
+
+def require_allowed(path: Path) -> None:
+    """Raise what the guard of a folder around `path` raises, if there is one."""
+    if _guards:
+        name = os.path.abspath(path)
+        for folder, check in list(_guards.items()):
+            if name.startswith(folder + os.sep):
+                check()
+
+
 class Growing:
     """A file that is written from its beginning to its end, in the form that libraries expect."""
 
@@ -161,8 +189,9 @@ def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
     """Yield a file that replaces `path`: after a crash the old or the new is there, never a part.
 
     The file is written beside `path`, synced and renamed; then the folder is synced. It is durable when the
-    block is left. An error leaves the old file. Raise DiskFailed.
+    block is left. An error leaves the old file. Raise DiskFailed, and what a guard of the folder raises.
     """
+    require_allowed(path)
     temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
     try:
         handle = disk().open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -172,6 +201,7 @@ def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
             disk().chmod(handle, mode)
         finally:
             disk().close(handle)
+        require_allowed(path)
         disk().rename(temporary, path)
         disk().sync_folder(path.parent)
     except OSError as error:
@@ -226,6 +256,7 @@ def link_or_copy(source: Path, target: Path, mode: int = 0o644) -> bool:
     Return whether it is a link: then no bytes are written. Its name is durable once the folder is synced.
     Raise FileNotFoundError if `source` does not exist, DiskFailed.
     """
+    require_allowed(target)
     if not source.exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
     try:

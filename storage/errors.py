@@ -25,6 +25,10 @@ class RunLocked(StorageError, Mistake):
     """Another process is writing this run."""
 
 
+class RunTaken(StorageError):
+    """Another process went on with this run while this one was cut off: it may write nothing more."""
+
+
 class DiskFailed(StorageError):
     """A file could not be written, synced, renamed or removed: full, read-only or broken disk."""
 
@@ -35,6 +39,10 @@ class CorruptLedger(StorageError):
 
 class CorruptBlob(StorageError):
     """A blob's bytes do not hash to its name, or are not safetensors."""
+
+
+class BlobMissing(CorruptBlob):
+    """No place that this node reaches has the blob."""
 
 
 class UnknownSnapshot(StorageError, Mistake):

@@ -225,6 +225,7 @@ def source_of(
         spec=PolicySpec.from_json(reader.manifest(snapshot.snapshot_id)["spec"]),
         temperature=temperature,
         remote=remote,
+        bytes=snapshot.bytes,
     )
 
 

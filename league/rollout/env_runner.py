@@ -73,6 +73,7 @@ class EnvRunner:
             settings.policy_map_bytes,
             NodeCache(cache.folder, cache.max_bytes, cache.verify),
             settings.device,
+            setup.peers,
         )
         self._bot_settings = setup.bots
         self._bots: dict[str, Actor] = {}

@@ -14,6 +14,7 @@ from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
 from league.rollout.openings import Openings
 from league.rollout.snapshots import SnapshotSource
+from league.rollout.supply import Peers
 from league.section import Section
 from storage.cache.node_cache import CacheSettings
 from storage.cache.policy_map import TierInfo
@@ -95,6 +96,7 @@ class PlaySetup:
     cache: CacheSettings = field(default_factory=CacheSettings)
     bots: Mapping[str, BotSettings] = field(default_factory=dict)  # by name, for bots that have settings
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
+    peers: Peers | None = None  # other nodes to fetch snapshots from
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,14 @@
 device    weights on the GPU, if matches are played there
 mapped    weights mapped from files: page cache, which all processes of a node share
 disk      files of the run, and copies of fetched blobs (`storage.cache.node_cache`)
-remote    the object store that the run is copied to
+remote    other nodes of the cluster, and the object store that the run is copied to (`league.rollout.supply`)
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -20,6 +18,8 @@ import torch
 from league.models.policies.policy import Policy
 from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySpec
+from league.rollout import supply
+from league.rollout.supply import Peers
 from storage.cache.node_cache import BlobLease, NodeCache
 from storage.cache.policy_map import PolicyMap, TierInfo
 
@@ -38,21 +38,13 @@ class SnapshotSource:
     spec: PolicySpec
     temperature: float = field(default=1.0, compare=False)  # see `Actor.decide`
     remote: str | None = field(default=None, compare=False)  # URL of the run's remote, if it has one
+    bytes: int | None = field(default=None, compare=False)  # of the blob, if they are known
 
 
 def load_tensors(source: SnapshotSource) -> dict[str, torch.Tensor]:
     """Return the weights of one snapshot after hashing its blob. Raise CorruptBlob, RemoteFailed."""
-    with _lease(NodeCache(verify="always"), source) as blob:
+    with supply.lease(NodeCache(verify="always"), source) as blob:
         return blob.tensors()
-
-
-def _lease(node: NodeCache, source: SnapshotSource) -> BlobLease:
-    fetch = None
-    if source.remote is not None:
-        from storage.remote.remote import fetch_blob  # needs packages that a run without a remote does not
-
-        fetch = functools.partial(fetch_blob, source.remote, source.blob_hash)
-    return node.lease(source.blob_hash, Path(source.path), fetch)
 
 
 class _Mapped(NamedTuple):
@@ -69,9 +61,14 @@ class SnapshotPolicies:
         max_bytes: int | None,
         node: NodeCache,
         device: str = "cpu",
+        peers: Peers | None = None,
     ) -> None:
-        """Keep up to `capacity` policies with `max_bytes` of weights loaded, beside leased ones."""
+        """Keep up to `capacity` policies with `max_bytes` of weights loaded, beside leased ones.
+
+        `peers`: other nodes to fetch blobs from, if there are any.
+        """
         self._node = node
+        self._peers = peers
         self._mapped: PolicyMap[SnapshotSource, _Mapped] = PolicyMap(
             capacity,
             self._map,
@@ -98,7 +95,7 @@ class SnapshotPolicies:
             yield mapped.policy
 
     def _map(self, source: SnapshotSource) -> _Mapped:
-        blob = _lease(self._node, source)
+        blob = supply.lease(self._node, source, self._peers)
         try:
             return _Mapped(Policy(source.spec, blob.tensors(), f"snapshot {source.snapshot_id}"), blob)
         except BaseException:

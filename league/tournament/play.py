@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from analysis.gates.field import find
 from analysis.gates.gates import parse_gate
+from league.cluster.joining import own_modules
 from league.envs import registry
 from league.interrupts import interrupts
 from league.models.networks.networks import trust_network
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
+from league.rollout.supply import start_peers
 from league.runtime import available_cpus, check_resources, ray_session
 from league.tournament.entry.entrants import Entries, Source, gather, sources_of
 from league.tournament.folder import going_on, settings_of
@@ -256,7 +259,10 @@ def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
     )
     with contextlib.ExitStack() as stack:
         if number:
-            stack.enter_context(ray_session(settings.resources, 0, number))
+            stack.enter_context(
+                ray_session(settings.resources, 0, number, own_modules(settings.model_dump()))
+            )
+            setup = replace(setup, peers=start_peers(settings.resources, setup.cache))
             group: RunnerGroup = RayRunnerGroup(number, setup, settings.resources.of_runner)
         else:
             group = LocalRunnerGroup(setup)

@@ -24,8 +24,10 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+from league.cluster.joining import own_modules
 from league.config.placement import place
 from league.config.settings import Settings
 from league.config.sinks import require_installed
@@ -37,6 +39,7 @@ from league.learning.groups.shards import num_cpus
 from league.learning.recruits import Recruits
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
+from league.rollout.supply import start_peers
 from league.runtime import gpus_of_nodes, ray_session
 from league.training.initial import recruit_of
 from league.training.remote import uploading
@@ -151,7 +154,10 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         else:
             num_runners = settings.runners + settings.evaluation.runners
             num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
-            stack.enter_context(ray_session(resources, num_actors, num_runners))
+            stack.enter_context(
+                ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump()))
+            )
+            playing = replace(playing, peers=start_peers(resources, cache))
             known = resources.address is not None and resources.wait_seconds is None
             learners = placed = RayLearnerGroup(
                 place(settings, gpus_of_nodes() if known else None).shards,

@@ -436,7 +436,12 @@ class Session:
             raise OwnCodeFailed(f"{error}. The run is kept: {CORRECT}") from error
 
     def save(self) -> None:
-        """Save all learners when it is time. Raise RemoteTaken if another process writes the remote."""
+        """Save all learners when it is time.
+
+        Raise RunTaken if this process was cut off and another one went on with the run, RemoteTaken if
+        another process writes the remote.
+        """
+        self.archive.require_own()
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
             self._deeds.save_learners()
             self._saved = time.monotonic()

@@ -30,9 +30,10 @@ class Sources:
             return SnapshotSource(
                 competitor.snapshot_id,
                 competitor.blob_hash,
-                str(self._archive.blob_path(competitor)),
+                str(self._archive.blob_path(competitor).absolute()),  # runners have other working folders
                 self.spec_of(competitor),
                 remote=self._settings.storage.remote,
+                bytes=competitor.bytes,
             )
         assert isinstance(competitor, Bot)  # entrants take part in tournaments, not in leagues
         return BotSource(competitor.name)

@@ -33,12 +33,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import safetensors.torch
+from blake3 import blake3
 from safetensors import SafetensorError
 
 from storage.cache.cache_folder import cache_folder
 from storage.cache.policy_map import TierInfo
 from storage.cache.room import Room, Used
-from storage.disk import disk, make_folder
+from storage.disk import Growing, disk, make_folder
 from storage.errors import CorruptBlob, DiskFailed
 from storage.snapshots import blobs
 
@@ -118,11 +119,17 @@ class NodeCache:
         """The folder of fetched blobs. Raises Mistake or DiskFailed for a folder that cannot be used."""
         return Room(cache_folder(self._given), self._max_bytes)
 
-    def lease(self, blob_hash: str, path: Path | None = None, fetch: Fetch | None = None) -> BlobLease:
+    def lease(
+        self,
+        blob_hash: str,
+        path: Path | None = None,
+        fetch: Fetch | None = None,
+        size: int | None = None,
+    ) -> BlobLease:
         """Lease the blob: the file `path` if it exists, else the node's copy.
 
-        `fetch` gets the copy if there is none yet. A copy for which no room can be made is kept in private
-        memory.
+        `fetch` gets the copy if there is none yet: into its file piece by piece if its `size` in bytes is
+        known, else through memory. A copy for which no room can be made is kept in private memory.
 
         Raise CorruptBlob if the bytes do not hash to `blob_hash`, or if there are none and no `fetch`;
         whatever `fetch` raises; Mistake or DiskFailed for a cache folder that cannot be used.
@@ -134,7 +141,7 @@ class NodeCache:
             with self._alone(blob_hash):
                 file = file or self._find(blob_hash, path)  # another process may have fetched it meanwhile
                 if file is None or not self._verified(blob_hash, file):
-                    return self._fetched(blob_hash, path, fetch)
+                    return self._fetched(blob_hash, path, fetch, size)
         self._count(found=1)
         return BlobLease(*file)
 
@@ -238,13 +245,17 @@ class NodeCache:
 
     # ------------------------------------------------------------------ from elsewhere
 
-    def _fetched(self, blob_hash: str, path: Path | None, fetch: Fetch | None) -> BlobLease:
+    def _fetched(self, blob_hash: str, path: Path | None, fetch: Fetch | None, size: int | None) -> BlobLease:
         own = self.room.path(blob_hash)
         if fetch is None:
             raise CorruptBlob(
                 f"{path or own}: the blob is not on this node and there is no remote to fetch it from; "
                 "restore it from a copy, or set storage.remote"
             )
+        if size is not None:
+            handle = self._received(blob_hash, fetch, size)
+            if handle is not None:
+                return BlobLease(own, handle)
         buffer = io.BytesIO()
         try:
             fetch(buffer.write)
@@ -264,6 +275,35 @@ class NodeCache:
             return BlobLease(None, None, data)
         self._note(blob_hash, _record(blob_hash, handle))
         return BlobLease(own, handle)
+
+    def _received(self, blob_hash: str, fetch: Fetch, size: int) -> int | None:
+        """Fetch the blob into its file; return a handle with a shared lock, `None` if there is no room."""
+
+        def fill(file: Growing) -> None:
+            digest = blake3()
+
+            def write(piece: bytes) -> None:
+                if file.tell() + len(piece) > size:
+                    raise CorruptBlob(f"blob {blob_hash}: more was fetched than its {size} bytes")
+                digest.update(piece)
+                file.write(piece)
+
+            fetch(write)
+            found = digest.hexdigest()
+            if found != blob_hash:
+                raise CorruptBlob(
+                    f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy"
+                )
+
+        try:
+            handle = self.room.receive(blob_hash, size, fill)
+        except BaseException:
+            self._count(failed=1)
+            raise
+        if handle is not None:
+            self._count(fetched=1, fetched_bytes=size)
+            self._note(blob_hash, _record(blob_hash, handle))
+        return handle
 
     def _count(self, **more: int) -> None:
         with self._lock:

@@ -19,9 +19,9 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -66,32 +66,45 @@ class Room:
         What was used least recently makes room. Return `None` if there is no room because too much is leased,
         or if the disk is full or fails: then nothing is stored.
         """
+        return self.receive(blob_hash, len(data), lambda file: file.write(data))
+
+    def receive(self, blob_hash: str, size: int, fill: Callable[[Growing], Any]) -> int | None:
+        """Store the `size` bytes that `fill` writes, as `keep` does, without holding them in memory.
+
+        Whatever else `fill` raises is passed on, and nothing is stored then. It is not called without room.
+        """
         path = self.path(blob_hash)
         temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
         handle = None
         try:
             make_folder(path.parent)
             with self._counting() as count:
-                used = self._make_room(_read(count), len(data))
-                if used.bytes + len(data) > self.max_bytes:
+                used = self._make_room(_read(count), size)
+                if used.bytes + size > self.max_bytes:
                     _write(count, used)
                     return None
-                _write(count, Used(used.bytes + len(data), used.files + 1))
+                _write(count, Used(used.bytes + size, used.files + 1))
                 handle = disk().open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
                 fcntl.flock(handle, fcntl.LOCK_SH)
-                disk().truncate(handle, len(data))
-            Growing(handle).write(data)
+                disk().truncate(handle, size)
+            fill(Growing(handle))
             disk().sync(handle)
             disk().chmod(handle, 0o444)
             with self._counting():
                 disk().rename(temporary, path)
         except (OSError, DiskFailed):
-            if handle is not None:
-                with contextlib.suppress(OSError):
-                    disk().close(handle)
-                self._remove(temporary, leased=True)
+            self._give_up(temporary, handle)
             return None
+        except BaseException:
+            self._give_up(temporary, handle)
+            raise
         return handle
+
+    def _give_up(self, temporary: Path, handle: int | None) -> None:
+        if handle is not None:
+            with contextlib.suppress(OSError):
+                disk().close(handle)
+            self._remove(temporary, leased=True)
 
     def drop(self, blob_hash: str, *, leased: bool = False) -> bool:
         """Remove a blob; return False if it is not here, or leased and `leased` is not set."""

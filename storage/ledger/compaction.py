@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from storage.errors import RunTaken
 from storage.ledger.ledger import Ledger
 
 RETRY_SECONDS = 60.0  # a disk that was full may have room again
@@ -40,6 +41,8 @@ class Compaction:
             try:
                 while not self._closing.is_set() and self._ledger.compact(most=1):
                     pass
+            except RunTaken:
+                return  # another process compacts now
             except Exception as error:  # a journal serves as well, only slower: never a reason to stop
                 self._tell(" ".join(str(error).split()))
                 self._closing.wait(RETRY_SECONDS)

@@ -12,6 +12,10 @@ journals that wait to be compacted, last the journal that is written.
 Where a segment is both journal and compacted, a crash came between: the next writer removes the
 journal. Readers need no lock and change nothing, also beside a writer; what is not as it was
 written, and no crash can explain, is CorruptLedger.
+
+A writer that was cut off while another went on (storage/ledger/lock.py) gets RunTaken for each frame: it is
+checked before the frame is written, so that nothing is, and again before it is acknowledged. A write that was
+under way reaches no reader, since the newcomer has put a copy in the place of the last journal.
 """
 
 from __future__ import annotations
@@ -55,7 +59,7 @@ class Ledger:
 
     `owner` appears in the error of any other process that tries to write. A segment is closed at
     `segment_bytes` or `segment_frames`. One thread appends; any thread may read and compact meanwhile. Raise
-    RunLocked, CorruptLedger, DiskFailed.
+    RunLocked, CorruptLedger, DiskFailed; later, RunTaken.
     """
 
     def __init__(
@@ -64,11 +68,13 @@ class Ledger:
         self.folder = folder
         self._segment_bytes, self._segment_frames = segment_bytes, segment_frames
         self._file = -1
-        self._failed = False
+        self._failed = self._closed = False
         self._compacting = threading.Lock()
         self._segments: list[Segment | Journal] = []
         self._lock = lock.take(folder, owner)
         try:
+            if self._lock.in_doubt:
+                _renew(folder)
             self._load()
         except OSError as error:
             self.close()
@@ -179,6 +185,7 @@ class Ledger:
         known = self._sequences.get(batch_id)
         if known is not None:
             return known
+        self.require_own()
         sequence = self.last_sequence + 1
         head, payload = encode(sequence, batch_id, tables)
         try:
@@ -187,8 +194,10 @@ class Ledger:
                 self._journal.columns.take(streams(payload))
             self._write(head + payload, self._journal.end)
             disk().sync_data(self._file)
+            self.require_own()  # else the newcomer may have read the journal without this frame
         except OSError as error:
             self._failed = True
+            self.require_own()  # a file system may give the old writer any error
             raise DiskFailed(
                 f"{self._journal.path}: writing frame {sequence} failed: {error.strerror or error}; "
                 "see to the disk, then go on with --resume"
@@ -200,6 +209,16 @@ class Ledger:
         journal.places.append(Place(sequence, batch_id, journal.end, len(head) + len(payload), tuple(tables)))
         self._sequences[batch_id] = sequence
         return sequence
+
+    @property
+    def taken_over(self) -> bool:
+        """Whether the writer before was cut off and may come back: its files may then still change."""
+        return self._lock.in_doubt
+
+    def require_own(self) -> None:
+        """Raise RunTaken if another process went on in place of this one."""
+        if not self._closed:
+            self._lock.require()
 
     def _is_full(self) -> bool:
         journal = self._journal
@@ -245,7 +264,9 @@ class Ledger:
             for i, journal in enumerate(self._segments[:-1]):
                 if self._file >= 0 and done != most and isinstance(journal, Journal):
                     try:
+                        self.require_own()
                         self._segments[i] = compact(self.folder, journal)
+                        self.require_own()
                         _remove(journal.path)
                     except OSError as error:
                         reason = error.strerror or error
@@ -257,19 +278,21 @@ class Ledger:
         """Return (file, acknowledged bytes) of everything that a copy of the ledger needs, in order.
 
         Bytes of a journal beyond them are not part of the ledger. An empty journal is needed too. If a
-        journal was compacted and is gone before it is copied, call this again.
+        journal was compacted and is gone before it is copied, call this again. Raise RunTaken: copies are
+        then another process's matter.
         """
+        self.require_own()
         return [file for segment in list(self._segments) for file in segment.files()]
 
     def close(self) -> None:
         """Let the next writer in. Everything acknowledged is on disk already."""
         file, self._file = self._file, -1  # so that `compact` ends
         with self._compacting:
-            held, self._lock = self._lock, -1
-            for handle in (file, held):
-                if handle >= 0:
-                    with contextlib.suppress(OSError):  # what counts was synced
-                        disk().close(handle)
+            self._closed = True
+            if file >= 0:
+                with contextlib.suppress(OSError):  # what counts was synced
+                    disk().close(file)
+            self._lock.release()
 
     def __enter__(self) -> Ledger:
         return self
@@ -282,6 +305,14 @@ def _remove(journal: Path) -> None:
     """Remove a journal whose segment is durable."""
     disk().unlink(journal)
     sync_folder(journal.parent)
+
+
+def _renew(folder: Path) -> None:
+    """Give the last journal a new file with the same bytes, so that the old file's writer reaches nothing."""
+    journal = journal_path(folder, numbers_of(folder)[-1]) if numbers_of(folder) else folder / "none"
+    if journal.exists():
+        with open(journal, "rb") as file:
+            write_whole(journal, iter(lambda: file.read(2**20), b""))
 
 
 def _clear(folder: Path) -> None:

@@ -6,10 +6,11 @@ A claim is an object `writers/<epoch, 8 digits>`; the highest epoch holds. It is
 that its name is free, so of two who want one epoch one gets it; it is renewed by writing it again, which
 its owner alone does; it is lost when a higher one appears.
 
-A claim that was not given back is taken over at once by the same run folder (who asks holds that folder's
-lock, so the process before is dead), and by others when it was not renewed for LEASE_SECONDS by the store's
-clock. Its owner creates nothing once it could not renew it for FRESH_SECONDS, and gives up a small request
-before the rest of the lease is over. A large one may outlive it: then the names decide, which are taken once.
+A claim that was not given back is taken over at once by the same run folder: who asks holds that folder's
+lock, so the process before is dead, or cut off and kept out. Others take it over when it was not renewed for
+LEASE_SECONDS by the store's clock. Its owner creates nothing once it could not renew it for FRESH_SECONDS,
+and gives up a small request before the rest of the lease is over. A large one may outlive it: then the names
+decide, which are taken once.
 """
 
 from __future__ import annotations

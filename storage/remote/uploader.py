@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from storage.errors import StorageError
+from storage.errors import RunTaken, StorageError
 from storage.records import Snapshot
 from storage.remote.claims import Claim
 from storage.remote.remote import Remote, RemoteFailed, RemoteTaken
@@ -90,7 +90,7 @@ class Uploader:
         )
 
     def check(self) -> None:
-        """Raise what ended the uploading: RemoteTaken if another process writes the remote now."""
+        """Raise what ended the uploading: RemoteTaken or RunTaken if another process writes now."""
         if self._lost is not None:
             raise self._lost
 
@@ -123,7 +123,7 @@ class Uploader:
                     self._claim.release()
                     return
                 failures, pause = 0, self._seconds
-            except RemoteTaken as error:
+            except (RemoteTaken, RunTaken) as error:
                 self._lost = error
                 self._claim.stop()
                 return

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from storage.disk import disk, failed, link_or_copy, make_folder, sync_folder, write_whole
+from storage.disk import disk, failed, link_or_copy, make_folder, require_allowed, sync_folder, write_whole
 from storage.errors import CorruptBlob, DiskFailed, StorageError
 from storage.layout import KEPT, REFUSED, file_name
 from storage.snapshots import blobs, manifests
@@ -61,6 +61,7 @@ def save(
     write_whole(path, [data])
     fields = {"file": path.name, "hash": blobs.hash_of(data), "meta": dict(meta), "frame": frame}
     write_whole(head, [manifests.seal(fields)])
+    require_allowed(head)
     for old, _ in stale:
         with contextlib.suppress(OSError):  # one too many costs only room; the next save tries again
             disk().unlink(old)
@@ -88,6 +89,7 @@ def keep(folder: Path, player: str, most: int) -> None:
     while len(found) > most:
         inner = range(1, len(found) - 1) or range(1)
         steps = [state.env_steps for state in found]
+        require_allowed(head)
         gone = found.pop(min(inner, key=lambda i: (steps[i + 1] - steps[i - 1]) if i else 0))
         try:
             disk().unlink(gone.head)

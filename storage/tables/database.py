@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset
 
-from storage.disk import Progress, disk, remove_tree
+from storage.disk import Progress, disk, remove_tree, write_whole
 from storage.errors import DiskFailed, RunLocked, StorageError
 from storage.ledger.ledger import Frame, Ledger
 from storage.ledger.segments import Segment
@@ -29,6 +29,7 @@ from storage.tables.migrations import Connection, Damaged, newest
 MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
 FLUSH_SECONDS = 1.0
 LOCK_WAIT_SECONDS = 5.0
+_PIECE_BYTES = 2**22
 DAMAGED_COPIES = 3  # that are kept for a look
 
 _WRITER_CONFIG: dict[str, Any] = {**migrations.CONFIG, "threads": 1, "memory_limit": "1GB"}
@@ -151,6 +152,14 @@ class Database:
         self.flush()
         self._let_go()
 
+    def abandon(self) -> None:
+        """Close without writing: the file's name is another process's by now."""
+        self._waiting.clear()
+        if self._connection is not None:
+            with contextlib.suppress(duckdb.Error):
+                self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        self._let_go()
+
     def _let_go(self) -> None:
         if self._connection is not None:
             with contextlib.suppress(duckdb.Error):  # of a failed index, whose failure is logged
@@ -263,6 +272,18 @@ def utc(seconds: str) -> str:
 
 def _come_to(connection: Connection, sequence: int, batch_id: bytes) -> None:
     connection.execute("UPDATE ingest_state SET sequence = ?, batch_id = ?", [sequence, batch_id])
+
+
+def renew(path: Path) -> None:
+    """Give the index at `path` new files with the same bytes: a writer that was cut off may have it open.
+
+    Bytes that it was just changing are found when the index is opened, which then rebuilds it. Raise
+    DiskFailed.
+    """
+    for file in (path, path.with_name(f"{path.name}.wal")):
+        if file.is_file() and not file.is_symlink():
+            with open(file, "rb") as old:
+                write_whole(file, iter(lambda: old.read(_PIECE_BYTES), b""))
 
 
 def _set_aside(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -27,6 +28,42 @@ def test_runners_without_ray_are_refused(monkeypatch):
     check_resources(ResourceSettings(), 0)
     with pytest.raises(Mistake, match="runners is 2, but ray is not installed"):
         check_resources(ResourceSettings(), 2)
+
+
+@pytest.fixture
+def fake_ray(monkeypatch):
+    """Stands in for Ray: `started` has the options of each start, and `error` is raised by it."""
+
+    def init(**options):
+        fake.started.append(options)
+        if fake.error is not None:
+            raise fake.error
+
+    fake = types.SimpleNamespace(
+        started=[], error=None, init=init, is_initialized=lambda: False, shutdown=lambda: None
+    )
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr("league.runtime.check_cluster", lambda *asked: fake.started.append(asked))
+    return fake
+
+
+def test_a_ray_that_cannot_start_here_is_one_line(fake_ray):
+    fake_ray.error = RuntimeError("The raylet died.\n  Its log is in /tmp/ray/session\n")
+    said = (
+        "Ray could not start on this machine: RuntimeError: The raylet died. Its log is in /tmp/ray/session; "
+    )
+    with pytest.raises(Mistake, match=said), ray_session(ResourceSettings(), num_actors=1):
+        pass
+
+
+def test_a_cluster_is_looked_at_before_it_is_joined_with_code_of_the_users_own(fake_ray):
+    env = {"working_dir": "."}
+    settings = ResourceSettings(address="head:6379", runtime_env=env)
+    with ray_session(settings, 1, modules=("league", "my_games")):
+        pass
+    asked, options = fake_ray.started
+    assert asked == ("head:6379", ("league", "my_games"), env)
+    assert (options["address"], options["runtime_env"]) == ("head:6379", env)
 
 
 def test_runners_on_gpus_count_among_those_that_this_machine_needs():

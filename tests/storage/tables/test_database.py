@@ -21,7 +21,7 @@ from storage.records import (
     UpdateRecord,
 )
 from storage.tables import columns, migrations
-from storage.tables.database import Database
+from storage.tables.database import Database, renew
 from tests.parameters import mostly_long
 
 TABLES = (
@@ -519,3 +519,17 @@ def test_a_failing_index_costs_no_fact(run, make_results):
     assert rows(run, "SELECT count(*) AS n FROM matches") == [{"n": 20}]
     with Archive.open(run) as archive:
         assert archive.last_match_id() == 19
+
+
+def test_an_index_that_another_process_may_have_open_gets_new_files_with_the_same_bytes(tmp_path):
+    path, log = tmp_path / "league.duckdb", tmp_path / "league.duckdb.wal"
+    path.write_bytes(b"index")
+    log.write_bytes(b"log")
+    with open(path, "r+b") as old, open(log, "r+b") as old_log:
+        renew(path)
+        assert (path.read_bytes(), log.read_bytes()) == (b"index", b"log")
+        for late in (old, old_log):
+            late.write(b"late")
+            late.flush()
+    assert (path.read_bytes(), log.read_bytes()) == (b"index", b"log")
+    renew(tmp_path / "none")

@@ -1,0 +1,101 @@
+"""A probe of a Ray cluster: a process of its own that joins it, looks at each node, and ends.
+
+Joining is left to another process since Ray waits for minutes, prints pages and may abort where it cannot
+join. The process gets one JSON object on its standard input and prints one for each step it has taken:
+
+    {"step": "joining"}                         Ray is imported
+    {"step": "failed", "causes": [...]}         the errors, each the cause of the one before
+    {"step": "joined", "nodes": [...]}          names of the living nodes
+    {"step": "node", "node": ..., "missing": [...], "python": ..., "league": ...}
+
+Functions for other nodes are sent by value, so a node needs nothing but Ray to answer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+MARK = "@probe "  # before each line of ours: libraries print, too
+
+
+def say(**fields: Any) -> None:
+    """Print one step."""
+    print(MARK + json.dumps(fields), flush=True)
+
+
+def causes(error: BaseException | None) -> list[str]:
+    """Return the texts of an error and of what caused it, in order."""
+    found = []
+    while error is not None and len(found) < 10:
+        found.append(f"{type(error).__name__}: {error}")
+        error = error.__cause__ or error.__context__
+    return found
+
+
+def look(modules: list[str]) -> dict[str, Any]:
+    """Return what the node that runs this has of `modules`, of which only parent packages are imported."""
+    import importlib.util
+    import platform
+    import socket
+    from importlib import metadata
+
+    missing = []
+    for module in modules:
+        try:
+            there = importlib.util.find_spec(module) is not None
+        except (ImportError, ValueError):
+            there = False
+        if not there:
+            missing.append(module)
+    try:
+        league = metadata.version("checkpoint-league")
+    except metadata.PackageNotFoundError:
+        league = None  # a checkout on the path has no version
+    return {
+        "node": socket.gethostname(),
+        "missing": missing,
+        "python": platform.python_version(),
+        "league": league,
+    }
+
+
+def main() -> int:
+    """Probe the cluster that standard input names."""
+    asked = json.load(sys.stdin)
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    say(step="joining")
+    try:
+        ray.init(
+            address=asked["address"],
+            runtime_env=asked["runtime_env"],
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+        nodes = [node for node in ray.nodes() if node["Alive"]]
+        say(step="joined", nodes=[node["NodeManagerHostname"] for node in nodes])
+        looking: Any = ray.remote(look)
+        waiting = [
+            looking.options(
+                num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+            ).remote(asked["modules"])
+            for node in nodes
+        ]
+        while waiting:
+            (first, *_), waiting = ray.wait(waiting, num_returns=1)
+            say(step="node", **ray.get(first))
+    except Exception as error:
+        say(step="failed", causes=causes(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    os._exit(code)  # Ray's own end takes seconds, and the cluster notices ours
