@@ -66,7 +66,7 @@ def death_of(error: BaseException, errors: Any) -> Death | None:
     return None
 
 
-def _classes(errors: Any, names: tuple[str, ...]) -> tuple[type, ...]:
+def _classes(errors: Any, names: tuple[str, ...]) -> tuple[type[BaseException], ...]:
     return tuple(getattr(errors, name) for name in names if hasattr(errors, name))
 
 

@@ -29,7 +29,7 @@ def say(**fields: Any) -> None:
 
 def causes(error: BaseException | None) -> list[str]:
     """Return the texts of an error and of what caused it, in order."""
-    found = []
+    found: list[str] = []
     while error is not None and len(found) < 10:
         found.append(f"{type(error).__name__}: {error}")
         error = error.__cause__ or error.__context__

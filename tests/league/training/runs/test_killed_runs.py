@@ -112,7 +112,7 @@ def test_matches_that_end_their_process_are_set_aside_and_the_league_goes_on(tmp
     with analysis.open_run(run) as history:
         kinds = history.incidents()["kind"].value_counts()
         assert kinds["set_aside"] >= 1
-        assert kinds["runner"] >= 3 * kinds["set_aside"]
+        assert kinds["runner"] >= 2 + kinds["set_aside"]  # the first deaths count for all parts of a request
         reasons = history.matches()["reason"].value_counts()
         assert reasons["crash"] <= 64 // PARTS * kinds["set_aside"]
         assert reasons["finished"] > reasons["crash"]
