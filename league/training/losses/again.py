@@ -4,9 +4,10 @@
     second death   its matches are played again in PARTS
     third death    of a runner at the same matches: this part of them is set aside
 
-So a match that kills every runner costs three runners and a part of one request, and a game that kills in all
-matches costs PARTS + 2 of them before it is known that nothing can be played. A runner plays its requests in
-order: only the one that it was playing is suspected. Matches that were lost without a death are never blamed.
+So a match that kills every runner costs three runners and a part of one request. A game that kills in all
+matches costs FIRST_DEATHS runners before it is known that nothing can be played, or PARTS + 2 if a request
+was played before. A runner plays its requests in order: only the one that it was playing is suspected.
+Matches that were lost without a death are never blamed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from storage.records import MatchBatch
 
 DEATHS = 3  # of runners at the same matches
 PARTS = 8
+FIRST_DEATHS = 2 * DEATHS  # of runners while they played, before any request was played
 FRAGMENT_DEATHS = 12  # of runners in a row that play fragments, in which nothing came of any
 
 
@@ -42,6 +44,8 @@ class Again:
         self._waiting: deque[Part] = deque()
         self._set_aside = 0  # parts in a row, without a result in between
         self._in_fragments = 0  # deaths in a row
+        self._before_any = 0  # deaths before any request was played
+        self._any = False
 
     def __len__(self) -> int:
         return sum(len(part.matches) for part in self._waiting)
@@ -52,6 +56,7 @@ class Again:
         `blamed`: their runner died while it played them.
         """
         part = replace(part, deaths=part.deaths + blamed)
+        self._before_any += blamed
         if part.deaths >= DEATHS:
             self._set_aside += 1
             return False
@@ -73,11 +78,13 @@ class Again:
     def played(self) -> None:
         """Note that some request was played."""
         self._set_aside = self._in_fragments = 0
+        self._any = True
 
     @property
     def hopeless(self) -> bool:
         """Whether nothing can be played: runners have died at everything that was asked of them lately."""
-        return self._set_aside >= PARTS or self._in_fragments >= FRAGMENT_DEATHS
+        at_once = not self._any and self._before_any >= FIRST_DEATHS
+        return at_once or self._set_aside >= PARTS or self._in_fragments >= FRAGMENT_DEATHS
 
 
 def _parts(part: Part) -> list[Part]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from league.training.losses.again import DEATHS, FRAGMENT_DEATHS, PARTS, Again, Part
+from league.training.losses.again import DEATHS, FIRST_DEATHS, FRAGMENT_DEATHS, PARTS, Again, Part
 from storage.records import MatchBatch, Purpose
 
 
@@ -83,6 +83,7 @@ def test_matches_for_runners_of_evaluation_wait_for_those():
 
 def test_only_when_every_part_of_all_that_was_asked_kills_is_it_hopeless():
     again = Again()
+    again.played()
     again.lost(part(64), blamed=True)
     deaths = 1
     while (one := again.next(evaluated=False)) is not None:
@@ -93,6 +94,14 @@ def test_only_when_every_part_of_all_that_was_asked_kills_is_it_hopeless():
     assert deaths == PARTS + 2
     again.played()
     assert not again.hopeless
+
+
+def test_where_nothing_was_ever_played_a_few_deaths_are_enough():
+    again, one = Again(), part(64)
+    for deaths in range(1, FIRST_DEATHS + 1):
+        again.lost(one, blamed=True)
+        assert again.hopeless == (deaths == FIRST_DEATHS)
+        one = again.next(evaluated=False)
 
 
 def test_runners_that_die_at_every_fragment_are_hopeless_too():

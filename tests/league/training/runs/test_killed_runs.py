@@ -121,4 +121,4 @@ def test_matches_that_end_their_process_are_set_aside_and_the_league_goes_on(tmp
 def test_a_game_that_ends_its_process_in_all_matches_ends_the_run_with_that_reason(tmp_path):
     """Restarted runners for ever, at 0 env steps and without a word."""
     with pytest.raises(Failure, match=r"nothing can be played: .*killed, or crashed"):
-        league.train(config(env={"id": f"{MODULE}:AlwaysDeadly"}), tmp_path / "run")
+        league.train(config(env={"id": f"{MODULE}:AlwaysDeadly"}, stop={"minutes": 5.0}), tmp_path / "run")
