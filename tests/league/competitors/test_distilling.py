@@ -13,7 +13,7 @@ from league.config.loading import load
 from league.envs import registry
 from league.envs.trees.trees import tree_of
 from league.exploit.exact import strategy_of
-from league.models.policies.policy import initial_weights
+from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.training.initial import load_initial
 from storage.archive import open_reader
@@ -110,3 +110,17 @@ def test_the_command_says_what_it_did(kuhn, tmp_path):
     done = CliRunner().invoke(app, ["snapshots", str(kuhn), "distil", NAME, str(out), "--decisions", "2000"])
     assert "distilled into one network" in done.output
     assert league.load_export(out).memory_size == 0
+
+
+def test_a_network_whose_value_sees_all_seats_is_distilled_without_its_value():
+    """The value would need what is not in the mixture's own decisions."""
+    game = registry.make("kuhn_poker", 64)
+    settings = PolicySettings(hidden=(8,), separate_value=True, value_sees="all")
+    spec = PolicySpec.for_game(settings, game)
+    weights = initial_weights(spec, 1)
+    found = distil(Policy(spec, weights), game, spec, dict(weights), decisions=4_000)
+    of_value = {name for name in weights if name.startswith("value_")}
+    changed = {name for name in weights if not bool((found.tensors[name] == weights[name]).all())}
+    assert of_value
+    assert changed
+    assert not changed & of_value

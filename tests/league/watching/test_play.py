@@ -11,11 +11,12 @@ import pytest
 import yaml
 from gymnasium.spaces import Box, MultiDiscrete
 
+import league
 from league.envs.base import BatchedGame
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
 from league.watching.play import play, show_recorded
-from storage.archive import Archive
+from storage.archive import Archive, open_reader
 from storage.errors import Mistake
 from storage.records import EndReason, MatchBatch, Outcome, Purpose
 
@@ -185,6 +186,18 @@ def test_every_move_is_followed_by_the_delay(trained, monkeypatch):
     monkeypatch.setattr("league.watching.table.time.sleep", slept.append)
     desk = watch(trained, "random", "random", delay=0.25)
     assert slept == [0.25] * len(moves(desk))
+
+
+@pytest.mark.slow
+def test_a_policy_whose_value_sees_all_seats_trains_and_is_watched_without_its_value(tiny, tmp_path):
+    policy = {"hidden": [8], "separate_value": True, "value_sees": "all"}
+    run = league.train(
+        tiny("kuhn_poker", policy=policy, runners=0, stop={"env_steps": 2_000}), tmp_path / "run"
+    )
+    desk = watch(run, "main-0", "main-0", verbose=True)
+    assert len(open_reader(run).snapshots()) > 1
+    assert "   [" in desk.text
+    assert "value" not in desk.text
 
 
 def test_verbose_tells_what_policies_thought_and_changes_no_move(trained):

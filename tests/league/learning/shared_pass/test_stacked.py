@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from league.envs import registry
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.learner import Learner, LearnerSettings
 from league.learning.maths.losses import Loss, ppo
@@ -28,7 +29,7 @@ def experience(make_episodes, spec, player, seed):
     rng = np.random.default_rng([seed, 7])
     lengths = rng.integers(1, 9, size=rng.integers(3, 9)).tolist()
     truncated = rng.random(len(lengths)) < 0.3
-    seen = {"shape": spec.seen.shape, "seed": seed, "version": seed % 3, "player": player}
+    seen = {"shape": spec.learned.shape, "seed": seed, "version": seed % 3, "player": player}
     if spec.action.kind == "discrete":
         return masked(make_episodes(lengths, truncated, actions=spec.action.sizes[0], **seen), rng)
     episodes = make_episodes(lengths, truncated, **seen)
@@ -120,6 +121,14 @@ def test_every_kind_of_action_is_learned_as_before(make_spec, make_episodes, way
 )
 def test_every_network_is_learned_as_before(make_episodes, way, policy):
     spec = PolicySpec(PolicySettings(**policy), BOARD, ActionSpec("discrete", (3,)))
+    assert_the_same_updates(spec, make_episodes)
+
+
+@pytest.mark.slow
+def test_a_value_that_sees_all_seats_is_learned_as_before(make_episodes, way):
+    settings = PolicySettings(hidden=(8,), separate_value=True, value_sees="all")
+    spec = PolicySpec.for_game(settings, registry.make("kuhn_poker", 1))
+    assert len(spec.others) == 1
     assert_the_same_updates(spec, make_episodes)
 
 
