@@ -1,5 +1,5 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup browser check quick test test-long test-variants lint types picture bench bench-storage faults
+.PHONY: setup browser check quick test test-long test-variants lint types picture bench bench-storage faults faults-cluster
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -79,6 +79,14 @@ bench-storage:
 faults:
 	LEAGUE_FAULTS=long python -m pytest -s tests/storage/faults tests/storage/hostile
 	LEAGUE_FAULTS=long python -m pytest -s tests/league/training/test_session.py -k killed
+
+# Random kills of everything that takes part in leagues on clusters of three raylets, two of which do not see the
+# run: runners, learners, aggregators, raylets, heads, drivers. Needs root; SLOW times the patience, on a busy machine.
+KILLS = 200
+SEED = 0
+SLOW = 1
+faults-cluster:
+	python -m tests.league.cluster.faults.siege --kills $(KILLS) --seed $(SEED) --slow $(SLOW)
 
 # The picture of a report in README.md, from the run of its first command.
 picture:

@@ -215,9 +215,28 @@ def ray_session(
     except Exception as error:  # Ray raises many kinds
         raise _not_started(settings.address, error) from None
     try:
-        yield
+        with _deaths_unprinted():
+            yield
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def _deaths_unprinted() -> Iterator[None]:
+    """Keep Ray from printing a paragraph about each process that dies: incidents name it in one line.
+
+    Ray has no option for that. Without the function that prints it, nothing is changed.
+    """
+    module = sys.modules.get("ray._private.worker")
+    printing = getattr(module, "print_to_stdstream", None)
+    if module is None or printing is None:
+        yield
+        return
+    module.print_to_stdstream = lambda *_, **__: None  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        module.print_to_stdstream = printing  # type: ignore[attr-defined]
 
 
 def _not_started(address: str | None, error: Exception) -> Mistake:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -144,6 +144,7 @@ class Session:
 
         Stop as soon as that player's learner has enough to do, so that the shares hold for what is played.
         With fragments the runner's other matches go on too, so the learners of all of them must have room.
+        Players whose learner died and is not back yet hold up no other.
         """
         with self._kept():
             self._ask_again(self.runners, evaluated=False)
@@ -159,19 +160,36 @@ class Session:
                 self.totals.dropped_matches += len(part.matches)
 
     def _ask(self) -> None:
+        away = self.learners.away()
         while self.runners.room() > 0:
-            learning = [member for member in self.members.values() if not member.stopped]
+            learning = self._asked_for(away)
             behind = min(learning, key=lambda member: member.matches_asked / member.share)
             if self._fragments:
                 runner = self.runners.next_runner()
-                wait_for = {*self._under_way.players(runner, learning=True), behind.player.player}
-                if any(self.learners.full(name) for name in wait_for & self.members.keys()):
+                wait_for = {*self._under_way.players(runner, learning=True)}.difference(away)
+                wait_for = (wait_for & self.members.keys()) | {behind.player.player}
+                if any(self.learners.full(name) for name in wait_for):
                     return
                 self._request(behind, runner)
             elif self.learners.full(behind.player.player):
                 return
             else:
                 self._request(behind)
+
+    def _asked_for(self, away: Sequence[str]) -> list[Member]:
+        """Return the players that matches are asked for; those `away` only if all that learn are.
+
+        A player that is away keeps level with the others, so that these need not wait for it once it is back.
+        """
+        learning = [member for member in self.members.values() if not member.stopped]
+        here = [member for member in learning if member.player.player not in away]
+        if not here or not away:
+            return learning
+        level = min(member.matches_asked / member.share for member in here)
+        for member in learning:
+            if member.player.player in away:
+                member.matches_asked = max(member.matches_asked, level * member.share)
+        return here
 
     def evaluate(self) -> None:
         """Submit evaluation matches while evaluation runners have room, for each player in turn."""
@@ -306,8 +324,12 @@ class Session:
         self._count_under_way()
 
     def _learn_from(self, player: str, rollout: Rollout, ticket: Ticket, steps: int) -> None:
-        """Submit experience to its learner, unless it was played by weights that died with one."""
-        if ticket.versions[player] < self.members[player].since_version:
+        """Submit experience to its learner, unless it was played by weights that died with one.
+
+        While a learner is away, what its queue has no room for is dropped: others play on.
+        """
+        stale = ticket.versions[player] < self.members[player].since_version
+        if stale or (player in self.learners.away() and self.learners.full(player)):
             self.learners.lost(player, steps)
         else:
             self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)

@@ -66,6 +66,17 @@ def test_a_cluster_is_looked_at_before_it_is_joined_with_code_of_the_users_own(f
     assert (options["address"], options["runtime_env"]) == ("head:6379", env)
 
 
+def test_ray_prints_no_paragraph_about_what_died(fake_ray, monkeypatch, capsys):
+    """Incidents name it in one line; Ray printed a thousand characters beside each."""
+    worker = types.SimpleNamespace(print_to_stdstream=lambda data, ignore_prefix: print(data))
+    monkeypatch.setitem(sys.modules, "ray._private.worker", worker)
+    printing = worker.print_to_stdstream
+    with ray_session(ResourceSettings(), 1):
+        worker.print_to_stdstream({"lines": ["A worker died or was killed"]}, ignore_prefix=False)
+    assert capsys.readouterr().out == ""
+    assert worker.print_to_stdstream is printing
+
+
 def test_runners_on_gpus_count_among_those_that_this_machine_needs():
     quarter = ResourceSettings(gpus=LACKING, gpus_per_runner=0.3)
     assert [quarter.cards(n) - LACKING for n in (0, 1, 3, 4, 7)] == [0, 1, 1, 2, 3]  # three share a card

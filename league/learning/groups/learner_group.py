@@ -90,6 +90,9 @@ class LearnerGroup(Protocol):
     def losses(self) -> list[LearnerLoss]:
         """Return what died since the last call: it is replaced already."""
 
+    def away(self) -> tuple[str, ...]:
+        """Return the players whose learner died and is not back yet."""
+
     def lost(self, player: str, steps: int) -> None:
         """Count a rollout of so many steps that `player` does not learn from."""
 
@@ -123,6 +126,10 @@ class Enrolled:
     def losses(self) -> list[LearnerLoss]:
         """Return what died since the last call: it is replaced already."""
         return []
+
+    def away(self) -> tuple[str, ...]:
+        """Return the players whose learner died and is not back yet."""
+        return ()
 
     def lost(self, player: str, steps: int) -> None:
         """Count a rollout of so many steps that `player` does not learn from."""

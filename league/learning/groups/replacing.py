@@ -335,6 +335,21 @@ class Replacing(Enrolled):
             del self._loading[player]
         return not done and player in self._copies.newest
 
+    def away(self) -> tuple[str, ...]:
+        """Return the players whose learner died and is not back yet."""
+        found = []
+        for player, loaded in list(self._loading.items()):
+            done, _ = self._ray.wait([loaded], num_returns=1, timeout=0)
+            try:
+                if not done:
+                    raise LookupError
+                self._ray.get(loaded)
+            except (LookupError, self._ray.exceptions.RayError):  # it died once more
+                found.append(player)
+            else:
+                del self._loading[player]
+        return tuple(found)
+
     def _drop_gathered(self, player: str) -> int:
         """Drop what waits at the aggregators for a block to fill; return its steps."""
         gathered = self._gathering[player].take()

@@ -165,8 +165,11 @@ def test_a_save_never_waits_for_a_shard_that_comes_back_and_gets_what_it_goes_on
     group.ready(0.0)  # asks for a copy
     group._lose(0, fake.exceptions.ActorDiedError("ray.kill", ""))
     fake.hold(learner_of(group, "main-0"))  # its node is not there yet
+    assert group.away() == ("main-0",)
     assert same(group.state("main-0"), saved)
     assert group.live("main-0").handle.done  # so that runners wait for nothing either
+    fake.go_on(learner_of(group, "main-0"))
+    assert group.away() == ()
 
 
 def test_an_aggregator_that_dies_costs_its_block_and_no_learner(fake, make_episodes):

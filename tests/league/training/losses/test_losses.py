@@ -160,11 +160,45 @@ def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_
         assert frozen["snapshot_id"].is_unique
 
 
+class Missing(LocalLearnerGroup):
+    """Learners of which one is away for 30 turns, with as much experience waiting as there may be."""
+
+    turn, learned = 0, 0  # while it was away, by others
+
+    def away(self):
+        return ("main-0",) if 10 <= Missing.turn < 40 else ()
+
+    def full(self, player):
+        return player in self.away() or super().full(player)
+
+    def ready(self, timeout_seconds):
+        reports = super().ready(timeout_seconds)
+        Missing.turn += 1
+        Missing.learned += len(self.away()) * len([r for r in reports if r.player != "main-0"])
+        return reports
+
+
+def test_a_learner_that_is_away_holds_up_no_other_player_and_gets_no_more_than_its_share_when_it_is_back(
+    tiny, tmp_path, monkeypatch
+):
+    """Play waited for the player furthest behind its share, which was the one whose learner had died."""
+    monkeypatch.setattr("league.training.loop.LocalLearnerGroup", Missing)
+    monkeypatch.setattr(Missing, "turn", 0)
+    monkeypatch.setattr(Missing, "learned", 0)
+    players = {"preset": "pfsp", "players": {"main": 2}}
+    run = league.train(tiny(**{**SMALL, "stop": {"env_steps": 16_000}}, league=players), tmp_path / "run")
+    assert Missing.learned > 10
+    with analysis.open_run(run) as history:
+        learned = history.matches()["player"].value_counts()
+    assert learned["main-0"] < 0.8 * learned["main-1"]
+
+
 def test_experience_that_was_played_by_weights_that_died_is_dropped_and_counted():
     session, dropped, submitted = Session.__new__(Session), [], []
     session.members = {"main-0": Member(LivePlayer("main-0", MAIN), share=1.0, since_version=8)}
     session.learners = SimpleNamespace(
         lost=lambda *arguments: dropped.append(arguments),
+        away=lambda: (),
         submit=lambda player, episodes, *others: submitted.append(episodes),
     )
     session._progress = lambda player: 0.0

@@ -1,0 +1,203 @@
+"""A Ray cluster of three raylets on this machine, two of which do not see the run's folder.
+
+Each raylet is started by a process of its own, in a session of its own, and all processes are found through
+it: never by name alone, as other clusters may run here. The two further raylets are in mount namespaces in
+which an empty folder is where the run and its caches are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import psutil
+
+STORE_BYTES = 80 * 2**20
+KINDS = {
+    "RemoteRunner": "runner",
+    "RemoteShardLearners": "learner",
+    "Aggregator": "aggregator",
+    "RayHolder": "supply",
+}
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_prestart_worker_first_driver": "0",  # idle workers would cost this machine most of its time
+    "RAY_worker_niceness": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "10",  # until a driver ends whose head is lost; Ray's own: 60
+}
+
+
+def blind(folder: Path) -> list[str]:
+    """Return the beginning of a command that sees an empty `folder`."""
+    return ["unshare", "--mount", "sh", "-c", f'mount -t tmpfs none {folder} && exec "$@"', "sh"]
+
+
+def can_be_blind(folder: Path) -> bool:
+    return subprocess.run([*blind(folder), "true"], capture_output=True).returncode == 0
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """Return a process and all that it has started, as far as they live."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def send(processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    """Send a signal to those that live still; psutil compares the time when each began."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.send_signal(number)
+
+
+class Machine:
+    """One raylet, and all processes that it has started."""
+
+    def __init__(self, arguments: list[str], prefix: list[str], cpus: int, log: Path) -> None:
+        self._command = [*prefix, str(Path(sys.executable).with_name("ray")), "start", *arguments]
+        self._command += ["--block", f"--num-cpus={cpus}", f"--object-store-memory={STORE_BYTES}"]
+        self._log = log
+        self._known: list[psutil.Process] = []
+        self.lives = 0
+        self.start()
+
+    def start(self) -> None:
+        """Start it, or start it again when nothing of it is left."""
+        send(self._known, signal.SIGKILL)
+        self.lives += 1
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command, env=os.environ | ENVIRONMENT, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def processes(self) -> list[psutil.Process]:
+        """Return all processes of this machine that live."""
+        found = {process.pid: process for process in [*self._known, *tree(self._process.pid)]}
+        for process in list(found.values()):  # those whose parent has died have others
+            for child in tree(process.pid):
+                found.setdefault(child.pid, child)
+        self._known = [process for process in found.values() if _lives(process)]
+        return self._known
+
+    def raylet(self) -> psutil.Process | None:
+        return next((process for process in self.processes() if _name(process) == "raylet"), None)
+
+    def actors(self) -> list[tuple[str, str, psutil.Process]]:
+        """Return (kind, method that it is in or "", process) of each actor of a league."""
+        found = []
+        for process in self.processes():
+            with contextlib.suppress(psutil.Error, IndexError):
+                title = process.cmdline()[0]
+                kind, _, method = title.removeprefix("ray::").partition(".")
+                if title.startswith("ray::") and kind in KINDS:
+                    found.append((KINDS[kind], method, process))
+        return found
+
+    def kill(self) -> None:
+        """Kill everything on it at once."""
+        send(self.processes(), signal.SIGKILL)
+        self._process.wait()
+
+
+def _lives(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _name(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return process.name()
+    return ""
+
+
+class Cluster:
+    """A head that sees `shared`, and two further raylets that do not; `cpus` of it and of each of them."""
+
+    def __init__(self, shared: Path, cpus: tuple[int, int]) -> None:
+        self._shared, self._cpus = shared, cpus
+        self._temp = Path(
+            tempfile.mkdtemp(prefix="lf-", dir="/tmp")
+        )  # short: the path of a socket is limited
+        self.machines: list[Machine] = []
+        self.ended_lives = 0  # of machines that are blind
+        self.start()
+
+    @property
+    def head(self) -> Machine:
+        return self.machines[0]
+
+    @property
+    def others(self) -> list[Machine]:
+        return self.machines[1:]
+
+    @property
+    def blind_lives(self) -> int:
+        """How often a machine that does not see the run has begun with an empty cache."""
+        return self.ended_lives + sum(machine.lives for machine in self.others)
+
+    def start(self) -> None:
+        """Start a head and the others, at a new address."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+        self.address = f"127.0.0.1:{port}"
+        log = self._shared.parent / "ray.log"
+        head = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={self._temp}"]
+        self.machines = [Machine(head, [], self._cpus[0], log)]
+        give_up = time.monotonic() + 90
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1.0).close()
+                if self.head.raylet() is not None:
+                    break
+            assert time.monotonic() < give_up, "the head does not start"
+            time.sleep(0.2)
+        for _ in range(2):
+            self.machines.append(
+                Machine([f"--address={self.address}"], blind(self._shared), self._cpus[1], log)
+            )
+        for machine in self.others:
+            while machine.raylet() is None:
+                assert time.monotonic() < give_up, "a raylet does not start"
+                time.sleep(0.2)
+
+    def actors(self) -> list[tuple[str, str, psutil.Process, Machine]]:
+        return [(*actor, machine) for machine in self.machines for actor in machine.actors()]
+
+    def census(self) -> dict[str, int]:
+        """Return the number of living actors of each kind."""
+        kinds = [kind for kind, *_ in self.actors()]
+        return {kind: kinds.count(kind) for kind in KINDS.values()}
+
+    def kill(self) -> None:
+        """Kill all machines, the head first."""
+        for machine in self.machines:
+            machine.kill()
+        self.ended_lives += sum(machine.lives for machine in self.others)
+        self.machines = []
+
+    def close(self) -> None:
+        self.kill()
+        shutil.rmtree(self._temp, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def cluster(shared: Path, cpus: tuple[int, int]) -> Iterator[Cluster]:
+    """A cluster that ends with the block, whatever happens in it."""
+    made = Cluster(shared, cpus)
+    try:
+        yield made
+    finally:
+        made.close()

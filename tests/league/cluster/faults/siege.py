@@ -1,0 +1,423 @@
+"""A siege: a league is trained in a cluster of three machines while a killer draws victims at random.
+
+    python -m tests.league.cluster.faults.siege --kills 200 --seed 7        (make faults-cluster)
+
+After each death the league must play and learn on for every player, within `PATIENCE`, with all its processes
+replaced; a head, a driver and a driver that was cut off go on by --resume. At the end nothing that was
+acknowledged is lost or there twice, and ratings are those of a replay (`checks`).
+
+Times are those of an idle machine with a core for each process that starts; `--slow` stretches them. The
+table that is printed has a line for each death, and the seed and the folder of what failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import re
+import shutil
+import signal
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from tests.league.cluster.faults.checks import check
+from tests.league.cluster.faults.leagues import CPUS, SCENES, Driver, Scene, write
+from tests.league.cluster.faults.machines import Machine, can_be_blind, cluster, send
+from tests.league.cluster.faults.witness import Witness
+
+PATIENCE = 30.0  # seconds until there is progress
+PATIENCE_MACHINE = 60.0  # after the death of a raylet, a head or a driver
+GROWTH_MEGABYTES = 400.0  # of a driver, from its first progress on
+WEIGHTS = {
+    "runner": 6,
+    "all runners": 1,
+    "learner": 5,  # or a peer, where a shard has two processes
+    "aggregator": 3,
+    "supply": 1,
+    "raylet": 3,
+    "machine": 2,  # all of its processes at once
+    "experience": 2,  # a machine with runners, while what they played waits for a learner that is stopped
+    "stopped": 3,  # a runner, learner or aggregator, by SIGSTOP, for a while
+    "stopped raylet": 1,
+    "driver": 2,
+    "head": 1,
+    "cut off": 1,  # a driver that is stopped while another one goes on
+}
+DISTURB_NONE = ("runner", "all runners", "learner", "aggregator", "supply")  # beside the players of a shard
+
+
+class Event(NamedTuple):
+    """One death, and what followed."""
+
+    number: int
+    kind: str
+    what: str
+    seconds: float  # until there was progress
+    gap: float  # longest time without a match
+    stall: float | None  # longest time without an update of a player whose learner was not touched
+    incidents: int
+
+
+class Siege:
+    """One league under siege."""
+
+    def __init__(self, scene: Scene, seed: int, folder: Path, stop_seconds: float, slow: float) -> None:
+        self.scene, self.seed, self.folder = scene, seed, folder
+        self.shared = folder / "shared"
+        self.shared.mkdir(parents=True)
+        self.run = self.shared / "run"
+        self.events: list[Event] = []
+        self._rng = random.Random(seed)
+        self._stop_seconds, self._slow = stop_seconds, slow
+        self._first_megabytes = 0.0
+        write(folder, scene, seed, self.shared)
+
+    # ------------------------------------------------------------------ from begin to end
+
+    def go(self, kinds: list[str]) -> dict[str, int]:
+        """Train while these deaths happen, then end the run and check it. Return what was counted."""
+        with cluster(self.shared, CPUS) as self.cluster:
+            self.witness = Witness(self.run)
+            self.driver = self._begin()
+            try:
+                self._await_progress(time.monotonic(), 3 * PATIENCE_MACHINE, "the start")
+                self._first_megabytes = self.driver.megabytes()
+                for number, kind in enumerate(kinds, start=1):
+                    time.sleep(self._rng.uniform(0.5, 3.0))
+                    self._suffer(number, kind)
+                self.driver.interrupt()
+                assert self.driver.process.wait(60 * self._slow) == 0, self.driver.tail()
+            finally:
+                self.driver.destroy()
+                self.witness.close()
+            assert self.witness.error is None, self.witness.error
+            self._await(lambda: not any(self.cluster.census().values()), 15.0, "the cluster is clean")
+            remote = f"file://{self.folder}/remote" if self.scene.remote else None
+            return check(self.run, self.witness.frames, self.cluster.blind_lives, remote)
+
+    def _begin(self, *, resume: bool = False) -> Driver:
+        return Driver(self.folder, self.run, f"resources.address={self.cluster.address}", resume=resume)
+
+    def _suffer(self, number: int, kind: str) -> None:
+        began, before = time.monotonic(), len(self.witness.incidents)
+        what, since, patience = getattr(self, "_" + kind.replace(" ", "_"))()
+        at = self._await_recovery(since, patience, f"{number}: {kind} ({what})")
+        assert not any(decision == "stop" for decision, _ in self.witness.decisions), "a player was stopped"
+        incidents = self.witness.incidents[before:]
+        event = Event(
+            number,
+            kind,
+            what,
+            at - since,
+            self.witness.longest_gap(began, at),
+            self._stall(began, at, {who for _, _, who, _ in incidents}) if kind in DISTURB_NONE else None,
+            len(incidents),
+        )
+        self.events.append(event)
+        stall = "" if event.stall is None else f"stall of others {event.stall:4.1f} s"
+        print(
+            f"{number:4}  {kind:14}  {event.seconds:5.1f} s  gap {event.gap:5.1f} s  {stall:21}  "
+            f"{event.incidents} incidents  {what}",
+            flush=True,
+        )
+        if self._first_megabytes and self.driver.process.poll() is None:
+            grown = self.driver.megabytes() - self._first_megabytes
+            assert grown < GROWTH_MEGABYTES, f"the driver has grown by {grown:.0f} MB"
+
+    # ------------------------------------------------------------------ deaths: what, since when, patience
+
+    def _one(self, kind: str, busy: bool = False) -> tuple[psutil.Process, Machine, str]:
+        """Draw an actor of a kind; if `busy`, one that is in a call if there is any."""
+        found = [actor for actor in self.cluster.actors() if actor[0] == kind]
+        assert found, f"there is no {kind}"
+        working = [actor for actor in found if actor[1]]
+        _, method, process, machine = self._rng.choice(working if busy and working else found)
+        return process, machine, f"{method or 'idle'} on {self._name(machine)}"
+
+    def _name(self, machine: Machine) -> str:
+        return f"machine {self.cluster.machines.index(machine)}"
+
+    def _kill_one(self, kind: str) -> tuple[str, float, float]:
+        process, _, what = self._one(kind, busy=self._rng.random() < 0.5)
+        send([process], signal.SIGKILL)
+        return what, time.monotonic(), PATIENCE
+
+    def _runner(self) -> tuple[str, float, float]:
+        return self._kill_one("runner")
+
+    def _all_runners(self) -> tuple[str, float, float]:
+        found = [process for kind, _, process, _ in self.cluster.actors() if kind == "runner"]
+        send(found, signal.SIGKILL)
+        return f"{len(found)} at once", time.monotonic(), PATIENCE
+
+    def _learner(self) -> tuple[str, float, float]:
+        return self._kill_one("learner")
+
+    def _aggregator(self) -> tuple[str, float, float]:
+        return self._kill_one("aggregator")
+
+    def _supply(self) -> tuple[str, float, float]:
+        return self._kill_one("supply")
+
+    def _raylet(self) -> tuple[str, float, float]:
+        machine = self._rng.choice(self.cluster.others)
+        raylet = machine.raylet()
+        assert raylet is not None
+        return self._without(machine, lambda: send([raylet], signal.SIGKILL))
+
+    def _machine(self) -> tuple[str, float, float]:
+        machine = self._rng.choice(self.cluster.others)
+        return self._without(machine, machine.kill)
+
+    def _without(self, machine: Machine, kill: Callable[[], None]) -> tuple[str, float, float]:
+        """Kill a machine, and start it again when the league goes on without it."""
+        had = [kind for kind, *_ in machine.actors()]
+        what = f"{self._name(machine)} with {', '.join(had) or 'nothing'}"
+        kill()
+        return self._restarted(machine, what)
+
+    def _restarted(self, machine: Machine, what: str) -> tuple[str, float, float]:
+        """Start a machine again that has just died, when the league goes on without it."""
+        since = time.monotonic()
+        took = self._await_recovery(since, PATIENCE_MACHINE, what) - since
+        machine.start()
+        self._await(lambda: machine.raylet() is not None, PATIENCE_MACHINE, "a raylet starts again")
+        return f"{took:.1f} s without {what}", since, 2 * PATIENCE_MACHINE
+
+    def _experience(self) -> tuple[str, float, float]:
+        """Kill a machine with runners while rollouts of them lie there unread."""
+        runners = [
+            machine
+            for kind, _, _, machine in self.cluster.actors()
+            if kind == "runner" and machine in self.cluster.others
+        ]
+        if not runners:
+            return self._machine()
+        machine = self._rng.choice(runners)
+        learners = [process for kind, _, process, _ in self.cluster.actors() if kind == "learner"]
+        send(learners, signal.SIGSTOP)
+        time.sleep(1.5)
+        had = [kind for kind, *_ in machine.actors()]
+        machine.kill()
+        send(learners, signal.SIGCONT)
+        return self._restarted(machine, f"{self._name(machine)} with {', '.join(had)}, experience under way")
+
+    def _stopped(self) -> tuple[str, float, float]:
+        kind = self._rng.choice(["runner", "learner", "aggregator"])
+        process, _, what = self._one(kind)
+        send([process], signal.SIGSTOP)
+        time.sleep(self._stop_seconds)
+        send([process], signal.SIGCONT)
+        return f"{kind} {what} for {self._stop_seconds:.0f} s", time.monotonic(), PATIENCE
+
+    def _stopped_raylet(self) -> tuple[str, float, float]:
+        machine = self._rng.choice(self.cluster.others)
+        raylet = machine.raylet()
+        assert raylet is not None
+        send([raylet], signal.SIGSTOP)
+        time.sleep(self._stop_seconds)
+        send([raylet], signal.SIGCONT)
+        since = time.monotonic()
+        time.sleep(1.0)
+        if machine.raylet() is None:  # it was given up meanwhile, and has ended
+            machine.start()
+        return f"{self._name(machine)} for {self._stop_seconds:.0f} s", since, PATIENCE_MACHINE
+
+    def _driver(self) -> tuple[str, float, float]:
+        self.driver.kill()
+        since = time.monotonic()
+        clean = self._await(lambda: not any(self.cluster.census().values()), 15.0, "the cluster is clean")
+        self._last_word(self.driver)
+        self.driver = self._begin(resume=True)
+        return f"the cluster was clean after {clean - since:.1f} s", since, PATIENCE_MACHINE
+
+    def _head(self) -> tuple[str, float, float]:
+        head = self.cluster.head
+        whole = self._rng.random() < 0.5
+        if whole:
+            head.kill()
+        else:
+            send([p for p in head.processes() if p.name() == "raylet"], signal.SIGKILL)
+        since = time.monotonic()
+        self._await(lambda: self.driver.process.poll() is not None, PATIENCE_MACHINE, "the driver ends")
+        ended = time.monotonic() - since
+        assert self.driver.process.returncode != 0
+        self._last_word(self.driver)
+        self.cluster.kill()
+        self.cluster.start()
+        since = time.monotonic()
+        self.driver = self._begin(resume=True)
+        return (
+            f"{'all of it' if whole else 'its raylet'}; the driver ended after {ended:.1f} s",
+            since,
+            PATIENCE_MACHINE,
+        )
+
+    def _cut_off(self) -> tuple[str, float, float]:
+        """Stop the driver, let another one go on without the cluster, then let the first one run again."""
+        first = self.driver
+        first.process.send_signal(signal.SIGSTOP)
+        small = ("resources.address=null", "runners=1", "evaluation.runners=0", "learner.aggregators=0")
+        second = Driver(self.folder, self.run, *small, "learner.processes=1", resume=True)
+        try:
+            since = time.monotonic()
+            self._await_progress(since, PATIENCE_MACHINE + 30.0, "another driver goes on")
+            went_on = time.monotonic() - since
+            first.process.send_signal(signal.SIGCONT)
+            self._await(lambda: first.process.poll() is not None, PATIENCE, "the first driver ends")
+            assert first.process.returncode != 0
+            assert len(first.errors()) == 1, first.tail()
+            assert "was cut off and writes nothing more" in first.errors()[0], first.tail()
+            self._await_progress(time.monotonic(), PATIENCE, "the other driver is not disturbed")
+            second.interrupt()
+            assert second.process.wait(60 * self._slow) == 0, second.tail()
+        finally:
+            second.destroy()
+            first.destroy()
+        since = time.monotonic()
+        self.driver = self._begin(resume=True)
+        return f"another went on after {went_on:.1f} s", since, PATIENCE_MACHINE
+
+    def _last_word(self, driver: Driver) -> None:
+        """One sentence is on the screen, and no traceback."""
+        self._await(lambda: bool(driver.errors()), 5.0, "the driver's last word")
+        assert len(driver.errors()) == 1, driver.tail()
+
+    # ------------------------------------------------------------------ waiting
+
+    def _is_whole(self) -> bool:
+        return self.cluster.census() == self.scene.actors
+
+    def _progress(self, since: float) -> float | None:
+        """Return when every player had played and learned after `since`; `None`: not yet.
+
+        The first row of a player's updates may be about what it learned before, so two are waited for.
+        """
+        times = []
+        for i in range(self.scene.players):
+            player = f"main-{i}"
+            rows = [seen.at for seen in self.witness.updates[player] if seen.at > since]
+            if len(rows) < 2 or self.witness.played.get(player, 0.0) <= since:
+                return None
+            times.append(rows[1])
+        return max(times)
+
+    def _await_progress(self, since: float, seconds: float, what: str) -> float:
+        self._await(
+            lambda: self._progress(since) is not None, seconds, f"progress after {what}", watched=True
+        )
+        found = self._progress(since)
+        assert found is not None
+        return found
+
+    def _await(self, done: Callable[[], bool], seconds: float, what: str, *, watched: bool = False) -> float:
+        """Wait until something is done; return when. Raise AssertionError after `seconds`, stretched."""
+        began = time.monotonic()
+        while not done():
+            assert self.witness.error is None, self.witness.error
+            waited = time.monotonic() - began
+            assert waited < seconds * self._slow, (
+                f"{what}: not within {seconds * self._slow:.0f} s; actors {self.cluster.census()}, expected "
+                f"{self.scene.actors}\n{self.driver.tail()}"
+            )
+            time.sleep(0.1)
+        return time.monotonic()
+
+    def _stall(self, since: float, until: float, hit: set[str]) -> float | None:
+        """Return the longest time without updates of a player whose shard no incident names.
+
+        Return `None` if there is none. Player i is in shard i, or all are in the only one.
+        """
+        shards = {int(number) for who in hit for number in re.findall(r"shard (\d+)", who)}
+        if self.scene.shards == 1 and shards:
+            return None
+        longest = None
+        for i in set(range(self.scene.players)) - shards:
+            rows = self.witness.updates[f"main-{i}"]
+            times = [since, *(seen.at for seen in rows if since < seen.at < until), until]
+            longest = max(longest or 0.0, *(b - a for a, b in itertools.pairwise(times)))
+        return longest
+
+
+def draw(kills: int, seed: int) -> list[str]:
+    """Return kinds of deaths by their weights, each at least once if there is room."""
+    rng = random.Random(seed)
+    kinds, weights = list(WEIGHTS), list(WEIGHTS.values())
+    chosen = kinds[:kills] + rng.choices(kinds, weights, k=max(0, kills - len(kinds)))
+    rng.shuffle(chosen)
+    return chosen
+
+
+def lay(scene: Scene, kinds: list[str], seed: int, stop_seconds: float, slow: float) -> list[Event]:
+    """Run one siege in a new folder, which is kept if something fails. Raise AssertionError."""
+    folder = Path(tempfile.mkdtemp(prefix="siege-"))
+    siege = Siege(scene, seed, folder, stop_seconds, slow)
+    print(f"{scene.text}, seed {seed}: {len(kinds)} deaths", flush=True)
+    try:
+        counted = siege.go(kinds)
+    except BaseException:
+        print(
+            f"FAILED: {scene.text}, seed {seed}, after {len(siege.events)} deaths; kept: {folder}", flush=True
+        )
+        raise
+    print("checked: " + ", ".join(f"{n:,} {what}" for what, n in counted.items()), flush=True)
+    shutil.rmtree(folder)
+    return siege.events
+
+
+def table(events: list[Event]) -> str:
+    """Return a line for each kind of death."""
+    by_kind = defaultdict(list)
+    for event in events:
+        by_kind[event.kind].append(event)
+    lines = [
+        f"{'death':14}  {'n':>4}  {'progress s: median':>18}  {'max':>5}  {'gap max':>7}  {'stall max':>9}"
+    ]
+    for kind, own in sorted(by_kind.items()):
+        seconds = [event.seconds for event in own]
+        lines.append(
+            f"{kind:14}  {len(own):4}  {statistics.median(seconds):18.1f}  {max(seconds):5.1f}  "
+            f"{max(event.gap for event in own):7.1f}  {max(event.stall or 0.0 for event in own):9.1f}"
+        )
+    return "\n".join([*lines, f"{'all':14}  {len(events):4}"])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--stop-seconds", type=float, default=30.0, help="how long a stopped process is")
+    parser.add_argument("--slow", type=float, default=1.0, help="times the patience, on a busy machine")
+    parser.add_argument("--scene", type=int, choices=range(len(SCENES)), help="this league alone")
+    parser.add_argument("--kind", help="this death alone")
+    args = parser.parse_args()
+    if not can_be_blind(Path("/tmp")):
+        sys.exit("mount namespaces need root")
+    scenes = SCENES if args.scene is None else (SCENES[args.scene],)
+    events: list[Event] = []
+    failed = []
+    for i, scene in enumerate(scenes):
+        kills = args.kills // len(scenes) + (i < args.kills % len(scenes))
+        seed = args.seed + i
+        kinds = [args.kind] * kills if args.kind else draw(kills, seed)
+        try:
+            events += lay(scene, kinds, seed, args.stop_seconds, args.slow)
+        except AssertionError as error:
+            failed.append(f"{scene.text}, seed {seed}: {error}")
+    print("\n" + table(events) if events else "")
+    for line in failed:
+        print(f"FAILED: {line}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,29 @@
+"""A league on three machines, two of which do not see its folder, goes on whatever dies.
+
+A share of `make faults-cluster`, whose long form kills hundreds of processes of four leagues.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.league.cluster.faults.leagues import SCENES
+from tests.league.cluster.faults.machines import can_be_blind
+from tests.league.cluster.faults.siege import draw, lay
+
+pytestmark = [pytest.mark.long, pytest.mark.alone]
+
+SLOW = 3.0  # on a busy machine, where each process that starts waits for a core
+DEATHS = ["runner", "aggregator", "learner", "all runners", "experience", "driver"]
+
+
+def test_a_league_goes_on_whatever_dies_and_loses_nothing_that_was_acknowledged():
+    if not can_be_blind(Path("/tmp")):
+        pytest.skip("mount namespaces need root")
+    events = lay(SCENES[0], DEATHS, seed=1, stop_seconds=5.0, slow=SLOW)
+    assert [event.kind for event in events] == DEATHS
+
+
+def test_deaths_of_every_kind_are_drawn():
+    assert {"head", "cut off", "raylet", "supply"} < set(draw(30, seed=1))
+    assert draw(30, seed=1) == draw(30, seed=1) != draw(30, seed=2)
