@@ -40,7 +40,7 @@ class Scene(NamedTuple):
         return f"{self.game}, {'a remote' if self.remote else 'no remote'}"
 
 
-RUNNERS, EVALUATORS = 3, 1
+RUNNERS, EVALUATORS = 2, 1
 SCENES = (
     Scene("kuhn_poker", remote=False, shards=2, processes=1, aggregators=2),
     Scene("connect_four", remote=True, shards=1, processes=2, aggregators=1),

@@ -91,6 +91,12 @@ class Machine:
         self._known = [process for process in found.values() if _lives(process)]
         return self._known
 
+    def is_there(self) -> bool:
+        """Return whether it has joined its cluster and lives."""
+        return (
+            self._log.read_bytes().count(b"Ray runtime started") >= self.lives and self.raylet() is not None
+        )
+
     def raylet(self) -> psutil.Process | None:
         return next((process for process in self.processes() if _name(process) == "raylet"), None)
 
@@ -132,6 +138,7 @@ class Cluster:
             tempfile.mkdtemp(prefix="lf-", dir="/tmp")
         )  # short: the path of a socket is limited
         self.machines: list[Machine] = []
+        self._heads = 0
         self.ended_lives = 0  # of machines that are blind
         self.start()
 
@@ -153,25 +160,28 @@ class Cluster:
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
         self.address = f"127.0.0.1:{port}"
-        log = self._shared.parent / "ray.log"
+        self._heads += 1
         head = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={self._temp}"]
-        self.machines = [Machine(head, [], self._cpus[0], log)]
+        self.machines = [Machine(head, [], self._cpus[0], self._log())]
         give_up = time.monotonic() + 90
         while True:
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", port), 1.0).close()
-                if self.head.raylet() is not None:
+                if self.head.is_there():
                     break
             assert time.monotonic() < give_up, "the head does not start"
             time.sleep(0.2)
         for _ in range(2):
             self.machines.append(
-                Machine([f"--address={self.address}"], blind(self._shared), self._cpus[1], log)
+                Machine([f"--address={self.address}"], blind(self._shared), self._cpus[1], self._log())
             )
         for machine in self.others:
-            while machine.raylet() is None:
+            while not machine.is_there():
                 assert time.monotonic() < give_up, "a raylet does not start"
                 time.sleep(0.2)
+
+    def _log(self) -> Path:
+        return self._shared.parent / f"ray-{self._heads}-{len(self.machines)}.log"
 
     def actors(self) -> list[tuple[str, str, psutil.Process, Machine]]:
         return [(*actor, machine) for machine in self.machines for actor in machine.actors()]

@@ -43,8 +43,10 @@ WEIGHTS = {
     "learner": 5,  # or a peer, where a shard has two processes
     "aggregator": 3,
     "supply": 1,
+    "several": 4,  # actors of any kind, one after the other, before what died is back
     "raylet": 3,
     "machine": 2,  # all of its processes at once
+    "both machines": 1,  # all but the head: nothing has room until they are back
     "experience": 2,  # a machine with runners, while what they played waits for a learner that is stopped
     "stopped": 3,  # a runner, learner or aggregator, by SIGSTOP, for a while
     "stopped raylet": 1,
@@ -60,6 +62,7 @@ class Event(NamedTuple):
 
     number: int
     kind: str
+    kills: int
     what: str
     seconds: float  # until there was progress
     gap: float  # longest time without a match
@@ -79,6 +82,7 @@ class Siege:
         self._rng = random.Random(seed)
         self._stop_seconds, self._slow = stop_seconds, slow
         self._first_megabytes = 0.0
+        self._kills = 0  # of the death that is under way
         write(folder, scene, seed, self.shared)
 
     # ------------------------------------------------------------------ from begin to end
@@ -109,6 +113,7 @@ class Siege:
 
     def _suffer(self, number: int, kind: str) -> None:
         began, before = time.monotonic(), len(self.witness.incidents)
+        self._kills = 1
         what, since, patience = getattr(self, "_" + kind.replace(" ", "_"))()
         at = self._await_recovery(since, patience, f"{number}: {kind} ({what})")
         assert not any(decision == "stop" for decision, _ in self.witness.decisions), "a player was stopped"
@@ -116,6 +121,7 @@ class Siege:
         event = Event(
             number,
             kind,
+            self._kills,
             what,
             at - since,
             self.witness.longest_gap(began, at),
@@ -157,6 +163,7 @@ class Siege:
     def _all_runners(self) -> tuple[str, float, float]:
         found = [process for kind, _, process, _ in self.cluster.actors() if kind == "runner"]
         send(found, signal.SIGKILL)
+        self._kills = len(found)
         return f"{len(found)} at once", time.monotonic(), PATIENCE
 
     def _learner(self) -> tuple[str, float, float]:
@@ -168,6 +175,18 @@ class Siege:
     def _supply(self) -> tuple[str, float, float]:
         return self._kill_one("supply")
 
+    def _several(self) -> tuple[str, float, float]:
+        drawn = []
+        for _ in range(self._rng.randint(3, 6)):
+            found = self.cluster.actors()
+            if found:
+                kind, method, process, machine = self._rng.choice(found)
+                send([process], signal.SIGKILL)
+                drawn.append(f"{kind} {method or 'idle'} on {self._name(machine)}")
+            time.sleep(self._rng.choice([0.0, 0.5, 2.0]))
+        self._kills = len(drawn)
+        return "; ".join(drawn), time.monotonic(), 2 * PATIENCE
+
     def _raylet(self) -> tuple[str, float, float]:
         machine = self._rng.choice(self.cluster.others)
         raylet = machine.raylet()
@@ -177,6 +196,15 @@ class Siege:
     def _machine(self) -> tuple[str, float, float]:
         machine = self._rng.choice(self.cluster.others)
         return self._without(machine, machine.kill)
+
+    def _both_machines(self) -> tuple[str, float, float]:
+        for machine in self.cluster.others:
+            machine.kill()
+        since = time.monotonic()
+        time.sleep(self._stop_seconds)
+        for machine in self.cluster.others:
+            machine.start()
+        return f"for {self._stop_seconds:.0f} s", since + self._stop_seconds, PATIENCE_MACHINE
 
     def _without(self, machine: Machine, kill: Callable[[], None]) -> tuple[str, float, float]:
         """Kill a machine, and start it again when the league goes on without it."""
@@ -190,7 +218,7 @@ class Siege:
         since = time.monotonic()
         took = self._await_recovery(since, PATIENCE_MACHINE, what) - since
         machine.start()
-        self._await(lambda: machine.raylet() is not None, PATIENCE_MACHINE, "a raylet starts again")
+        self._await(machine.is_there, PATIENCE_MACHINE, "a raylet starts again")
         return f"{took:.1f} s without {what}", since, 2 * PATIENCE_MACHINE
 
     def _experience(self) -> tuple[str, float, float]:
@@ -319,11 +347,21 @@ class Siege:
         assert found is not None
         return found
 
+    def _await_recovery(self, since: float, seconds: float, what: str) -> float:
+        """Wait until all processes are back and every player plays and learns since; return when."""
+        whole = self._await(self._is_whole, seconds, f"all processes are back after {what}")
+        left = since + seconds * self._slow - whole
+        return self._await_progress(whole, left / self._slow, what)
+
     def _await(self, done: Callable[[], bool], seconds: float, what: str, *, watched: bool = False) -> float:
         """Wait until something is done; return when. Raise AssertionError after `seconds`, stretched."""
         began = time.monotonic()
         while not done():
             assert self.witness.error is None, self.witness.error
+            if watched:
+                assert self.driver.process.poll() is None, (
+                    f"{what}: the driver has ended\n{self.driver.tail()}"
+                )
             waited = time.monotonic() - began
             assert waited < seconds * self._slow, (
                 f"{what}: not within {seconds * self._slow:.0f} s; actors {self.cluster.census()}, expected "
@@ -379,16 +417,23 @@ def table(events: list[Event]) -> str:
     by_kind = defaultdict(list)
     for event in events:
         by_kind[event.kind].append(event)
-    lines = [
-        f"{'death':14}  {'n':>4}  {'progress s: median':>18}  {'max':>5}  {'gap max':>7}  {'stall max':>9}"
-    ]
-    for kind, own in sorted(by_kind.items()):
-        seconds = [event.seconds for event in own]
-        lines.append(
-            f"{kind:14}  {len(own):4}  {statistics.median(seconds):18.1f}  {max(seconds):5.1f}  "
-            f"{max(event.gap for event in own):7.1f}  {max(event.stall or 0.0 for event in own):9.1f}"
+    header = ("death", "n", "kills", "median s", "max s", "max gap", "max stall")
+    rows = [
+        (
+            kind,
+            len(own),
+            sum(event.kills for event in own),
+            f"{statistics.median(event.seconds for event in own):.1f}",
+            f"{max(event.seconds for event in own):.1f}",
+            f"{max(event.gap for event in own):.1f}",
+            f"{max(event.stall or 0.0 for event in own):.1f}",
         )
-    return "\n".join([*lines, f"{'all':14}  {len(events):4}"])
+        for kind, own in sorted(by_kind.items())
+    ]
+    total = ("all", len(events), sum(event.kills for event in events), "", "", "", "")
+    return "\n".join(
+        f"{row[0]:14}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in [header, *rows, total]
+    )
 
 
 def main() -> int:
