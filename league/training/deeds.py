@@ -317,6 +317,19 @@ class Deeds:
         for member in self._state.members.values():
             self._save_learner(member)
 
+    def ask_states(self) -> None:
+        """Ask for the states of all learners, to be saved when they come: play waits for none."""
+        self._learners.ask_states()
+
+    def save_arrived(self) -> None:
+        """Save the states that have come."""
+        for name, state in self._learners.arrived().items():
+            member = self._state.members.get(name)
+            if member is not None:
+                if state.updates > member.updates:  # the reports of them are on the way
+                    member.updates, member.env_steps = state.updates, state.env_steps
+                self._save_state(member, state)
+
     def report_updates(self) -> None:
         """Record what learners and caches have reported since the last call."""
         self._archive.append_updates(self.log.rows(self._learners.queues()))
@@ -326,6 +339,10 @@ class Deeds:
         name = member.player.player
         state = self._learners.state(name)
         member.updates, member.env_steps = state.updates, state.env_steps
+        self._save_state(member, state)
+        return state
+
+    def _save_state(self, member: Member, state: LearnerState) -> None:
         meta = {
             "updates": state.updates,
             "env_steps": state.env_steps,
@@ -334,5 +351,4 @@ class Deeds:
             "seconds": self._seconds(),
             "teacher": self._teacher_of(member),
         }
-        self._archive.save_learner(name, state.to_tensors(), meta)
-        return state
+        self._archive.save_learner(member.player.player, state.to_tensors(), meta)

@@ -458,14 +458,15 @@ class Session:
             raise OwnCodeFailed(f"{error}. The run is kept: {CORRECT}") from error
 
     def save(self) -> None:
-        """Save all learners when it is time.
+        """Save all learners when it is time: each when its state has come, so that play waits for none.
 
         Raise RunTaken if this process was cut off and another one went on with the run, RemoteTaken if
         another process writes the remote.
         """
         self.archive.require_own()
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
-            self._deeds.save_learners()
+            self._deeds.ask_states()
             self._saved = time.monotonic()
+        self._deeds.save_arrived()
         if self.uploader is not None:
             self.uploader.check()

@@ -94,6 +94,10 @@ class Copies:
             state: LearnerState = self._ray.get(reference)
         except self._ray.exceptions.RayError:
             return  # what waits for a result of that process finds its death
+        self.keep_if_newer(player, state)
+
+    def keep_if_newer(self, player: str, state: LearnerState) -> None:
+        """Keep a state that has arrived some time after it was asked for."""
         if player not in self.newest or state.updates >= self.newest[player].state.updates:
             self.newest[player] = Copy(state, time.monotonic())
 

@@ -69,6 +69,12 @@ class LearnerGroup(Protocol):
     def state(self, player: str) -> LearnerState:
         """Return a copy of the learner's state, taken after everything submitted before."""
 
+    def ask_states(self) -> None:
+        """Ask for a copy of each learner's state, taken after everything submitted before."""
+
+    def arrived(self) -> dict[str, LearnerState]:
+        """Return the states that were asked for and have come since the last call, without waiting."""
+
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`; publish its weights."""
 

@@ -41,6 +41,7 @@ class LocalLearnerGroup(Enrolled):
         self._queues = {player: Queue(player, self._bound) for player in players}
         self._live = {player: LiveWeights(*self._shard.publish(player)) for player in players}
         self._retired: dict[str, Counters] = {}
+        self._arrived: dict[str, LearnerState] = {}  # states that were asked for
 
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
         """Queue experience for `player`."""
@@ -82,6 +83,15 @@ class LocalLearnerGroup(Enrolled):
         """Return a copy of the learner's state, taken after everything submitted before."""
         self._release(player)
         return self._shard.state(player)
+
+    def ask_states(self) -> None:
+        """Take a copy of each learner's state."""
+        self._arrived = {player: self.state(player) for player in self._queues}
+
+    def arrived(self) -> dict[str, LearnerState]:
+        """Return the states that were asked for since the last call."""
+        found, self._arrived = self._arrived, {}
+        return found
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""

@@ -215,7 +215,33 @@ class RayLearnerGroup(Replacing):
                     raise
             else:
                 self._copies.keep(player, state)
+        self._forget_states([player])  # this one is newer
         return self._copies.newest[player].state
+
+    def ask_states(self) -> None:
+        """Ask for a copy of each learner's state; nothing waits for one that is away, stopped or cut off."""
+        for player in self.players():
+            index = self._index(player)
+            if player in self._states.values() or index in self._given_up:
+                continue
+            if not self._is_away(player):
+                self._send_waiting(index, everything=True)
+                self._states[self._shards[index].processes[0].state.remote(player)] = player
+
+    def arrived(self) -> dict[str, LearnerState]:
+        """Return the states that were asked for and have come since the last call, without waiting."""
+        if not self._states:
+            return {}
+        done, _ = self._ray.wait(list(self._states), num_returns=len(self._states), timeout=0)
+        found: dict[str, LearnerState] = {}
+        for reference in done:
+            player = self._states.pop(reference)
+            try:
+                found[player] = self._ray.get(reference)
+            except self._ray.exceptions.RayError:  # what waits for a result of that process finds its death
+                continue
+            self._copies.keep_if_newer(player, found[player])
+        return found
 
     def weights(self, player: str) -> Weights:
         """Return the newest published weights of `player`."""
@@ -336,6 +362,7 @@ class RayLearnerGroup(Replacing):
         queue.clear()
         self._drop_gathered(player)
         self._copies.forget_coming([player])
+        self._forget_states([player])
         queue.stopped = False
 
     def _drop(self, player: str) -> None:

@@ -15,7 +15,7 @@ import Ray: the group passes the module.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -84,6 +84,7 @@ class Replacing(Enrolled):
         self._given_up: dict[int, str] = {}  # shards, and why
         self._losses: list[LearnerLoss] = []
         self._stops: list[LearnerStopped] = []
+        self._states: dict[Any, str] = {}  # references to states that are to be saved, to players
 
     def _index(self, player: str) -> int:
         return shard_of(self._plan, player)
@@ -210,6 +211,7 @@ class Replacing(Enrolled):
                 dropped += block.steps
             dropped += self._drop_gathered(player)
         self._copies.forget_coming(players)
+        self._forget_states(players)
         if self._deaths[index] > MOST_DEATHS:
             self._give_up(index, name, death)
             return
@@ -268,6 +270,10 @@ class Replacing(Enrolled):
             happened_at=time.time(),
         )
         self._losses.append(LearnerLoss(incident, {}))
+
+    def _forget_states(self, players: Sequence[str]) -> None:
+        """Drop states of these players that were asked for: newer ones are known, or the learner is gone."""
+        self._states = {r: player for r, player in self._states.items() if player not in players}
 
     def _had_begun(self, player: str) -> bool:
         """Return whether the player's learner could learn: it was not just being brought back."""

@@ -77,6 +77,7 @@ class Machine:
         """Start it, or start it again when nothing of it is left."""
         send(self._known, signal.SIGKILL)
         self.lives += 1
+        self._joined_before = self._joined()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command, env=os.environ | ENVIRONMENT, stdout=log, stderr=log, start_new_session=True
@@ -163,7 +164,7 @@ class Cluster:
         self._heads += 1
         head = ["--head", f"--port={port}", "--include-dashboard=false", f"--temp-dir={self._temp}"]
         self.machines = [Machine(head, [], self._cpus[0], self._log())]
-        give_up = time.monotonic() + 90
+        give_up = time.monotonic() + 180
         while True:
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", port), 1.0).close()

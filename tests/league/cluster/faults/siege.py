@@ -204,6 +204,8 @@ class Siege:
         time.sleep(self._stop_seconds)
         for machine in self.cluster.others:
             machine.start()
+        for machine in self.cluster.others:
+            self._await(machine.is_there, PATIENCE_MACHINE, "a raylet starts again")
         return f"for {self._stop_seconds:.0f} s", since + self._stop_seconds, PATIENCE_MACHINE
 
     def _without(self, machine: Machine, kill: Callable[[], None]) -> tuple[str, float, float]:
@@ -258,6 +260,7 @@ class Siege:
         time.sleep(1.0)
         if machine.raylet() is None:  # it was given up meanwhile, and has ended
             machine.start()
+            self._await(machine.is_there, PATIENCE_MACHINE, "a raylet starts again")
         return f"{self._name(machine)} for {self._stop_seconds:.0f} s", since, PATIENCE_MACHINE
 
     def _driver(self) -> tuple[str, float, float]:

@@ -172,6 +172,37 @@ def test_a_save_never_waits_for_a_shard_that_comes_back_and_gets_what_it_goes_on
     assert group.away() == ()
 
 
+def test_a_learner_that_hangs_holds_up_no_save_and_its_state_is_saved_when_it_comes(fake, make_episodes):
+    """The driver waited for it, and with it every other player and all runners."""
+    group = make()
+    fake.hold(learner_of(group, "main-0"))  # stopped, or on a node that cannot be reached for a while
+    group.ask_states()
+    assert set(group.arrived()) == {"main-1"}
+    submit(fake, group, "main-1", make_episodes)
+    assert [report.player for report in learned(group)] == ["main-1"]
+    group.ask_states()
+    assert set(group.arrived()) == {"main-1"}
+    fake.go_on(learner_of(group, "main-0"))
+    assert set(group.arrived()) == {"main-0"}
+    assert group.arrived() == {}
+
+
+def test_a_state_that_was_asked_for_never_replaces_a_newer_one(fake, make_episodes):
+    group = make()
+    group.ask_states()
+    submit(fake, group, "main-0", make_episodes)
+    assert len(learned(group)) == 1
+    assert group.state("main-0").updates == 1  # of a snapshot that is frozen, say
+    assert set(group.arrived()) == {"main-1"}
+    group.ask_states()
+    group.reset("main-0", group.state("main-0").weights)
+    assert set(group.arrived()) == {"main-1"}
+    group.ask_states()
+    fake.kill(learner_of(group, "main-0"))
+    group.ready(0.0)
+    assert set(group.arrived()) == {"main-1"}
+
+
 def test_an_aggregator_that_dies_costs_its_block_and_no_learner(fake, make_episodes):
     """It seemed to be the learner's death, and ended the run."""
     group = make(ONE, runners=1, aggregators=1)
