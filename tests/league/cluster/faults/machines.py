@@ -93,10 +93,13 @@ class Machine:
         return self._known
 
     def is_there(self) -> bool:
-        """Return whether it has joined its cluster and lives."""
-        return (
-            self._log.read_bytes().count(b"Ray runtime started") >= self.lives and self.raylet() is not None
-        )
+        """Return whether it has joined its cluster and lives; start it again if it could not start."""
+        if self._process.poll() is not None:  # on a busy machine Ray gives up after 30 s
+            self.start()
+        return self._joined() > self._joined_before and self.raylet() is not None
+
+    def _joined(self) -> int:
+        return self._log.read_bytes().count(b"Ray runtime started") if self._log.exists() else 0
 
     def raylet(self) -> psutil.Process | None:
         return next((process for process in self.processes() if _name(process) == "raylet"), None)

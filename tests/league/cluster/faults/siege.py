@@ -446,7 +446,7 @@ def main() -> int:
     parser.add_argument("--stop-seconds", type=float, default=30.0, help="how long a stopped process is")
     parser.add_argument("--slow", type=float, default=1.0, help="times the patience, on a busy machine")
     parser.add_argument("--scene", type=int, choices=range(len(SCENES)), help="this league alone")
-    parser.add_argument("--kind", help="this death alone")
+    parser.add_argument("--kinds", help="these deaths in this order, with commas between, and no others")
     args = parser.parse_args()
     if not can_be_blind(Path("/tmp")):
         sys.exit("mount namespaces need root")
@@ -456,7 +456,7 @@ def main() -> int:
     for i, scene in enumerate(scenes):
         kills = args.kills // len(scenes) + (i < args.kills % len(scenes))
         seed = args.seed + i
-        kinds = [args.kind] * kills if args.kind else draw(kills, seed)
+        kinds = args.kinds.split(",") if args.kinds else draw(kills, seed)
         try:
             events += lay(scene, kinds, seed, args.stop_seconds, args.slow)
         except AssertionError as error:
