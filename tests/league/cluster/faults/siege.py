@@ -54,7 +54,7 @@ WEIGHTS = {
     "head": 1,
     "cut off": 1,  # a driver that is stopped while another one goes on
 }
-DISTURB_NONE = ("runner", "all runners", "learner", "aggregator", "supply")  # beside the players of a shard
+DISTURB_NONE = ("runner", "learner", "aggregator", "supply")  # beside the players of a shard
 
 
 class Event(NamedTuple):
