@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from league.cluster.placement import text_of
 from league.config.settings import Settings
 from league.learning.groups.shards import Shard, describe, plan_shards, spread, with_runners
-from league.runtime import text_of
 from storage.errors import Mistake
 
 
@@ -62,7 +62,7 @@ def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
             f"no more than that; this would fit, with resources.gpus {most}: {'; '.join(describe(fitting))}"
         )
     shards = plan_shards(gpus, players, learner.processes, shards=learner.shards, nodes=nodes)
-    runners = settings.runners + settings.evaluation.runners
+    runners = settings.most_runners + settings.evaluation.runners
     bundles = [shard.bundles(n) for shard, n in zip(shards, spread(learner.aggregators, shards), strict=True)]
     shared, of_runner = settings.resources.share_cards, settings.resources.of_runner
     if shared:

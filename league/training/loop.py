@@ -28,6 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from league.cluster.joining import own_modules
+from league.cluster.nodes import gpus_of_nodes
 from league.config.placement import place
 from league.config.settings import Settings
 from league.config.sinks import require_installed
@@ -40,7 +41,7 @@ from league.learning.recruits import Recruits
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.supply import start_peers
-from league.runtime import gpus_of_nodes, ray_session
+from league.runtime import ray_session
 from league.training.initial import recruit_of
 from league.training.remote import uploading
 from league.training.resume import check, open_archive

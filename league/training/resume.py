@@ -29,8 +29,8 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     resources and for first weights that do not fit, StorageError for a folder or a remote that cannot
     be used.
     """
-    check_resources(settings.resources, settings.runners)
-    check_play(settings.rollout.device, settings.resources, settings.runners)
+    check_resources(settings.resources, settings.most_runners)
+    check_play(settings.rollout.device, settings.resources, settings.most_runners)
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
         from storage.remote.restore import restore  # needs the extra `remote`

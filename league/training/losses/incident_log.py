@@ -27,8 +27,12 @@ class IncidentLog:
         self.counts[incident.kind] += 1
         self._unread.append(incident.sentence())
 
+    def say(self, line: str) -> None:
+        """Have a sentence printed that is of no loss: it is neither counted nor stored."""
+        self._unread.append(line)
+
     def unread(self) -> list[str]:
-        """Return the sentences of incidents since the last call."""
+        """Return the sentences since the last call."""
         found = list(self._unread)
         self._unread.clear()
         return found

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from league.cluster.nodes import gpus_of_nodes
+from league.cluster.reserving import release, reserve
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
@@ -15,7 +17,7 @@ from league.learning.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup, RolloutSettings
 from league.rollout.runner_group import RayRunnerGroup
-from league.runtime import ResourceSettings, gpus_of_nodes, ray_session, release, reserve
+from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 from tests.league.learning.recruiting import recruits_of
 
