@@ -42,7 +42,7 @@ class Elastic:
     """All groups of a run."""
 
     def __init__(self, watch: Watching, learners: Learners, groups: Sequence[Runners]) -> None:
-        """Follow nodes by `watch`. Of the `groups` of runners, the first ends first where a shard needs room."""
+        """Follow nodes by `watch`. Where a shard needs room, runners of the first of `groups` end first."""
         self.waiting = False  # whether a shard has no place
         self._watch, self._learners, self._groups = watch, learners, groups
         self._seen: Seen | None = None

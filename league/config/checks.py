@@ -192,6 +192,12 @@ def _check_devices(settings: Settings) -> None:
 def _check_sharing(settings: Settings) -> None:
     """Raise ValueError unless there are cards to share, of which the learners keep more than half."""
     resources, num_runners = settings.resources, settings.most_runners + settings.evaluation.runners
+    if settings.most_runners > settings.least_runners:
+        raise ValueError(
+            f"resources.share_cards is true with runners from {settings.least_runners} to "
+            f"{settings.most_runners}, expected one number: each has its place on a card; give a number, or set "
+            "share_cards to false"
+        )
     if not (resources.gpus and resources.gpus_per_runner and settings.most_runners):
         raise ValueError(
             f"resources.share_cards is true with gpus {resources.gpus}, gpus_per_runner "

@@ -3,8 +3,9 @@
 Experience arrives as episodes or as references to them, which go to the shard's actors unopened.
 Weights leave the same way.
 
-What dies is replaced (`Replacing`), and shards follow the nodes (`Moving`). Copies of states are in the driver's memory, so they outlive every other
-node: each state that was taken to be saved, and one more every `learner.copy_seconds`.
+What dies is replaced (`Replacing`), and shards follow the nodes (`Moving`). Copies of states are in the
+driver's memory, so they outlive every other node: each state that was taken to be saved, and one more every
+`learner.copy_seconds`.
 """
 
 from __future__ import annotations

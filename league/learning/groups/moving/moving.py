@@ -104,9 +104,7 @@ class Moving(Replacing):
             if len(self._group.groups) == len(self._plan):
                 self._coming[index] = ask_group(self._bundles[index])
                 if homes is not None:
-                    lines.append(
-                        f"{self._named(index)} are to move: they are {_on(homes, seen)}, about to leave"
-                    )
+                    lines.append(f"{self._named(index)} are to move: {_named(homes, seen)} about to leave")
         found = nodes_of_group(self._coming[index]) if index in self._coming else None
         if found is None or not seen.staying().keys() >= set(found):
             return False
@@ -169,7 +167,7 @@ class Moving(Replacing):
         self._make_again(index)
 
     def _plan_again(self, seen: Seen) -> list[str]:
-        """Plan all shards for the GPUs that are there; return what has changed, or nothing if that is in vain."""
+        """Plan all shards for the GPUs that are there; return what has changed: nothing if that is in vain."""
         self._steady = 0
         settings, nodes = self._settings, list(seen.staying().values())
         gpus = [int(node.resources.get("GPU", 0)) for node in nodes]
@@ -241,3 +239,8 @@ def _shapes(plan: Sequence[Shard]) -> list[tuple[int, int, tuple[int, ...]]]:
 def _on(homes: Sequence[str], seen: Seen) -> str:
     names = list(dict.fromkeys(seen.name(home) for home in homes))
     return f"on node{'' if len(names) == 1 else 's'} {', '.join(names)}"
+
+
+def _named(homes: Sequence[str], seen: Seen) -> str:
+    names = list(dict.fromkeys(seen.name(home) for home in homes if home in seen.leaving))
+    return f"node{'' if len(names) == 1 else 's'} {', '.join(names)} {'is' if len(names) == 1 else 'are'}"

@@ -1,4 +1,4 @@
-"""Room for a shard on the nodes of a cluster: which node could hold each of its bundles, and what it lacks."""
+"""Room for a shard on the nodes of a cluster: which could hold each of its bundles, and what they lack."""
 
 from __future__ import annotations
 
