@@ -195,8 +195,8 @@ def _check_sharing(settings: Settings) -> None:
     if settings.most_runners > settings.least_runners:
         raise ValueError(
             f"resources.share_cards is true with runners from {settings.least_runners} to "
-            f"{settings.most_runners}, expected one number: each has its place on a card; give a number, or set "
-            "share_cards to false"
+            f"{settings.most_runners}, expected one number: each has its place on a card; give a number, or "
+            "set share_cards to false"
         )
     if not (resources.gpus and resources.gpus_per_runner and settings.most_runners):
         raise ValueError(

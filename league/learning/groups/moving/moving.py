@@ -25,7 +25,7 @@ from league.learning.groups.learner_group import LearnerLoss
 from league.learning.groups.moving.room import KINDS, find_room
 from league.learning.groups.replacing import Replacing
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport
-from league.learning.groups.shards import Shard, describe, plan_shards
+from league.learning.groups.shards import Shard, counted, describe, plan_shards
 from league.learning.settings import LearnerSettings
 from storage.incidents import Incident
 
@@ -93,7 +93,7 @@ class Moving(Replacing):
             homes = self._homes[index] = self._find_homes(index, seen)
         if homes is not None and not seen.leaving & set(homes):
             if self._away.pop(index, None) is not None:
-                lines.append(f"{self._named(index)} go on {_on(homes, seen)}")
+                lines.append(f"{self._named(index)} are {_on(homes, seen)}")
             if index in self._coming:
                 release_group(self._coming.pop(index))
             return True
@@ -113,7 +113,7 @@ class Moving(Replacing):
         else:
             self._note_dropped(self._drop_under_way(index))
         self._move_to(index, found)
-        lines.append(f"{self._named(index)} go on {_on(found, seen)}")
+        lines.append(f"{self._named(index)} are {_on(found, seen)}")
         return True
 
     def _find_homes(self, index: int, seen: Seen) -> list[str] | None:
@@ -167,7 +167,7 @@ class Moving(Replacing):
         self._make_again(index)
 
     def _plan_again(self, seen: Seen) -> list[str]:
-        """Plan all shards for the GPUs that are there; return what has changed: nothing if that is in vain."""
+        """Plan all shards for the GPUs that are there; return what has changed, nothing if it is in vain."""
         self._steady = 0
         settings, nodes = self._settings, list(seen.staying().values())
         gpus = [int(node.resources.get("GPU", 0)) for node in nodes]
@@ -196,6 +196,7 @@ class Moving(Replacing):
         self._group = ask(bundles, owners, self._placement)
         self._make_makers()
         self._forget_deaths(len(plan))
+        self._shards = self._shards[:1] * len(plan)  # each is made again
         for index in range(len(plan)):
             self._away[index] = time.monotonic()
             self._make_again(index)
@@ -203,7 +204,7 @@ class Moving(Replacing):
             if not self._shards[self._index(player)].aggregators:
                 lost += self._drop_gathered(player)
         self._note_dropped(lost)
-        return [f"shards were planned again for {num_gpus} GPUs: {'; '.join(describe(plan))}"]
+        return [f"shards were planned again for {counted(num_gpus, 'GPU')}: {'; '.join(describe(plan))}"]
 
     def _note_dropped(self, steps: int) -> None:
         """Note experience that was under way to processes that are gone."""
