@@ -40,11 +40,13 @@ class Training:
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | OPEN
         )
         self.lines = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
 
     def _read(self):
-        for line in self.process.stdout:
-            self.lines.append((time.monotonic(), line.strip()))
+        with self.process.stdout:
+            for line in self.process.stdout:
+                self.lines.append((time.monotonic(), line.strip()))
 
     def wait(self, part, since=0.0, seconds=90.0):
         """When a line with `part` came after `since`."""
@@ -57,12 +59,17 @@ class Training:
             assert self.process.poll() is None, "\n".join(line for _, line in self.lines)
             time.sleep(0.1)
 
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+        self.reader.join()
+
     def stop(self):
         self.process.send_signal(2)
         try:
             assert self.process.wait(90) == 0, "\n".join(line for _, line in self.lines)
         finally:
-            self.process.kill()
+            self.end()
         return analysis.open_run(self.run)
 
 
@@ -110,7 +117,7 @@ def test_a_node_that_joins_plays_soon_and_one_that_is_drained_loses_no_request(t
                 time.sleep(3.0)
             history = training.stop()
         finally:
-            training.process.kill()
+            training.end()
         print(*(line for _, line in training.lines), sep="\n")
     assert history.sql("SELECT count(*) AS n FROM incidents")["n"][0] == 0
     ids = history.sql("SELECT count(*) AS n, count(DISTINCT match_id) AS d FROM matches")
