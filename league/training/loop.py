@@ -79,7 +79,7 @@ def train(
     )
     with (
         _engine(settings) as engine,
-        open_archive(settings, run, resume, progress) as archive,
+        open_archive(settings, run, resume, progress, _say) as archive,
         uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,
     ):
@@ -101,6 +101,10 @@ def train(
     return run
 
 
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 @contextlib.contextmanager
 def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator[Callable[[Session], None]]:
     """Yield a function that shows the session to the user and to the sinks.
@@ -109,7 +113,7 @@ def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator
     """
     log = session.settings.log
     with contextlib.ExitStack() as stack:
-        reporting = Reporting(log.sinks, log.seconds, say=lambda line: print(line, file=sys.stderr))
+        reporting = Reporting(log.sinks, log.seconds, say=_say)
         stack.callback(reporting.close)
         reporting.begin(session)
         view = make_view() if make_view else None

@@ -6,8 +6,8 @@ Runners of tic-tac-toe with tiny networks, on counted CPUs: more than the machin
 the processor's time for all of them, divided by its cores. Printed for each number of runners:
 
 start        seconds from the first call until all have played a request, and the processor's seconds for each
-private      MiB that a runner has for itself alone (USS), before it has snapshots and after it has played
-             with 100 of them, of 1.42 MiB each, which all runners map from the same files
+private      MiB that a runner has written and shares with none, before it has snapshots, and how many it grows
+             by when it has played with 100 of them, of 1.42 MiB each, which all map from the same files
 requests     of one match each that the driver submits and takes in a second, and its time for each: what is
              left of the processor decides how many runners one driver can serve
 
@@ -38,7 +38,7 @@ from storage.records import MatchBatch, Purpose
 from storage.snapshots.blobs import publish
 
 GAME, GOAL_MIB = "tic_tac_toe", 6.0
-WIDE, TINY = (512, 512, 148), (16,)  # 1.42 MiB of weights; a few hundred bytes
+WIDE, TINY = (512, 512, 190), (16,)  # 1.42 MiB of weights; a few hundred bytes
 SECONDS = 5.0  # of requests
 MIB = 2**20
 
@@ -90,9 +90,9 @@ def request_of(seated: list[Any], matches: int, rng: np.random.Generator) -> Pla
 
 
 def private_bytes(pid: int) -> int:
-    """Memory that a process has for itself alone."""
+    """Memory that a process has written and shares with none; pages of files can be dropped at any time."""
     with open(f"/proc/{pid}/smaps_rollup") as rollup:
-        return sum(1024 * int(line.split()[1]) for line in rollup if line.startswith("Private_"))
+        return sum(1024 * int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty"))
 
 
 def play_once(group: RayRunnerGroup, request: PlayRequest, weights: Any, times: int = 1) -> list[int]:
