@@ -82,7 +82,7 @@ class ComingAndGoing:
         self._begin_again(runner)
 
     def _begin_again(self, runner: int) -> None:
-        """Start the runner anew, or when shards have their places."""
+        """Start the runner again, now or when shards have their places."""
         self._leaving.discard(runner)
         self._nodes[runner] = self._at[runner] = ""
         self._starting.add(runner)

@@ -1,6 +1,5 @@
 """THE LOOP: how a league trains.
 
-    follow    on a cluster, runners and learners follow the nodes that join, are gone or are about to leave
     measure   snapshots of mains play a few games against fixed yardsticks, if there are any: not recorded
               as matches, not rated, not learned from
     ask       the matchmaker draws whole matches for the player that is furthest behind its share;
@@ -8,7 +7,8 @@
               and then the others go on in its next request
     evaluate  evaluation runners, if there are any, play matches that are recorded but not learned from
     take      results update the standings, then both are stored in one frame of the ledger before
-              anything acts on them; episodes go straight from the runner to the player's learner
+              anything acts on them; episodes go straight from the runner to the player's learner. On a
+              cluster, runners and learners then follow the nodes that join, are gone or are about to leave
     learn     learners report updates; their new weights play from the next request on
     decide    the league builder decides from roster, standings and clocks which players are frozen
               and reset, which snapshots retire; the session carries that out
@@ -88,7 +88,6 @@ def train(
         session.begin()
         with _showing(make_view, session) as show:
             while not (session.finished() or interrupted.is_set()):
-                session.follow()
                 session.measure()
                 session.ask()
                 session.evaluate()

@@ -144,26 +144,6 @@ class Session:
 
     # ------------------------------------------------------------------ the turns of the loop
 
-    def follow(self) -> None:
-        """Follow the nodes of the cluster: those that have joined, those that are gone or about to leave.
-
-        A runner that is to end first plays its unfinished matches to their end.
-        """
-        if self.elastic is None:
-            return
-        for line in self.elastic.follow():
-            self.incidents.say(line)
-        for runner in self.runners.parting():
-            if len(self._under_way.going_on(runner)):
-                self._submit_one(
-                    self._under_way.none_new(runner), None, self.runners, runner, steps=TO_THE_END
-                )
-            else:
-                self.runners.part(runner)
-        if self.evaluators is not None:
-            for runner in self.evaluators.parting():
-                self.evaluators.part(runner)
-
     def ask(self) -> None:
         """Submit requests while runners have room, each for the player furthest behind its share.
 
@@ -303,7 +283,7 @@ class Session:
         self._next_request += 1
 
     def take(self) -> None:
-        """Record what was played, and submit the experience to its learners."""
+        """Record what was played, and submit the experience to its learners; follow the cluster's nodes."""
         rollouts = self.runners.ready(WAIT_SECONDS)
         if self.evaluators is not None:
             rollouts += self.evaluators.ready(0.0)
@@ -331,6 +311,27 @@ class Session:
         for loss in self.runners.losses() + ([] if self.evaluators is None else self.evaluators.losses()):
             self._lose(loss)
         self._count_under_way()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Follow the nodes of the cluster: those that have joined, those that are gone or about to leave.
+
+        A runner that is to end first plays its unfinished matches to their end.
+        """
+        if self.elastic is None:
+            return
+        for line in self.elastic.follow():
+            self.incidents.say(line)
+        for runner in self.runners.parting():
+            if len(self._under_way.going_on(runner)):
+                self._submit_one(
+                    self._under_way.none_new(runner), None, self.runners, runner, steps=TO_THE_END
+                )
+            else:
+                self.runners.part(runner)
+        if self.evaluators is not None:
+            for runner in self.evaluators.parting():
+                self.evaluators.part(runner)
 
     def _learn_from(self, player: str, rollout: Rollout, ticket: Ticket, steps: int) -> None:
         """Submit experience to its learner, unless it was played by weights that died with one."""

@@ -6,7 +6,7 @@ Runners of tic-tac-toe with tiny networks, on counted CPUs: more than the machin
 the processor's time for all of them, divided by its cores. Printed for each number of runners:
 
 start        seconds from the first call until all have played a request, and the processor's seconds for each
-private      MiB that a runner has written and shares with none, before it has snapshots, and how many it grows
+private      MiB that a runner has written and shares with none, before it has snapshots, and what it grows
              by when it has played with 100 of them, of 1.42 MiB each, which all map from the same files
 requests     of one match each that the driver submits and takes in a second, and its time for each: what is
              left of the processor decides how many runners one driver can serve
