@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import yaml
 
 from storage.disk import Progress, guard, make_folder, whole_folder, write_json, write_whole
 from storage.errors import NotARun, StorageError
@@ -377,6 +378,14 @@ class Archive(ArchiveReader):
         """Yield the batches of results behind the ledger's sequence `after_batch`, exactly as appended."""
         for frame in self._ledger.frames(after_batch, tables=("matches", "seats")):
             yield columns.results_of(frame.tables)
+
+    def newest_config(self) -> dict[str, Any]:
+        """Return the resolved settings of the newest session. Raise NotARun."""
+        found: Any = None
+        for frame in self._ledger.frames(tables=("runs",)):
+            if "runs" in frame.tables:
+                found = yaml.safe_load(frame.tables["runs"].column("config")[-1].as_py() or "")
+        return found if isinstance(found, dict) else self.config()
 
     def last_match_id(self) -> int:
         """Return the highest match id recorded; -1 if there is none."""

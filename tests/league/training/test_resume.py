@@ -4,7 +4,7 @@ import pytest
 import yaml
 
 from league.config.loading import load
-from league.training.resume import ResumeRefused, open_archive
+from league.training.resume import ResumeRefused, changed_resources, open_archive
 from storage.archive import Archive
 
 
@@ -19,3 +19,19 @@ def test_a_run_from_before_a_setting_of_the_policy_is_resumed(tiny, tmp_path, mi
     other = load(tiny(policy={"hidden": [8]}))
     with pytest.raises(ResumeRefused, match="a run keeps its network"):
         open_archive(other, tmp_path / "run", resume=True)
+
+
+def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since_the_last_one(tiny, tmp_path):
+    settings, said = load(tiny(runners=4)), []
+    open_archive(settings, tmp_path / "run", resume=False).close()
+    open_archive(settings, tmp_path / "run", True, say=said.append).close()
+    assert said == []
+    other = load(tiny(), ["runners={min: 2, max: 8}", "learner.aggregators=1"])
+    open_archive(other, tmp_path / "run", True, say=said.append).close()
+    expected = "The run goes on with runners {'min': 2, 'max': 8} (was 4), learner.aggregators 1 (was 0)"
+    assert said == [expected]
+    open_archive(other, tmp_path / "run", True, say=said.append).close()
+    assert said == [expected]
+    older = other.model_dump(mode="json")
+    del older["evaluation"], older["learner"]
+    assert "learner.aggregators 1 (was none)" in changed_resources(other, older)
