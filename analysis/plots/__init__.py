@@ -1,7 +1,8 @@
 """Plots of a run.
 
 Each function takes History's frames of one run and returns a matplotlib Figure, without pyplot. `save` writes
-it to a file, `svg` returns it as an element of a page. The same frames give the same bytes.
+it to a file, `svg` returns it as an element of a page, and `headline` its title and subtitle. The same frames
+give the same bytes.
 
 | plot | content |
 |---|---|
@@ -25,11 +26,12 @@ from analysis.plots.pictures.plane import cyclic_plane
 from analysis.plots.pictures.rating_lines import ratings
 from analysis.plots.pictures.response import response_graph
 from analysis.plots.pictures.yardstick_curves import yardsticks
-from analysis.plots.saving import save, svg
+from analysis.plots.saving import headline, save, svg
 
 __all__ = [
     "cyclic_plane",
     "exploitability",
+    "headline",
     "lineage_tree",
     "match_mix",
     "payoff_heatmap",

@@ -149,6 +149,19 @@ class Story:
         return self.history.payoff()
 
     @cached_property
+    def staged_payoff(self) -> pd.DataFrame:
+        """Frame of the payoff, in which a live player is one competitor for each stage of its training."""
+        return self.history.payoff(stages=not self.is_tournament)
+
+    @cached_property
+    def staged_board(self) -> pd.DataFrame:
+        """Leaderboard of the competitors of `staged_payoff`; bots last, as in no league they lead."""
+        if self.is_tournament:
+            return self.leaderboard
+        board = self.history.leaderboard(stages=True)
+        return board.sort_values("kind", key=lambda kind: kind == "bot", kind="stable", ignore_index=True)
+
+    @cached_property
     def decisions(self) -> pd.DataFrame:
         """Frame of the league builder's decisions."""
         return self.history.decisions()
@@ -181,7 +194,8 @@ class Story:
     @cached_property
     def field(self) -> Field:
         """Competitors that solution concepts cover."""
-        return field_of(self.leaderboard, self.payoff, self.verdict.games if self.is_tournament else None)
+        games = self.verdict.games if self.is_tournament else None
+        return field_of(self.staged_board, self.staged_payoff, games)
 
     @cached_property
     def findings(self) -> list[Finding]:

@@ -110,8 +110,7 @@ def _title(shown: pd.DataFrame, places: _Places, leaderboard: pd.DataFrame) -> s
     rated = leaderboard[leaderboard["competitor"].astype(str).isin(shown["snapshot_id"].astype(str))]
     rated = rated[rated["games"] > 0]
     if not rated.empty:
-        best = rated.iloc[int(rated["skill"].to_numpy(dtype=float).argmax())]
-        text += f"; rated best: {best['competitor']}"
+        text += f"; rated best: {rated['competitor'].iloc[0]}"
     return text
 
 

@@ -110,8 +110,8 @@ def test_the_leaderboard_is_the_leaderboard(page, planted):
     with analysis.open_run(planted) as history:
         board = history.leaderboard()
     assert [row[1] for row in rows] == board["competitor"].tolist()
-    assert [row[7] for row in rows] == [f"{rate:.2f}" for rate in board["win_rate"]]
-    mu, margin = rows[0][5].split(" ± ")
+    assert [row[4] for row in rows] == [f"{rate:.2f}" for rate in board["win_rate"]]
+    mu, margin = rows[0][2].split(" ± ")
     assert float(mu) == pytest.approx(board["mu"].iloc[0], abs=0.06)
     assert float(margin) == pytest.approx(1.96 * board["sigma"].iloc[0], abs=0.06)
 
