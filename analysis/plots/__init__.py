@@ -14,6 +14,8 @@ give the same bytes.
 | `yardsticks` | figures of snapshots on fixed yardsticks |
 | `response_graph` | worst opponent of each competitor, and the cycles of these arrows |
 | `cyclic_plane` | strongest plane of cyclic results |
+| `scores` | mean scores of players over env steps, for games of one seat |
+| `speed` | env steps a second over env steps |
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from analysis.plots.pictures.exploitability_curves import exploitability
 from analysis.plots.pictures.heatmap import payoff_heatmap
 from analysis.plots.pictures.lineage import lineage_tree
 from analysis.plots.pictures.mix import match_mix
+from analysis.plots.pictures.over_time import scores, speed
 from analysis.plots.pictures.plane import cyclic_plane
 from analysis.plots.pictures.rating_lines import ratings
 from analysis.plots.pictures.response import response_graph
@@ -38,6 +41,8 @@ __all__ = [
     "ratings",
     "response_graph",
     "save",
+    "scores",
+    "speed",
     "svg",
     "yardsticks",
 ]

@@ -24,6 +24,7 @@ from analysis.solution.payoffs import counts_scores
 from storage.errors import Mistake
 
 MOST_COMPETITORS = 100  # in the heatmap: 10,000 cells, 400 kB
+MOST_LETTERS = 22  # of a name beside the heatmap
 MOST_LINES = 12  # players with a line
 UNPLAYED = "url(#unplayed)"  # the hatching that charts.js defines
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier, which no page loads
@@ -90,18 +91,18 @@ def heatmap(story: Story) -> dict[str, Any] | None:
             "games": met["games"],
         }
     )
-    who = [{"at": place, "name": f"{place + 1}  {name}"} for name, place in index.items()]
+    who = [{"at": place, "name": f"{place + 1}  {_shortened(name)}"} for name, place in index.items()]
     named = [
         {"lookup": key, "from": {"data": {"values": who}, "key": "at", "fields": ["name"]}, "as": [name]}
         for key, name in (("i", "row"), ("j", "column"))
     ]
-    labels = [f"{place + 1}  {name}" for name, place in index.items()]
+    labels = [entry["name"] for entry in who]
     axis = {"title": None, "grid": False, "ticks": False, "domain": False, "labelPadding": 6}
     y = {
         "type": "ordinal",
         "field": "row",
         "scale": {"domain": labels, "padding": 0},
-        "axis": {**axis, "labelOverlap": False, "labelLimit": 150},
+        "axis": {**axis, "labelOverlap": False, "labelLimit": 190},
     }
     below = {"labelOverlap": True, "labelAngle": 0, "labelExpr": "datum.value + 1"}
     x = {
@@ -275,6 +276,12 @@ def _data(place: str, replaces: str | None, hint: str, spec: dict[str, Any] | No
         shown = shown.replace(character, f"\\u{ord(character):04x}")
     kind = "application/vnd.vegalite+json"
     return element("script", Html(shown), type=kind, data_place=place, data_replaces=replaces, data_hint=hint)
+
+
+def _shortened(name: str) -> str:
+    """Return `name`, shortened in the middle: names differ at their ends."""
+    keep = (MOST_LETTERS - 1) // 2
+    return name if len(name) <= MOST_LETTERS else f"{name[: keep - 2]}…{name[-keep - 2 :]}"
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

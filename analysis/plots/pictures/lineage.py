@@ -190,7 +190,8 @@ def _nodes(axes: Axes, places: _Places, mu: Floats) -> None:
 
 def _scale(sheet: Sheet, mu: Floats) -> None:
     """Draw the colour scale below the lanes."""
-    if not np.isfinite(mu).any():
+    known = mu[np.isfinite(mu)]
+    if not len(known) or np.ptp(known) == 0.0:
         return
     _, bounds = bins(mu)
     strength_scale(sheet, 0.0, bounds)

@@ -56,7 +56,7 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
         rows = -(-len(shown) // columns)
         tall = 120.0 if rows <= 2 else 84.0
         sheet.resize(below + 26 + rows * (tall + 24))
-        wide = (WIDTH - 2 * EDGE - 34 - (columns - 1) * 16) / columns
+        wide = (WIDTH - 2 * EDGE - 34 - 10 - (columns - 1) * 16) / columns  # 10: half of the last label
         for place, name in enumerate(shown):
             row, column = divmod(place, columns)
             bottom = below + 30 + (rows - 1 - row) * (tall + 24)

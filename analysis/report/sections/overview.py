@@ -226,7 +226,7 @@ def _exploited(story: Story) -> Html | None:
         [
             "An opponent that knows ",
             element("strong", newest["snapshot_id"]),
-            f" wins {bound}{number(newest['value'], 3)} {newest['unit']} a game from it (",
+            f" wins {bound}{number(newest['value'], 3)} a game from it, in the game's {newest['unit']} (",
             element("a", "exploitability", href="#exploitability"),
             f"; 0 is the best){rest or ''}.",
         ]
