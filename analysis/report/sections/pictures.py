@@ -102,7 +102,7 @@ def _responses(story: Story) -> Html:
     if field.share_met < MET_ENOUGH or len(field.names) < 2:
         return paragraph(
             f"Only {percent(field.share_met)} of the pairings of {len(field.names)} competitors were ever "
-            "played, too few to draw who is the worst opponent of whom."
+            "played, too few to draw the worst opponent of each."
         )
     board = story.staged_board[story.staged_board["competitor"].isin(field.names)]
     return picture(
