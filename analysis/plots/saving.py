@@ -64,10 +64,11 @@ def svg(figure: Figure, *, head: bool = True) -> str:
     several plots. Screen readers read its title and subtitle.
     """
     above = 0.0 if head else _head(figure)
-    for part in figure.texts if above else ():
-        part.set_visible(part.get_label() not in ("title", "subtitle"))
+    hidden = [] if head else [part for part in figure.texts if part.get_label() in ("title", "subtitle")]
+    for part in hidden:
+        part.set_visible(False)
     text = _body(figure, transparent=True)
-    for part in figure.texts:
+    for part in hidden:
         part.set_visible(True)
     text = text.replace(INK, "currentColor").replace(PAPER, "var(--paper, #fff)")
     digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
@@ -77,13 +78,13 @@ def svg(figure: Figure, *, head: bool = True) -> str:
     text = text.replace("xlink:href=", "href=")
     height = figure.get_size_inches()[1] * 72 - above
     title, below = _texts(figure, "title"), _texts(figure, "subtitle") or _texts(figure, "message")
-    head = (
+    opening = (
         f'<svg class="plot" role="img" aria-labelledby="{prefix}title {prefix}desc"'
         f' viewBox="0 {above:g} {WIDTH:g} {height:g}" width="100%" xmlns="http://www.w3.org/2000/svg"'
         f' stroke-linejoin="round" stroke-linecap="butt">\n'
         f'<title id="{prefix}title">{escape(title)}</title>\n<desc id="{prefix}desc">{escape(below)}</desc>\n'
     )
-    return head + text + "</svg>\n"
+    return opening + text + "</svg>\n"
 
 
 def _standalone(figure: Figure) -> str:
@@ -133,8 +134,8 @@ def _styled_once(found: re.Match[str]) -> str:
 
 def _head(figure: Figure) -> float:
     """Return the height of the title and subtitle with the margin above them, in points."""
-    sizes = [text.get_fontsize() for text in figure.texts if text.get_label() in ("title", "subtitle")]
-    return EDGE + LINE * sum(sizes)
+    head = [text for text in figure.texts if text.get_label() in ("title", "subtitle")]
+    return EDGE + LINE * sum(float(text.get_fontsize()) for text in head)
 
 
 def headline(figure: Figure) -> tuple[str, str, str]:
