@@ -56,7 +56,7 @@ def look() -> Seen:
         for node in ray.nodes()
         if node["Alive"]
     }
-    leaving = getattr(state, "get_draining_nodes", dict)()
+    leaving: Mapping[str, int] = getattr(state, "get_draining_nodes", dict)()
     return Seen(nodes, frozenset(leaving) & frozenset(nodes), state.available_resources_per_node())
 
 

@@ -63,10 +63,10 @@ class ComingAndGoing:
             for runner in held:
                 self._begin_again(runner)
         for node_id, lacks in room.items():
-            going = self._make_room(node_id, lacks)
-            if going:
+            ended = self._make_room(node_id, lacks)
+            if ended:
                 lines.append(
-                    f"{self._counted(going)} of node {seen.name(node_id)} end to make room for learners"
+                    f"{self._counted(ended)} of node {seen.name(node_id)} end to make room for learners"
                 )
         return lines
 

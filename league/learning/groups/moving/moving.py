@@ -19,13 +19,14 @@ from typing import Any
 
 from league.cluster.elastic import Moves
 from league.cluster.nodes import Seen
-from league.cluster.placement import Amounts, Placement
+from league.cluster.placement import Placement
 from league.cluster.reserving import Reserved, ask, ask_group, nodes_of_group, release, release_group
 from league.learning.groups.learner_group import LearnerLoss
 from league.learning.groups.moving.room import KINDS, find_room
 from league.learning.groups.replacing import Replacing
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, counted, describe, plan_shards
+from league.learning.learner import LearnerState
 from league.learning.settings import LearnerSettings
 from storage.incidents import Incident
 
@@ -38,7 +39,7 @@ class Moving(Replacing):
 
     _settings: LearnerSettings
     _group: Reserved
-    _bundles: list[list[Amounts]]  # of each shard
+    _bundles: list[list[dict[str, float]]]  # of each shard
     _placement: Placement
     seats: list[Any]
 
@@ -62,6 +63,10 @@ class Moving(Replacing):
         raise NotImplementedError
 
     def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
+        raise NotImplementedError
+
+    def state(self, player: str) -> LearnerState:
+        """Return a copy of the learner's state, taken after everything submitted before."""
         raise NotImplementedError
 
     def follow(self, seen: Seen) -> Moves:
