@@ -40,6 +40,7 @@ def test_the_interactive_heatmap_hatches_exactly_what_was_never_played(planted):
     assert not {(cell["i"], cell["j"]) for cell in unmet} & {(cell["i"], cell["j"]) for cell in cells}
 
 
+@pytest.mark.slow
 def test_every_row_of_a_full_heatmap_has_its_name(planted):
     of = league(60)
     shown = [text for text, _, _ in texts(plots.payoff_heatmap(of["payoff"], of["leaderboard"]))]
@@ -54,6 +55,7 @@ def test_every_row_of_a_full_heatmap_has_its_name(planted):
     assert spec["height"] >= 15 * len(spec["layer"][1]["data"]["values"])
 
 
+@pytest.mark.slow
 def test_a_live_player_of_different_times_is_not_one_row(planted):
     with analysis.open_run(planted) as history:
         story = Story(history)
@@ -67,6 +69,7 @@ def test_a_live_player_of_different_times_is_not_one_row(planted):
 # ---------------------------------------------------------------- what games do not decide
 
 
+@pytest.mark.slow
 def test_a_share_that_may_be_none_or_all_is_called_undecided():
     names = ["a", "b", "c"]
     score = np.array([[0.5, 0.55, 0.5], [0.45, 0.5, 0.55], [0.5, 0.45, 0.5]])
