@@ -249,6 +249,14 @@ def test_ray_is_imported_in_six_files_and_there_only_when_needed():
     assert not any(uses(path, "ray", lazy=False) for path in FILES)
 
 
+@pytest.mark.slow
+def test_a_runner_imports_neither_duckdb_nor_pandas():
+    """Each of many runners would pay for them with a second of the processor, and with memory."""
+    code = "import sys, league.rollout.runner_group; print({'duckdb', 'pandas', 'ray'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
 def test_import_paths_suggestions_and_settings_errors_have_one_module_each():
     texts = {module_name(path): path.read_text() for path in FILES}
     using = {name for name, text in texts.items() if "get_close_matches" in text}
