@@ -1,0 +1,220 @@
+"""One posterior of a field's strengths, from which every figure on it comes.
+
+    found = posterior(games)
+    found.elo, found.interval()      ratings, with intervals
+    found.difference(a, b)           of two, with an interval and the probability that a is stronger
+    found.p_best, found.ranks()      probability of being the best; ranks with intervals
+    found.order()                    probability of each order of two
+
+Strengths have a prior whose spread is estimated (`prior`). So the posterior is right under any schedule:
+which pairings were drawn depends on strengths only through earlier results, which it knows (the likelihood
+principle; A. Gelman et al.: Bayesian Data Analysis, 3rd edition, chapter 8). The best of many is rated below
+its score as far as it owes that to luck.
+
+Points follow Bradley and Terry's model, a draw as half a win, with the advantages of places. The unit is the
+pair: its games, and the comparisons of one table, count together as much as pairs vary (`dispersion`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.linalg import cho_solve
+
+from analysis.statistics.davidson import Cells, cells_of, place_contrasts
+from analysis.statistics.elo import EloEstimate
+from analysis.statistics.games import Games
+from analysis.statistics.hierarchy.dispersion import dispersion_of
+from analysis.statistics.hierarchy.laplace import Evidence, evidence_of, likeliest, mixture_of
+from analysis.statistics.hierarchy.moves import SWEEPS, draws
+from analysis.statistics.hierarchy.parts import long_lines, parts_of
+from analysis.statistics.hierarchy.prior import ELO, Lines, Prior
+from storage.arrays import Floats, Indices
+
+_SAMPLES = 8_000
+_NUMBERS = 1_600_000  # strengths drawn at most
+_WORK = 4e6  # kinds of game times draws: more are not moved
+_ENOUGH_GAMES = 40.0  # per competitor, from which on the normal mixture is exact enough
+
+
+@dataclass(frozen=True, slots=True)
+class Posterior:
+    """Draws of the strengths of N competitors, and what follows from them."""
+
+    competitors: tuple[str, ...]
+    draws: Floats  # [S, N] Elo; the anchor's is 0, else the mean of each part is
+    place_draws: Floats  # [S, T] Elo of each place, mean 0
+    part: Indices  # [N] parts never met one another; 0 is the largest
+    spread: Floats  # [S] Elo: of the field, or of the steps of lines
+    drift: Floats | None  # [S] Elo of a generation; `None`: a field
+    dispersion: float  # variance of the points of pairs, relative to independent comparisons
+
+    @property
+    def elo(self) -> Floats:
+        """Mean Elo [N]."""
+        return self.draws.mean(axis=0)
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance [N, N] in Elo^2."""
+        return np.atleast_2d(np.cov(self.draws, rowvar=False))
+
+    @property
+    def deviation(self) -> Floats:
+        """Standard deviations in Elo, [N]."""
+        return self.draws.std(axis=0)
+
+    @property
+    def num_parts(self) -> int:
+        """Number of parts that never met."""
+        return int(self.part.max(initial=-1)) + 1
+
+    @property
+    def place_advantage(self) -> Floats:
+        """Mean Elo of each place, [T]."""
+        return self.place_draws.mean(axis=0)
+
+    def place_interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return low and high Elo, [T] each."""
+        return _middle(self.place_draws, level)
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """Return low and high Elo, [N] each, that hold the true one with probability `level`."""
+        return _middle(self.draws, level)
+
+    def difference(self, a: int, b: int) -> EloEstimate:
+        """Return how much stronger a is than b, with the 95 % interval: infinite if their parts never met."""
+        if self.part[a] != self.part[b]:
+            return EloEstimate(float("nan"), -np.inf, np.inf, float("nan"))
+        ahead = self.draws[:, a] - self.draws[:, b]
+        low, high = np.quantile(ahead, [0.025, 0.975])
+        return EloEstimate(float(ahead.mean()), float(low), float(high), _share(ahead))
+
+    def order(self) -> Floats:
+        """Return [N, N] the probability that the row is stronger than the column; nan across parts."""
+        n = len(self.competitors)
+        found = np.full((n, n), np.nan)
+        for a in range(n):
+            with_a = self.part == self.part[a]
+            ahead = self.draws[:, [a]] - self.draws[:, with_a]
+            found[a, with_a] = (ahead > 0.0).mean(axis=0) + 0.5 * (ahead == 0.0).mean(axis=0)
+        return found
+
+    @property
+    def p_best(self) -> Floats:
+        """Probability of being the best of the field [N]; nan where it falls into parts that never met."""
+        if self.num_parts != 1:
+            return np.full(len(self.competitors), np.nan)
+        best = np.bincount(self.draws.argmax(axis=1), minlength=len(self.competitors))
+        return best / len(self.draws)
+
+    def ranks(self, level: float = 0.95) -> tuple[Floats, Floats, Floats]:
+        """Return the mean, lowest and highest rank, [N] each; 1 is best, nan where parts never met."""
+        if self.num_parts != 1:
+            nothing = np.full(len(self.competitors), np.nan)
+            return nothing, nothing, nothing
+        rank = 1.0 + np.argsort(np.argsort(-self.draws, axis=1), axis=1)
+        tail = 0.5 - level / 2
+        low, high = np.quantile(rank, [tail, 1.0 - tail], axis=0, method="nearest")
+        return rank.mean(axis=0), low, high
+
+    def expected_score(self, a: int, b: int) -> float:
+        """Return points per game of a against b, each in every place equally often."""
+        apart = self.draws[:, a] - self.draws[:, b]
+        places = self.place_draws.shape[1]
+        scores = [
+            0.5 + 0.5 * np.tanh((apart + self.place_draws[:, i] - self.place_draws[:, j]) / ELO / 2.0)
+            for i in range(places)
+            for j in range(places)
+            if i != j or places == 1
+        ]
+        return float(np.mean(scores))
+
+
+def posterior(
+    games: Games,
+    *,
+    anchor: str | None = None,
+    lines: Lines | Literal["auto"] | None = "auto",
+    place_advantage: bool = True,
+    samples: int | None = None,
+    sweeps: int | None = None,
+    seed: int = 0,
+) -> Posterior:
+    """Return the posterior of all `games.competitors`; the same arguments give the same draws.
+
+    `sweeps` is the number of moves by the exact density (`moves`); by default some where games are few.
+
+    `lines`: `None`, strengths are a field; lines, each is near its parent; "auto", lines along which the field
+    met where only neighbours of a long chain did, else a field.
+
+    `anchor` is the competitor whose Elo is 0, in its part. Raise ValueError for an unknown one.
+    """
+    if anchor is not None and anchor not in games.competitors:
+        raise ValueError(f"anchor is '{anchor}', expected one of {len(games.competitors)} competitors")
+    n = len(games.competitors)
+    num_places = int(games.away_place.max(initial=1)) + 1
+    cells = cells_of(games, num_places if place_advantage else 1, drawn=False)
+    along = long_lines(games) if lines == "auto" else lines
+    prior = Prior(n, cells.num_places, along)
+    evidence = _evidence(games, cells, prior)
+    mixture = mixture_of(evidence, prior)
+    number = samples or max(500, min(_SAMPLES, _NUMBERS // max(1, n)))
+    if sweeps is None:
+        few = 2 * len(games) < _ENOUGH_GAMES * n * evidence.dispersion
+        sweeps = SWEEPS if few and number * (len(cells.home) + n) < _WORK else 0
+    x, which = draws(evidence, mixture, np.random.default_rng(seed), number, sweeps=sweeps)
+    spreads = np.array([each.spreads[0] for each in mixture.components])
+    part = parts_of(games)
+    basis = place_contrasts(cells.num_places) if place_advantage else np.zeros((num_places, 0))
+    return Posterior(
+        competitors=games.competitors,
+        draws=ELO * _relative(x[:, :n], part, None if anchor is None else games.competitors.index(anchor)),
+        place_draws=ELO * x[:, cells.place] @ basis.T,
+        part=part,
+        spread=ELO * spreads[which],
+        drift=None if along is None else ELO * x[:, -1],
+        dispersion=evidence.dispersion,
+    )
+
+
+def _evidence(games: Games, cells: Cells, prior: Prior) -> Evidence:
+    """Return the evidence with the dispersion that pairs show around the likeliest strengths."""
+    first = evidence_of(cells, prior, 1.0)
+    if not len(games):
+        return first
+    normal = likeliest(first, prior)
+    n, k = cells.num_competitors, cells.num_parameters
+    inverse = cho_solve((normal.factor, True), np.eye(len(normal.factor)), check_finite=False)
+    return evidence_of(cells, prior, dispersion_of(games, cells, normal.mode[:k], inverse[:n, :n]))
+
+
+def _relative(x: Floats, part: Indices, anchor: int | None) -> Floats:
+    """Return strengths [S, N] relative to the anchor in its part, and to the mean in all others."""
+    found = x.copy()
+    for number in range(int(part.max(initial=-1)) + 1):
+        members = np.flatnonzero(part == number)
+        if anchor is not None and part[anchor] == number:
+            found[:, members] -= x[:, [anchor]]
+        else:
+            found[:, members] -= x[:, members].mean(axis=1, keepdims=True)
+    return found
+
+
+def _middle(values: Floats, level: float) -> tuple[Floats, Floats]:
+    tail = 0.5 - level / 2
+    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0)
+    return low, high
+
+
+def _share(ahead: Floats) -> float:
+    return float((ahead > 0.0).mean() + 0.5 * (ahead == 0.0).mean())
+
+
+def lines_of(parents: Sequence[int]) -> Lines:
+    """Return the lines in which each competitor has the parent of that number; -1: none."""
+    parent = np.array(parents, dtype=np.int64)
+    return Lines(parent, np.ones(len(parent)))

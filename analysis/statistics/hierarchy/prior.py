@@ -1,0 +1,133 @@
+"""Priors of strengths: a field around one mean, or lines in which each is near its parent.
+
+*Field*: strengths are normal around a mean, with a spread tau that the games show (D. Rubin: Estimation in
+parallel randomized experiments, J. Educ. Stat. 6, 1981). So few games shrink towards what the field shows,
+and of many the luckiest is not believed to be the best.
+
+*Lines*: the strength of a child is that of its parent, plus the drift of a generation, plus a normal step.
+The spread of steps and the drift are estimated. Those without a parent are a field. The drift keeps a long
+chain, in which only neighbours met, from being drawn together.
+
+Both have places of spread PLACES. Spreads are half Cauchy beforehand (A. Gelman: Prior distributions for
+variance parameters in hierarchical models, Bayesian Analysis 1, 2006).
+
+The parameters [K] are one vector: theta [N], gamma of all places but the last [T - 1], and of lines the drift.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from analysis.statistics.davidson import place_contrasts
+from storage.arrays import Floats, Indices
+
+ELO = 400.0 / math.log(10.0)
+SPREAD = 200.0 / ELO  # scale of the half Cauchy prior of a field's spread
+STEP = 50.0 / ELO  # of a line's step
+DRIFT = 200.0 / ELO  # standard deviation of the drift of a generation
+PLACES = 300.0 / ELO  # of a place's advantage
+_ALONE = 1000.0 / ELO  # spread of a single founder: where it is makes no difference
+LEAST, MOST = 2.0 / ELO, 4096.0 / ELO  # spreads that are considered
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """The parent of each of N competitors, and the generations between the two."""
+
+    parent: Indices  # [N], -1: a founder
+    generations: Floats  # [N] at least 1; of founders it makes no difference
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior of all parameters, given the spreads: one of the field, or those of founders and of steps."""
+
+    num_competitors: int
+    num_places: int
+    lines: Lines | None
+
+    @property
+    def num_parameters(self) -> int:
+        """Number of parameters, K."""
+        return self.num_competitors + self.num_places - 1 + (self.lines is not None)
+
+    @cached_property
+    def scales(self) -> tuple[float, ...]:
+        """Scales of the half Cauchy priors of the spreads."""
+        if self.lines is None:
+            return (SPREAD,)
+        return (STEP,) if self._founders.sum() == 1 else (STEP, SPREAD)
+
+    @cached_property
+    def _founders(self) -> Indices:
+        assert self.lines is not None
+        return self.lines.parent < 0
+
+    @cached_property
+    def residuals(self) -> Floats:
+        """Matrix [N, K] from parameters to the normal deviations that are independent beforehand."""
+        n, matrix = self.num_competitors, np.zeros((self.num_competitors, self.num_parameters))
+        matrix[:, :n] = np.eye(n)
+        if self.lines is not None:
+            child = np.flatnonzero(~self._founders)
+            matrix[child, self.lines.parent[child]] = -1.0
+            matrix[child, -1] = -self.lines.generations[child]
+        return matrix
+
+    def variances(self, spreads: Sequence[float] | Floats) -> Floats:
+        """Return the variance [N] of each deviation."""
+        n = self.num_competitors
+        if self.lines is None:
+            return np.full(n, spreads[0] ** 2)
+        founder = spreads[1] if len(spreads) > 1 else _ALONE
+        return np.where(self._founders, founder**2, spreads[0] ** 2 * self.lines.generations)
+
+    @cached_property
+    def _others(self) -> Floats:
+        """Precision [K, K] of places and drift."""
+        n, k = self.num_competitors, self.num_parameters
+        matrix = np.zeros((k, k))
+        basis = place_contrasts(self.num_places)
+        place = slice(n, n + self.num_places - 1)
+        matrix[place, place] = basis.T @ basis / PLACES**2
+        if self.lines is not None:
+            matrix[-1, -1] = DRIFT**-2
+        return matrix
+
+    def precision(self, spreads: Sequence[float] | Floats) -> Floats:
+        """Return the precision [K, K]."""
+        if self.lines is None:
+            found = self._others.copy()
+            found[np.arange(self.num_competitors), np.arange(self.num_competitors)] += spreads[0] ** -2
+            return found
+        weighted = self.residuals / self.variances(spreads)[:, None]
+        return self._others + self.residuals.T @ weighted
+
+    def log_density(self, x: Floats, spreads: Floats) -> Floats:
+        """Return the log density [..., G] of strengths in `x` [..., K] for each of `spreads` [G, h].
+
+        Places and drift, whose prior does not depend on spreads, are left out.
+        """
+        deviations = x[..., : self.num_competitors] if self.lines is None else x @ self.residuals.T
+        if self.lines is None:
+            square = (deviations**2).sum(axis=-1)[..., None]
+            return -0.5 * square / spreads[:, 0] ** 2 - self.num_competitors * np.log(spreads[:, 0])
+        variance = np.array([self.variances(row) for row in spreads])
+        return -0.5 * (deviations**2) @ (1.0 / variance).T - 0.5 * np.log(variance).sum(axis=-1)
+
+    def log_hyper(self, spreads: Floats) -> Floats:
+        """Return the log prior density [G] of the logarithms of `spreads` [G, h]."""
+        scaled = spreads / np.array(self.scales)
+        return (2.0 * np.log(scaled) - 1.5 * np.log1p(scaled**2)).sum(axis=-1)
+
+
+def grid(prior: Prior, points: int) -> Floats:
+    """Return [points^h, h] spreads over the whole range, evenly by their logarithms."""
+    axis = np.geomspace(LEAST, MOST, points)
+    return np.array(list(itertools.product(axis, repeat=len(prior.scales))))
