@@ -5,12 +5,13 @@
     elo > 20 against main-0@120000       direct games of the two, by pairs
     main-0 score >= 55% against one_ply
     los > 0.95 against main-0@120000     likelihood of superiority in those games
-    rating > 100                         Bradley-Terry, over the anchor; `against NAME`: over NAME
+    rating > 100                         of the posterior, over the anchor; `against NAME`: over NAME
     main-0@12 rank <= 3                  1 is best; p_best > 0.5; games >= 500
 
 SUBJECT is a competitor, snapshot or player (its newest snapshot); without one it is the newest snapshot of
-the field. A measure with an interval (elo, score, rating) passes only if all of its 95 % interval does: a
-gate that is not sure yet is not passed.
+the field. A measure with an interval (elo, score, rating, rank) passes only if all of its 95 % interval does:
+a gate that is not sure yet is not passed. Where the field falls into parts that never met, no gate passes on
+rank, p_best, or a rating across the parts.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from typing import Protocol
 
 from analysis.gates.field import as_it_samples, find, newest
 from analysis.statistics.elo import EloEstimate, score_of_elo
+from analysis.statistics.hierarchy.posterior import Posterior
 from analysis.statistics.meetings import Direct
-from analysis.statistics.ratings import Ratings
 from storage.errors import Mistake
 from storage.records import Entrant
 
@@ -55,11 +56,11 @@ class Evidence(Protocol):
         """The competitor whose Elo is 0; `None`: the mean of those who have played."""
 
     @property
-    def ratings(self) -> Ratings:
+    def ratings(self) -> Posterior:
         """The ratings of those who have played."""
 
     def value(self, competitor: str, column: str) -> float:
-        """Return the competitor's games, rank or p_best; nan where it has none."""
+        """Return the competitor's games, rank, rank_low, rank_high or p_best; nan where it has none."""
 
     def difference(self, a: str, b: str) -> EloEstimate:
         """Return how far `a` is rated above `b`; both have played."""
@@ -136,12 +137,19 @@ class Gate:
         if self.measure == "rating":
             return self._measure_rating(evidence, subject)
         value = evidence.value(subject, self.measure)
+        if math.isnan(value):
+            return f"the field falls into {evidence.ratings.num_parts} parts that never met"
+        low, high = value, value
+        if self.measure == "rank":
+            low, high = evidence.value(subject, "rank_low"), evidence.value(subject, "rank_high")
+            low, high = min(low, value), max(high, value)
         words = {
-            "rank": f"{subject} is number {value:.0f} of {len(evidence.entrants)}",
+            "rank": f"{subject} is number {value:.0f} [{low:.0f}, {high:.0f}] (95 %) "
+            f"of {len(evidence.entrants)}",
             "p_best": f"{subject} is the best of the field with probability {value:.3f}",
             "games": f"{subject} played {value:,.0f} games",
         }
-        return _Measured(value, value, value, words[self.measure])
+        return _Measured(value, low, high, words[self.measure])
 
     def _measure_direct(self, evidence: Evidence, subject: str) -> _Measured | str:
         assert self.against is not None
@@ -170,6 +178,11 @@ class Gate:
         over = self.against or evidence.anchor
         if over is not None and not evidence.value(over, "games"):
             return f"{over} has played no game"
+        parts = {evidence.value(name, "part") for name in (subject, over) if name is not None}
+        if len(parts) > 1:
+            return f"{subject} and {over} are in parts of the field that never met"
+        if over is None and evidence.ratings.num_parts > 1:
+            return f"the field falls into {evidence.ratings.num_parts} parts that never met"
         if self.against is None:
             ratings, at = evidence.ratings, evidence.ratings.competitors.index(subject)
             value, low, high = (float(column[at]) for column in (ratings.elo, *ratings.interval()))

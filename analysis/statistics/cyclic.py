@@ -8,6 +8,9 @@ but energies are squares of points per game: a pairing beyond doubt is one unit 
 far beyond. Near even scores both splits are the same. Each pairing counts by its games: one that was never
 played has no energy.
 
+Strengths are the likeliest, with hardly any prior: what a prior cannot fit is no cycle. Where the pairings
+that were played close no loop, as in a chain, strengths explain everything.
+
 Few games look cyclic by chance: with two pairs per pairing, most of the rest is luck. So the share of luck is
 estimated from simulated tournaments of the same games, in which strengths decide alone.
 `analysis.solution.cycles.schur.unexplained_share` is the share of a payoff matrix with luck included.
@@ -23,9 +26,9 @@ import numpy as np
 from analysis.statistics.davidson import Cells, Moments, by_competitor, cells_of, fit, moments, sums
 from analysis.statistics.elo import Z_95
 from analysis.statistics.games import Games
-from analysis.statistics.ratings import PRIOR_GAMES
 from storage.arrays import Floats, Indices
 
+_PRIOR_GAMES = 1e-3  # so few that strengths explain all that they can; some, so that there is a solution
 _ENOUGH = 4.0  # variance of points at which the dispersion that was seen counts half
 
 
@@ -83,7 +86,7 @@ def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) 
     cells = cells_of(games, int(games.away_place.max(initial=1)) + 1, drawn=drawn)
     pairings = _pairings_of(cells)
     n = cells.num_competitors
-    found = fit(cells, prior_games=PRIOR_GAMES)
+    found = fit(cells, prior_games=_PRIOR_GAMES)
     expected = moments(cells, found.parameters)
     variance = cells.games * expected.variance
     dispersion, doubt = _dispersion(games, cells, pairings, expected)

@@ -12,10 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from analysis.statistics.elo import Z_95, elo_from_counts
+from analysis.statistics.elo import elo_from_counts
 from analysis.statistics.games import Games
+from analysis.statistics.hierarchy.posterior import Posterior
 from analysis.statistics.meetings import Meetings, Numbers
-from analysis.statistics.ratings import Ratings
+from storage.arrays import Indices
 from storage.layout import LEDGER
 from storage.ledger.ledger import read_tables
 
@@ -27,11 +28,14 @@ class Uncertainty(NamedTuple):
 
     low: Numbers  # [N] Elo, the ends of the 95 % interval
     high: Numbers  # [N]
-    p_best: Numbers  # [N] probability of being the best
+    p_best: Numbers  # [N] probability of being the best; nan where parts never met, as the ranks
+    rank_low: Numbers  # [N] the ends of the 95 % interval of the rank
+    rank_high: Numbers  # [N]
+    part: Indices  # [N] the part of the field that has met
 
 
 def standings_table(
-    games: Games, met: Meetings, ratings: Ratings, sure: Uncertainty, field: Sequence[str]
+    games: Games, met: Meetings, ratings: Posterior, sure: Uncertainty, field: Sequence[str]
 ) -> pd.DataFrame:
     """Return `Verdict.table` without TrueSkill: competitors with games first, then the others of `field`."""
     n = len(games.competitors)
@@ -47,6 +51,9 @@ def standings_table(
         score = won.sum(axis=1) / compared
     worst = met.worst()
     columns: dict[str, object] = {
+        "rank_low": sure.rank_low,
+        "rank_high": sure.rank_high,
+        "part": sure.part,
         "competitor": games.competitors,
         "elo": ratings.elo,
         "elo_low": sure.low,
@@ -63,11 +70,15 @@ def standings_table(
         "worst_score": worst.score,
         "worst_games": worst.games,
     }
-    played = pd.DataFrame(columns)[compared > 0].sort_values("elo", ascending=False, kind="stable")
-    played.insert(0, "rank", pd.Series(range(1, len(played) + 1), played.index, dtype="Int64"))
+    played = pd.DataFrame(columns)[compared > 0]
+    played = played.sort_values(["part", "elo"], ascending=[True, False], kind="stable")
+    ranks = range(1, len(played) + 1) if ratings.num_parts == 1 else [pd.NA] * len(played)
+    played.insert(0, "rank", pd.Series(ranks, played.index, dtype="Int64"))
     others = [name for name in field if name not in set(played["competitor"])]
     table = played.set_index("competitor").reindex([*played["competitor"], *others])
     table[list(COUNTS)] = table[list(COUNTS)].fillna(0).astype(np.int64)
+    table["part"] = table["part"].fillna(-1).astype(np.int64)
+    table[["rank_low", "rank_high"]] = table[["rank_low", "rank_high"]].round().astype("Int64")
     table["worst_opponent"] = table["worst_opponent"].astype(object).where(table["games"] > 0, None)
     table = table.reset_index(names="competitor")
     return table[["rank", *table.columns.drop("rank")]]
@@ -80,14 +91,14 @@ def _distinct(who: npt.NDArray, number: npt.NDArray, n: int) -> npt.NDArray[np.i
 
 
 def pairings_table(
-    games: Games, met: Meetings, ratings: Ratings, repeated: Sequence[tuple[tuple[str, ...], int]]
+    games: Games, met: Meetings, ratings: Posterior, repeated: Sequence[tuple[tuple[str, ...], int]]
 ) -> pd.DataFrame:
     """Return `Verdict.pairings`.
 
     `repeated` counts the pairs of each pairing that are not among the games.
     """
     names = games.competitors
-    rank = np.argsort(np.argsort(-ratings.elo, kind="stable"))
+    rank = np.argsort(np.lexsort((-ratings.elo, ratings.part)))
     turned = rank[met.first] > rank[met.second]
     home, away = np.where(turned, [met.second, met.first], [met.first, met.second])
     repeats: Counter[frozenset[str]] = Counter()
@@ -115,11 +126,11 @@ def pairings_table(
     return frame.iloc[np.lexsort((rank[away], rank[home]))].reset_index(drop=True)
 
 
-def places_table(ratings: Ratings) -> pd.DataFrame:
+def places_table(ratings: Posterior) -> pd.DataFrame:
     """Return `Verdict.place_advantage`."""
-    advantage, margin = ratings.place_advantage, Z_95 * ratings.place_deviation
-    columns = {"elo": advantage, "elo_low": advantage - margin, "elo_high": advantage + margin}
-    return pd.DataFrame({"place": np.arange(len(advantage)), **columns})
+    low, high = ratings.place_interval()
+    columns = {"elo": ratings.place_advantage, "elo_low": low, "elo_high": high}
+    return pd.DataFrame({"place": np.arange(len(low)), **columns})
 
 
 def trueskill_table(folder: Path) -> pd.DataFrame:

@@ -5,7 +5,11 @@
     wording.headline(found)                  the same in one sentence
 
 It is a pure function of the run folder: it gives the same while the tournament runs, for what is recorded by
-then, and years later. Ratings are Bradley-Terry's (analysis/statistics/ratings.py); TrueSkill's are added.
+then, and years later. Ratings, intervals, ranks and probabilities come from one posterior of all strengths
+(analysis/statistics/hierarchy/posterior.py), which holds under any schedule; TrueSkill's are added.
+
+Parts of the field that never met cannot be compared: then nothing has a rank or a probability of being best,
+and Elo is relative to the mean of the part.
 
 A draw is half a win and half a loss. So Elo is 400 log10 of the odds of a score, in the table as in pairings,
 gates and `league compare`: for two competitors ratings and scores agree. Strengths with draws put aside are
@@ -30,8 +34,8 @@ from analysis.gates.field import find
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, tally
+from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
-from analysis.statistics.ratings import Ratings, bradley_terry, chances_of_being_best
 from analysis.statistics.ratings import bootstrap as resampled
 from analysis.tournaments.tables import (
     Uncertainty,
@@ -47,8 +51,6 @@ from storage.ledger.ledger import read_frames
 from storage.records import EndReason, Entrant, Purpose, ResultBatch
 from storage.tables.columns import results_of
 
-SAMPLES = 20_000  # of possible strengths: p_best is accurate to 0.004
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -56,11 +58,13 @@ class Verdict:
 
     Elo is relative to `anchor`, or to the mean of those who have played.
 
-    `table`, best first: rank (1 is best; NA: has not played), competitor, elo, elo_low, elo_high (95 %),
-    games (matches), pairs, wins, draws, losses (of comparisons: in a match of T teams each is compared with T
-    - 1 others), score (points per comparison, in [0, 1]), score_place_0 ... (the same of each place),
-    worst_opponent, worst_score, worst_games (the opponent of the lowest score, see `Meetings.worst`), mu,
-    sigma (TrueSkill), p_best (probability of being the best of the field, see `chances_of_being_best`).
+    `table`, best first: rank (1 is best; NA: has not played, or the field falls into parts), rank_low,
+    rank_high (95 %), part (of the field, 0 is the largest; parts never met; -1: has not played), competitor,
+    elo, elo_low, elo_high (95 %), games (matches), pairs, wins, draws, losses (of comparisons: in a match of
+    T teams each is compared with T - 1 others), score (points per comparison, in [0, 1]), score_place_0 ...
+    (the same of each place), worst_opponent, worst_score, worst_games (the opponent of the lowest score, see
+    `Meetings.worst`), mu, sigma (TrueSkill), p_best (probability of being the best of the field; NA as
+    `rank`).
 
     `pairings`, in the order of the table: home, away (the better one is home), pairs, games, wins, draws,
     losses, score, elo, elo_low, elo_high, los of home over away from these games alone, by pairs; repeats
@@ -72,7 +76,7 @@ class Verdict:
     entrants: tuple[Entrant, ...]
     anchor: str | None
     games: Games
-    ratings: Ratings
+    ratings: Posterior
     cyclic: CyclicShare | None  # None: fewer than three have played
     table: pd.DataFrame
     pairings: pd.DataFrame
@@ -84,7 +88,7 @@ class Verdict:
 
     @property
     def played(self) -> pd.DataFrame:
-        """Rows of `table` that have a rank."""
+        """Rows of `table` that have played."""
         return self.table[self.table["games"] > 0]
 
     def value(self, competitor: str, column: str) -> float:
@@ -93,7 +97,7 @@ class Verdict:
         return float(found.to_numpy(dtype=np.float64, na_value=np.nan)[0])
 
     def difference(self, a: str, b: str) -> EloEstimate:
-        """Return how far `a` is rated above `b`; both have played."""
+        """Return how far `a` is rated above `b`; both have played. It is infinitely unsure across parts."""
         names = self.ratings.competitors
         return self.ratings.difference(names.index(a), names.index(b))
 
@@ -132,7 +136,7 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
     counted = tally(results, names, Rule(**config.get("rules", {})))
     games = _of_those_who_played(counted.games)
     zero = anchor if anchor in games.competitors else None
-    ratings = bradley_terry(games, anchor=zero, draws=False)
+    ratings = posterior(games, anchor=zero, seed=seed)
     rng = np.random.default_rng(seed)
     uncertainty = _uncertainty(games, ratings, zero, bootstrap, rng)
     met = meetings_of(games)
@@ -191,12 +195,12 @@ def _of_those_who_played(games: Games) -> Games:
 
 
 def _uncertainty(
-    games: Games, ratings: Ratings, anchor: str | None, bootstrap: int, rng: np.random.Generator
+    games: Games, ratings: Posterior, anchor: str | None, bootstrap: int, rng: np.random.Generator
 ) -> Uncertainty:
-    """Return the uncertainty of the ratings, by `bootstrap` resamples of the pairs or by their covariance."""
+    """Return the uncertainty of the ratings; the ends of `elo` by `bootstrap` resamples if there are any."""
     low, high = ratings.interval()
     if bootstrap and len(games):
         samples = resampled(games, bootstrap, rng, anchor=anchor, draws=False)
         low, high = np.quantile(samples, [0.025, 0.975], axis=0)
-    best = chances_of_being_best(ratings.elo, ratings.covariance, rng, samples=SAMPLES)
-    return Uncertainty(low, high, best)
+    _, rank_low, rank_high = ratings.ranks()
+    return Uncertainty(low, high, ratings.p_best, rank_low, rank_high, ratings.part)

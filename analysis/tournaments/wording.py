@@ -29,6 +29,8 @@ def headline(verdict: Verdict) -> str:
     played = verdict.played
     if len(played) < 2:
         return "no pair has been finished yet"
+    if verdict.ratings.num_parts > 1:
+        return f"nothing is best: the field falls into {verdict.ratings.num_parts} parts that never met"
     first, second = played["competitor"].iloc[:2]
     gap = verdict.difference(first, second)
     sentence = (
@@ -81,7 +83,7 @@ def rows(verdict: Verdict) -> list[tuple[Any, ...]]:
             if row["games"]
             else None,
             None if pd.isna(row["mu"]) else f"{row['mu']:.1f} ± {row['sigma']:.1f}",
-            _probability(row["p_best"]) if row["games"] else None,
+            None if pd.isna(row["p_best"]) else _probability(row["p_best"]),
         )
         for row in verdict.table.to_dict("records")
     ]
@@ -146,7 +148,7 @@ def _parts(verdict: Verdict) -> list[list[str]]:
 
 def _close(verdict: Verdict) -> str | None:
     played = verdict.played["competitor"]
-    if len(played) < 2:
+    if len(played) < 2 or verdict.ratings.num_parts > 1:
         return None
     gap = verdict.difference(*played.iloc[:2])
     if gap.low > 0.0:

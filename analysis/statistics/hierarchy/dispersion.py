@@ -17,6 +17,7 @@ from analysis.statistics.games import Games, numbered
 from storage.arrays import Floats
 
 _ENOUGH = 8.0  # even pairs at which what was seen counts half
+_STUDENT = 2.5  # Student's intervals are wider than normal ones by half of this over the freedom
 _LEAST = 0.05
 _MOST_LEVERAGE = 0.9
 
@@ -33,15 +34,15 @@ def dispersion_of(games: Games, cells: Cells, mode: Floats, covariance: Floats) 
     variance = expected.variance[cells.kind]
     size = len(np.unique(np.concatenate([games.home_place, games.away_place])))
     each = np.full(len(games), 0.25)
-    single = float(((residual**2).sum() + 0.25 * _ENOUGH) / (variance.sum() + 0.25 * _ENOUGH))
-    before = single * (size + 1.0) / 3.0
-
     pairs = replace(games, pair=numbered(games.pair))
     p, n = pairs.num_pairs, cells.num_competitors
     own = covariance.diagonal()
-    apart = own[cells.home] + own[cells.away] - 2.0 * covariance[cells.home, cells.away]
+    apart = (own[cells.home] + own[cells.away] - 2.0 * covariance[cells.home, cells.away])[cells.kind]
+    fitted = 1.0 - np.minimum(variance * apart, _MOST_LEVERAGE)
+    single = float(((residual**2).sum() + 0.25 * _ENOUGH) / ((variance * fitted).sum() + 0.25 * _ENOUGH))
+    before = single * (size + 1.0) / 3.0
     known = sums(pairs.pair, variance, p)
-    leverage = sums(pairs.pair, variance * apart[cells.kind], p) / (size - 1) / before
+    leverage = sums(pairs.pair, variance * apart, p) / (size - 1) / before
     code = np.concatenate([pairs.pair * n + pairs.home, pairs.pair * n + pairs.away])
     _, row = np.unique(code, return_inverse=True)
     by_member = np.bincount(row, np.concatenate([residual, -residual]))
@@ -50,4 +51,7 @@ def dispersion_of(games: Games, cells: Cells, mode: Floats, covariance: Floats) 
     seen = sums(member_pair, by_member**2, p) / 2.0
     pull = _ENOUGH / (size - 1) * float(sums(pairs.pair, each, p).mean())
     free = 1.0 - np.minimum(leverage, _MOST_LEVERAGE)
-    return max(_LEAST, float((seen.sum() + pull * before) / ((known * free).sum() + pull)))
+    found = float((seen.sum() + pull * before) / ((known * free).sum() + pull))
+    even = float(sums(pairs.pair, each, p).mean())
+    freedom = _ENOUGH + (size - 1) * float(np.minimum(known / even, 1.0) @ free)
+    return max(_LEAST, found * (1.0 + _STUDENT / freedom))

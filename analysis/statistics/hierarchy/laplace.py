@@ -34,18 +34,15 @@ class Evidence:
     dispersion: float
     design: scipy.sparse.csr_array  # [m, K]
 
-    def log_likelihood(self, x: Floats) -> Floats:
-        """Return the log-likelihood [S] of parameters `x` [S, K]."""
+    def likelihood(self, x: Floats) -> tuple[Floats, Floats]:
+        """Return the log-likelihood [S] of parameters `x` [S, K], and its first derivatives [S, K]."""
         d = self.design @ x.T
-        given = self.cells.points @ d - self.cells.games @ np.logaddexp(0.0, d)
-        return np.asarray(given) / self.dispersion
-
-    def gradient(self, x: Floats) -> Floats:
-        """Return the first derivatives [S, K] of the log-likelihood of `x` [S, K]."""
-        d = self.design @ x.T
-        expected = 0.5 + 0.5 * np.tanh(0.5 * d)
+        less = np.exp(-np.abs(d))  # one exponential serves both
+        normal = self.cells.games @ (np.maximum(d, 0.0) + np.log1p(less))
+        expected = np.where(d >= 0.0, 1.0, less) / (1.0 + less)
         residual = self.cells.points[:, None] - self.cells.games[:, None] * expected
-        return np.asarray((self.design.T @ residual).T) / self.dispersion
+        value = (self.cells.points @ d - normal) / self.dispersion
+        return np.asarray(value), np.asarray((self.design.T @ residual).T) / self.dispersion
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,17 +19,21 @@ from storage.arrays import Floats, Indices
 
 SWEEPS = 3
 _STEPS = 4  # of one move, a quarter turn
+_FAR = 3.0  # log-density by which a first draw may be less likely than the mixture has it
+_HALVINGS = 6
 
 
 def draws(
-    evidence: Evidence, mixture: Mixture, rng: np.random.Generator, samples: int, *, sweeps: int = SWEEPS
+    evidence: Evidence, mixture: Mixture, rng: np.random.Generator, samples: int, *, sweeps: int = 0
 ) -> tuple[Floats, Indices]:
-    """Return parameters [S, K] and the component [S] of each; without `sweeps` those of the mixture."""
+    """Return parameters [S, K] and the component [S] of each; without `sweeps` of moves those of the mixture."""
     component = np.sort(rng.choice(len(mixture.weight), size=samples, p=mixture.weight))
     x = np.empty((samples, mixture.prior.num_parameters))
     for g, normal in enumerate(mixture.components):
         rows = component == g
         white = rng.standard_normal((int(rows.sum()), x.shape[1]))
+        if sweeps:
+            white = _possible(evidence, normal, white)
         x[rows] = normal.mode + _coloured(normal, white)
     for _ in range(sweeps):
         for g, normal in enumerate(mixture.components):
@@ -43,6 +47,18 @@ def draws(
 def _coloured(normal: Component, white: Floats) -> Floats:
     """Return deviations from the mode [S, K] of independent ones [S, K]."""
     return solve_triangular(normal.factor, white.T, trans="T", lower=True, check_finite=False).T
+
+
+def _possible(evidence: Evidence, normal: Component, z: Floats) -> Floats:
+    """Return draws [S, K] nearer to the mode where they are far less likely than the mixture has them."""
+    _, lowest = _rest(evidence, normal, np.zeros_like(z[:1]))
+    for _ in range(_HALVINGS):
+        _, energy = _rest(evidence, normal, z)
+        far = energy > lowest + _FAR
+        if not far.any():
+            break
+        z = np.where(far[:, None], 0.5 * z, z)
+    return z
 
 
 def _moved(evidence: Evidence, normal: Component, x: Floats, rng: np.random.Generator) -> Floats:
@@ -67,9 +83,9 @@ def _rest(evidence: Evidence, normal: Component, z: Floats) -> tuple[Floats, Flo
     """Return minus the log-posterior less its normal part [S], and its first derivatives [S, K], at `z`."""
     x = normal.mode + _coloured(normal, z)
     pull = x @ normal.prior
-    value = -evidence.log_likelihood(x) + 0.5 * (x * pull).sum(axis=1) - 0.5 * (z**2).sum(axis=1)
-    slope = pull - evidence.gradient(x)
-    white = solve_triangular(normal.factor, slope.T, lower=True, check_finite=False).T
+    likelihood, gradient = evidence.likelihood(x)
+    value = -likelihood + 0.5 * (x * pull).sum(axis=1) - 0.5 * (z**2).sum(axis=1)
+    white = solve_triangular(normal.factor, (pull - gradient).T, lower=True, check_finite=False).T
     return white - z, value
 
 

@@ -36,8 +36,9 @@ from storage.arrays import Floats, Indices
 
 _SAMPLES = 8_000
 _NUMBERS = 1_600_000  # strengths drawn at most
-_WORK = 4e6  # kinds of game times draws: more are not moved
-_ENOUGH_GAMES = 40.0  # per competitor, from which on the normal mixture is exact enough
+_WORK = 2e6  # kinds of game times draws that are moved
+_LEAST_SAMPLES = 1_000
+_KNOWN = 0.7  # standard deviation of log-odds of a game, up to which the mixture is exact enough
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +142,15 @@ def posterior(
     lines: Lines | Literal["auto"] | None = "auto",
     place_advantage: bool = True,
     samples: int | None = None,
-    sweeps: int | None = None,
+    moved: bool | None = None,
     seed: int = 0,
 ) -> Posterior:
     """Return the posterior of all `games.competitors`; the same arguments give the same draws.
 
-    `sweeps` is the number of moves by the exact density (`moves`); by default some where games are few.
+    With `moved`, draws are moved by the exact density (`moves`); by default where games leave much open.
 
-    `lines`: `None`, strengths are a field; lines, each is near its parent; "auto", lines along which the field
-    met where only neighbours of a long chain did, else a field.
+    `lines`: `None`, strengths are a field; lines, each is near its parent; "auto", lines along which the
+    field met where only neighbours of a long chain did, else a field.
 
     `anchor` is the competitor whose Elo is 0, in its part. Raise ValueError for an unknown one.
     """
@@ -163,10 +164,10 @@ def posterior(
     evidence = _evidence(games, cells, prior)
     mixture = mixture_of(evidence, prior)
     number = samples or max(500, min(_SAMPLES, _NUMBERS // max(1, n)))
-    if sweeps is None:
-        few = 2 * len(games) < _ENOUGH_GAMES * n * evidence.dispersion
-        sweeps = SWEEPS if few and number * (len(cells.home) + n) < _WORK else 0
-    x, which = draws(evidence, mixture, np.random.default_rng(seed), number, sweeps=sweeps)
+    x, which = draws(evidence, mixture, np.random.default_rng(seed), number)
+    if _skewed(evidence, x) if moved is None else moved:
+        number = samples or max(_LEAST_SAMPLES, min(number, round(_WORK / (len(cells.home) + n))))
+        x, which = draws(evidence, mixture, np.random.default_rng(seed), number, sweeps=SWEEPS)
     spreads = np.array([each.spreads[0] for each in mixture.components])
     part = parts_of(games)
     basis = place_contrasts(cells.num_places) if place_advantage else np.zeros((num_places, 0))
@@ -190,6 +191,13 @@ def _evidence(games: Games, cells: Cells, prior: Prior) -> Evidence:
     n, k = cells.num_competitors, cells.num_parameters
     inverse = cho_solve((normal.factor, True), np.eye(len(normal.factor)), check_finite=False)
     return evidence_of(cells, prior, dispersion_of(games, cells, normal.mode[:k], inverse[:n, :n]))
+
+
+def _skewed(evidence: Evidence, x: Floats) -> bool:
+    """Return whether the draws `x` [S, K] leave the log-odds of some game so open that they are skewed."""
+    if not len(evidence.cells.home):
+        return False
+    return bool((evidence.design @ x[:: max(1, len(x) // 400)].T).std(axis=1).max() > _KNOWN)
 
 
 def _relative(x: Floats, part: Indices, anchor: int | None) -> Floats:

@@ -9,9 +9,11 @@ The spread of steps and the drift are estimated. Those without a parent are a fi
 chain, in which only neighbours met, from being drawn together.
 
 Both have places of spread PLACES. Spreads are half Cauchy beforehand (A. Gelman: Prior distributions for
-variance parameters in hierarchical models, Bayesian Analysis 1, 2006).
+variance parameters in hierarchical models, Bayesian Analysis 1, 2006), but not 0 (Y. Chung et al.: A
+nondegenerate penalized likelihood estimator for variance parameters, Psychometrika 78, 2013).
 
-The parameters [K] are one vector: theta [N], gamma of all places but the last [T - 1], and of lines the drift.
+The parameters [K] are one vector: theta [N], gamma of all places but the last [T - 1], and the drift of
+lines.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ STEP = 50.0 / ELO  # of a line's step
 DRIFT = 200.0 / ELO  # standard deviation of the drift of a generation
 PLACES = 300.0 / ELO  # of a place's advantage
 _ALONE = 1000.0 / ELO  # spread of a single founder: where it is makes no difference
-LEAST, MOST = 2.0 / ELO, 4096.0 / ELO  # spreads that are considered
+LEAST, MOST = 2.0 / ELO, 1500.0 / ELO  # spreads that are considered
 
 
 @dataclass(frozen=True, slots=True)
