@@ -19,9 +19,12 @@ estimated from simulated tournaments of the same games, in which strengths decid
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from analysis.statistics.davidson import Cells, Moments, by_competitor, cells_of, fit, moments, sums
 from analysis.statistics.elo import Z_95
@@ -85,6 +88,8 @@ def cyclic_share(games: Games, rng: np.random.Generator, *, samples: int = 200) 
     drawn = bool((games.points == 0.5).any())
     cells = cells_of(games, int(games.away_place.max(initial=1)) + 1, drawn=drawn)
     pairings = _pairings_of(cells)
+    if not _loops(pairings, cells.num_competitors):
+        return CyclicShare(0.0, 0.0, 0.0, 0.0, 0.0, 1.0, None)
     n = cells.num_competitors
     found = fit(cells, prior_games=_PRIOR_GAMES)
     expected = moments(cells, found.parameters)
@@ -131,6 +136,44 @@ def _pairings_of(cells: Cells) -> _Pairings:
     codes, of_cell = np.unique(first * n + second, return_inverse=True)
     sign = np.where(cells.home < cells.away, 1.0, -1.0)
     return _Pairings(codes // n, codes % n, of_cell, sign, sums(of_cell, cells.games, len(codes)))
+
+
+def _loops(pairings: _Pairings, num_competitors: int) -> int:
+    """Return the number of independent loops among the pairings that were played; a chain has none."""
+    shape = (num_competitors, num_competitors)
+    met = csr_array((np.ones(len(pairings.games)), (pairings.first, pairings.second)), shape=shape)
+    parts, _ = connected_components(met, directed=False)
+    return len(pairings.games) - num_competitors + int(parts)
+
+
+def circle_of(beats: Sequence[tuple[str, str]]) -> tuple[str, ...] | None:
+    """Return a shortest circle in which each beats the next, and the last the first; `None`: there is none.
+
+    `beats` are couples (winner, loser).
+    """
+    below: dict[str, list[str]] = {}
+    for winner, loser in beats:
+        below.setdefault(winner, []).append(loser)
+    best: tuple[str, ...] | None = None
+    for start in below:
+        before: dict[str, str | None] = {start: None}
+        waiting = [start]
+        while waiting and (best is None or len(best) > 3):
+            here = waiting.pop(0)
+            if start in below.get(here, ()):
+                found: list[str] = []
+                at: str | None = here
+                while at is not None:
+                    found.append(at)
+                    at = before[at]
+                if best is None or len(found) < len(best):
+                    best = tuple(reversed(found))
+                break
+            for other in below.get(here, ()):
+                if other not in before:
+                    before[other] = here
+                    waiting.append(other)
+    return best
 
 
 def _of_pairings(pairings: _Pairings, value: Floats) -> Floats:

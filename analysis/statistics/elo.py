@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
+from analysis.statistics.valid import check_counts, check_scores
 
 Array = npt.NDArray[np.float64]
 
@@ -85,21 +86,21 @@ def score_of_elo(elo: float) -> float:
 def elo_from_pairs(pair_scores: npt.ArrayLike) -> EloEstimate:
     """Return Elo from the scores [n] of pairs, each one independent observation. See `elo_from_counts`.
 
-    Raise ValueError for no pairs.
+    Raise ValueError for no pairs, and for a score that is not in [0, 1].
     """
     if not np.size(pair_scores):
         raise ValueError("no pairs, expected at least one")
-    return _estimate(sample_of(pair_scores)).single()
+    return _estimate(sample_of(check_scores(pair_scores))).single()
 
 
 def elo_from_games(wins: int, draws: int, losses: int) -> EloEstimate:
     """Return Elo from games counted one by one, as if each were independent of all others.
 
-    Raise ValueError for no games.
+    Raise ValueError for no games, and for counts that are negative or not whole.
     """
     if not wins + draws + losses:
         raise ValueError("no games, expected at least one")
-    return _estimate(sample_of_counts([losses, draws, wins])).single()
+    return _estimate(sample_of_counts(check_counts([losses, draws, wins]))).single()
 
 
 def elo_from_counts(counts: npt.ArrayLike) -> EloEstimates:
@@ -108,9 +109,10 @@ def elo_from_counts(counts: npt.ArrayLike) -> EloEstimates:
     The interval holds the means whose empirical likelihood is not too far below the best. It is asymmetric
     where the score is lopsided, and finite on one side where everything was won. The quantile is that of
     Student's t, to first order in 1 / n. LOS is the normal probability of the same ratio's signed root: over
-    0.975 where the interval is above 0.
+    0.975 where the interval is above 0. Raise ValueError for counts that are negative or not whole, and for
+    none.
     """
-    return _estimate(sample_of_counts(counts))
+    return _estimate(sample_of_counts(check_counts(counts, least=1.0)))
 
 
 def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.int64]:
@@ -127,9 +129,10 @@ def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
 
     The interval is that of a t-value with its sample's skewness and kurtosis (the delta method), one tenth of
     a pair added at either end. It holds 0 where that of Elo does. Where it does not, the mean bounds the
-    t-value too, since no score in [0, 1] deviates by more than sqrt(mean (1 - mean)).
+    t-value too, since no score in [0, 1] deviates by more than sqrt(mean (1 - mean)). Raise ValueError as
+    `elo_from_counts` does.
     """
-    given = np.asarray(counts, dtype=np.float64)
+    given = check_counts(counts, least=1.0)
     places = given.shape[-1]
     unit = NORMALIZED_ELO / math.sqrt((places - 1) / 2)
     t, _ = _t_value(given)
@@ -147,9 +150,10 @@ def engine_figures(counts: npt.ArrayLike) -> EngineFigures:
     """Return the figures of a match from counts [K] of evenly spaced scores: 3 for games, 5 for pairs of two.
 
     Formulas: https://github.com/Disservin/fastchess, app/src/elo; those of normalized Elo are good for
-    small differences only (at a score of 0.9, the stated error is half the true one).
+    small differences only (at a score of 0.9, the stated error is half the true one). Raise ValueError as
+    `elo_from_counts` does.
     """
-    given = np.asarray(counts, dtype=np.float64)
+    given = check_counts(counts, least=1.0)
     score, games = np.linspace(0.0, 1.0, len(given)), (len(given) - 1) / 2
     n, share = float(given.sum()), given / given.sum()
     mean = float(share @ score)

@@ -20,6 +20,7 @@ from analysis.statistics.davidson import Cells, cells_of, fit, place_contrasts, 
 from analysis.statistics.elo import Z_95, EloEstimate
 from analysis.statistics.games import Games, numbered
 from analysis.statistics.sandwich import covariance_of
+from analysis.statistics.valid import check_games
 from storage.arrays import Floats
 
 ELO = 400.0 / math.log(10.0)
@@ -86,8 +87,10 @@ def bradley_terry(
     virtual games of each (see `davidson`); 0: maximum likelihood. Without `place_advantage` places make no
     difference. Without `draws` a draw is half a win and half a loss, as in Ordo.
 
-    Raise ValueError for an unknown anchor, and where maximum likelihood has no solution.
+    Raise ValueError for an unknown anchor, where maximum likelihood has no solution, and for games as
+    `check_games` does.
     """
+    check_games(games)
     if anchor is not None and anchor not in games.competitors:
         raise ValueError(f"anchor is '{anchor}', expected one of {len(games.competitors)} competitors")
     cells = _cells(games, place_advantage, draws)

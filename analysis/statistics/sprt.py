@@ -43,6 +43,8 @@ class Sprt:
 
     def __post_init__(self) -> None:
         """Raise Mistake for bounds in the wrong order or too wide, and for error rates outside (0, 0.5)."""
+        if self.model not in _WIDEST:
+            raise Mistake(f"sprt: model is '{self.model}', expected one of: {', '.join(_WIDEST)}")
         widest = _WIDEST[self.model]
         if not -widest <= self.elo0 < self.elo1 <= widest:
             raise Mistake(

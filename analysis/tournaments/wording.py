@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.gates.field import SHOWN
-from analysis.statistics.cyclic import Cycle, CyclicShare
+from analysis.statistics.cyclic import Cycle, CyclicShare, circle_of
 from analysis.tournaments.tournament import Verdict
 from storage.records import EndReason
 
@@ -60,7 +60,7 @@ def summary(verdict: Verdict) -> str:
 
 def warnings(verdict: Verdict) -> list[str]:
     """Return a sentence for each reason to doubt the ranking."""
-    found = [_unplayed(verdict), _apart(verdict), _cyclic(verdict), _close(verdict)]
+    found = [_unplayed(verdict), _apart(verdict), _cyclic(verdict), _circle(verdict), _close(verdict)]
     return [sentence for sentence in (*found, _repeated(verdict), _ends(verdict)) if sentence]
 
 
@@ -148,7 +148,7 @@ def _parts(verdict: Verdict) -> list[list[str]]:
 
 def _close(verdict: Verdict) -> str | None:
     played = verdict.played["competitor"]
-    if len(played) < 2 or verdict.ratings.num_parts > 1:
+    if len(played) < 2 or verdict.ratings.num_parts > 1 or _circle(verdict):
         return None
     gap = verdict.difference(*played.iloc[:2])
     if gap.low > 0.0:
@@ -174,6 +174,25 @@ def _cyclic(verdict: Verdict) -> str | None:
         scores = [f"{score:.2f}" for score in found.cycle.scores]
         beaten = f" ({one} beats {other}, {other} beats {third}, {third} beats {one}: {', '.join(scores)})"
     return f"{shown} of what decides these games is cyclic{beaten}: read the pairings, not the ranking"
+
+
+def _circle(verdict: Verdict) -> str | None:
+    """Return the warning for competitors that repeat their games, and beat one another in a circle.
+
+    Repeats count once for precision, but that each comes out the same is beyond doubt.
+    """
+    fixed = verdict.pairings[(verdict.pairings["repeats"] > 0) & (verdict.pairings["score"] != 0.5)]
+    turned = fixed["score"] < 0.5
+    winner, loser = fixed["home"].where(~turned, fixed["away"]), fixed["away"].where(~turned, fixed["home"])
+    found = circle_of(list(zip(winner, loser, strict=True)))
+    if found is None:
+        return None
+    steps = zip(found, (*found[1:], found[0]), strict=True)
+    shown = ", ".join(f"{one} beats {other}" for one, other in steps)
+    return (
+        f"these repeat their games, and beat one another in a circle ({shown}): no ranking holds, however "
+        "many pairs are played; read the pairings"
+    )
 
 
 def _repeated(verdict: Verdict) -> str | None:

@@ -26,7 +26,7 @@ _HALVINGS = 6
 def draws(
     evidence: Evidence, mixture: Mixture, rng: np.random.Generator, samples: int, *, sweeps: int = 0
 ) -> tuple[Floats, Indices]:
-    """Return parameters [S, K] and the component [S] of each; without `sweeps` of moves those of the mixture."""
+    """Return parameters [S, K] and the component [S] of each; without `sweeps` they are the mixture's."""
     component = np.sort(rng.choice(len(mixture.weight), size=samples, p=mixture.weight))
     x = np.empty((samples, mixture.prior.num_parameters))
     for g, normal in enumerate(mixture.components):

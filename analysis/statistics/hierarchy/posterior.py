@@ -32,6 +32,7 @@ from analysis.statistics.hierarchy.laplace import Evidence, evidence_of, likelie
 from analysis.statistics.hierarchy.moves import SWEEPS, draws
 from analysis.statistics.hierarchy.parts import long_lines, parts_of
 from analysis.statistics.hierarchy.prior import ELO, Lines, Prior
+from analysis.statistics.valid import check_games
 from storage.arrays import Floats, Indices
 
 _SAMPLES = 8_000
@@ -152,8 +153,10 @@ def posterior(
     `lines`: `None`, strengths are a field; lines, each is near its parent; "auto", lines along which the
     field met where only neighbours of a long chain did, else a field.
 
-    `anchor` is the competitor whose Elo is 0, in its part. Raise ValueError for an unknown one.
+    `anchor` is the competitor whose Elo is 0, in its part. Raise ValueError for an unknown one, and for games
+    as `check_games` does.
     """
+    check_games(games)
     if anchor is not None and anchor not in games.competitors:
         raise ValueError(f"anchor is '{anchor}', expected one of {len(games.competitors)} competitors")
     n = len(games.competitors)

@@ -40,14 +40,15 @@ class Library:
         from a - 1 further players whose skill is known to be 0.
 
         The library fails beyond a gap of about 230 mu. The match is then rated in multiple precision, and if
-        that fails with the teams' gaps clamped, which is logged.
+        that fails with the teams' gaps shrunk and the moves enlarged by as much, which is logged.
         """
         entries_of: list[list[int]] = [[] for _ in ranks]
         for entry, t in enumerate(team):
             entries_of[t].append(entry)
         strangers = [sum(seats[entry] - 1 for entry in entries) for entries in entries_of]
         total = np.array([mu[entries].sum() for entries in entries_of])
-        apart = np.clip(total, np.median(total) - _WIDEST_GAP, np.median(total) + _WIDEST_GAP) - total
+        shrunk = max(1.0, float(np.abs(total - np.median(total)).max()) / _WIDEST_GAP)
+        apart = (np.median(total) - total) * (1.0 - 1.0 / shrunk)
         near = mu + (apart / np.bincount(team))[team]
         known = self.exact.create_rating(0.0, _KNOWN * self.exact.beta)
         for environment, means in ((self.exact, mu), (self.precise, mu), (self.precise, near)):
@@ -67,7 +68,8 @@ class Library:
                     moved[entry], posterior[entry] = float(rating.mu) - means[entry], float(rating.sigma)
             if np.isfinite(moved).all() and np.isfinite(posterior).all():
                 if means is near:
-                    log.warning("ratings: gap of %.0f mu clamped to rate one match", float(np.ptp(total)))
+                    moved *= shrunk  # far out a move is proportional to the gap
+                    log.warning("ratings: gap of %.0f mu shrunk to rate one match", float(np.ptp(total)))
                 return mu + moved, posterior
         log.warning("ratings: a match over a gap of %.0f mu could not be rated", float(np.ptp(total)))
         return mu, sigma

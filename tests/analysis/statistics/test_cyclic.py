@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.statistics.cyclic import cyclic_share
+from analysis.statistics.cyclic import circle_of, cyclic_share
 from tests.analysis.simulated_games import games_from, played, transitive
 
 BEATS = np.array([[0.0, 1.0, -1.0], [-1.0, 0.0, 1.0], [1.0, -1.0, 0.0]])  # rock, scissors, paper
@@ -111,3 +111,25 @@ def test_the_same_seed_finds_the_same_share():
     games = transitive(np.arange(6) * 50.0, 4, np.random.default_rng(1))
     first, second = (cyclic_share(games, np.random.default_rng(2)) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("field", [10, 20, 55])
+def test_a_chain_in_which_only_neighbours_met_has_no_cycle(field, rng):
+    """Its pairings close no loop: 30 to 100 % of it were called cyclic, for the misfit of a prior."""
+    home = np.tile(np.repeat([np.arange(field - 1), np.arange(1, field)], 10, axis=1).ravel(), 1)
+    away = np.repeat([np.arange(1, field), np.arange(field - 1)], 10, axis=1).ravel()
+    points = (rng.random(len(home)) < np.where(home < away, 0.4, 0.6)).astype(float)
+    found = cyclic_share(games_from(field, home, away, points), rng)
+    assert (found.share, found.high, found.p_value, found.cycle) == (0.0, 0.0, 1.0, None)
+
+
+def test_a_ladder_over_3000_elo_has_no_cycle(rng):
+    found = cyclic_share(transitive(np.linspace(0.0, 3000.0, 12), 2, rng), rng)
+    assert found.low == 0.0
+    assert found.share < 0.05
+
+
+def test_a_circle_is_found_among_who_beats_whom():
+    assert circle_of([("a", "b"), ("b", "c"), ("c", "a"), ("d", "a")]) == ("a", "b", "c")
+    assert circle_of([("a", "b"), ("b", "c"), ("a", "c")]) is None
+    assert circle_of([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]) == ("a", "b", "c", "d")

@@ -1,0 +1,60 @@
+"""Checks of what callers give to the statistics: each mistake is one `ValueError`."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.statistics.games import Games
+
+_ROUNDING = 1e-6  # of counts that are shares of a whole number
+
+
+def check_counts(counts: npt.ArrayLike, *, least: float = 0.0) -> npt.NDArray[np.float64]:
+    """Return `counts` [..., K] as numbers.
+
+    Raise ValueError for fewer than two kinds of score, for counts that are negative or not whole numbers, and
+    for less than `least` of them in all.
+    """
+    given = np.asarray(counts, dtype=np.float64)
+    if not given.size:
+        return given
+    if given.ndim == 0 or given.shape[-1] < 2:
+        raise ValueError(f"counts have the shape {given.shape}, expected [..., K] with K of at least 2")
+    if (
+        not np.isfinite(given).all()
+        or (given < 0.0).any()
+        or (np.abs(given - np.rint(given)) > _ROUNDING).any()
+    ):
+        whole = np.abs(given - np.rint(given)) <= _ROUNDING
+        odd = given[~(np.isfinite(given) & (given >= 0.0) & whole)].flat[0]
+        raise ValueError(f"counts hold {odd:g}, expected whole numbers of 0 or more")
+    if given.sum(axis=-1).min() < least:
+        raise ValueError("no pairs, expected at least one")
+    return given
+
+
+def check_scores(scores: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Return `scores` [n] as numbers. Raise ValueError for a score that is not in [0, 1]."""
+    given = np.asarray(scores, dtype=np.float64)
+    wrong = ~((given >= 0.0) & (given <= 1.0))
+    if wrong.any():
+        raise ValueError(f"scores hold {given[wrong].flat[0]:g}, expected points per game in [0, 1]")
+    return given
+
+
+def check_games(games: Games) -> None:
+    """Raise ValueError for a name that occurs twice, games of one with itself, and points not in [0, 1]."""
+    names = games.competitors
+    if len(set(names)) < len(names):
+        twice = next(name for i, name in enumerate(names) if name in names[:i])
+        raise ValueError(f"competitors: found '{twice}' twice, expected each name once")
+    if not len(games):
+        return
+    itself = np.flatnonzero(games.home == games.away)
+    if len(itself):
+        raise ValueError(f"games: '{names[games.home[itself[0]]]}' plays against itself, expected two")
+    seats = np.concatenate([games.home, games.away])
+    if seats.min() < 0 or seats.max() >= len(names):
+        raise ValueError(f"games: found a competitor beyond the {len(names)} names")
+    check_scores(games.points)

@@ -1,0 +1,110 @@
+"""Posteriors of fields whose strengths are known; `python -m tests.bench.coverage` counts many of them."""
+
+import numpy as np
+import pytest
+
+from analysis.statistics.hierarchy.parts import long_lines, parts_of
+from analysis.statistics.hierarchy.posterior import lines_of, posterior
+from tests.analysis.simulated_games import games_from, transitive
+from tests.bench.coverage import Design, chain, held
+
+
+def test_a_chain_in_which_only_neighbours_met_is_not_drawn_together():
+    """55 generations, 50 Elo each: drawn together they were rated 431 Elo apart."""
+    truth = 50.0 * np.arange(55)
+    found = posterior(chain(truth, 20, np.random.default_rng(1)), samples=2000)
+    ends = found.difference(54, 0)
+    assert ends.low < 2700.0 < ends.high
+    assert ends.elo > 2200.0
+    low, high = found.interval()
+    assert ((low <= truth - truth.mean()) & (truth - truth.mean() <= high)).mean() > 0.8
+    assert found.drift is not None
+
+
+def test_lineage_is_a_prior_that_can_be_switched_off():
+    truth = 60.0 * np.arange(12)
+    games = chain(truth, 4, np.random.default_rng(2))
+    lines = lines_of([-1, *range(11)])
+    near = posterior(games, lines=lines, samples=1000)
+    field = posterior(games, lines=None, samples=1000)
+    assert field.drift is None
+    assert near.difference(11, 0).elo > 1.2 * field.difference(11, 0).elo
+
+
+def test_a_round_robin_is_no_long_line_and_a_chain_is():
+    assert long_lines(transitive(np.zeros(12), 1, np.random.default_rng(0))) is None
+    assert long_lines(chain(np.zeros(12), 1, np.random.default_rng(0))) is not None
+
+
+def test_equals_that_met_by_their_scores_do_not_look_different():
+    """Swiss, 64 equals: 36 of 100 differences looked significant."""
+    counted = [held(Design("swiss", 64, 0.0, 2), seed) for seed in range(4)]
+    assert np.mean([one.significant for one in counted]) < 0.05
+    assert np.mean([one.ratings for one in counted]) > 0.93
+
+
+def test_the_first_of_a_swiss_tournament_is_not_overrated():
+    """Spread 150: of 32, the interval of the one rated first held 78 of 100."""
+    counted = [held(Design("swiss", 32, 150.0, 2), seed) for seed in range(30)]
+    assert np.mean([one.first for one in counted]) > 0.8
+    assert 0.9 < np.mean([one.ratings for one in counted]) < 0.98
+
+
+def test_one_pair_at_a_table_of_four_is_one_observation_of_each_match():
+    """One pair at one table: 32 of 100 held, and half of the runs were sure of the best among equals."""
+    counted = [held(Design("round_robin", 4, 150.0, 1, teams=4), seed) for seed in range(40)]
+    assert np.mean([one.ratings for one in counted]) > 0.87
+    equals = [held(Design("round_robin", 4, 0.0, 1, teams=4), seed) for seed in range(20)]
+    assert np.mean([one.p_best > 0.99 for one in equals]) < 0.05
+
+
+def test_parts_that_never_met_have_no_best_and_no_ranks():
+    games = games_from(5, [0, 1, 2, 3], [1, 0, 3, 2], [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1])
+    assert parts_of(games).tolist() == [0, 0, 1, 1, 2]
+    found = posterior(games, samples=500)
+    assert np.isnan(found.p_best).all()
+    assert np.isnan(found.ranks()[0]).all()
+    across = found.difference(0, 2)
+    assert (across.low, across.high) == (-np.inf, np.inf)
+    assert np.isnan(found.order()[0, 2])
+    assert found.order()[0, 1] > 0.5
+
+
+def test_all_figures_come_from_one_posterior():
+    games = transitive(np.linspace(0.0, 300.0, 6), 10, np.random.default_rng(3))
+    found = posterior(games, anchor="c0")
+    assert found.elo[0] == 0.0
+    assert found.p_best.sum() == pytest.approx(1.0)
+    order = found.order()
+    assert order + order.T == pytest.approx(np.ones((6, 6)), abs=1e-9)
+    assert order[5, 4] == pytest.approx(found.difference(5, 4).los)
+    mean, low, high = found.ranks()
+    assert mean.sum() == pytest.approx(21.0)
+    assert (low <= mean).all()
+    assert (mean <= high).all()
+    again = posterior(games, anchor="c0")
+    assert (again.draws == found.draws).all()
+
+
+def test_one_that_won_all_its_games_is_skewed_upwards():
+    """The quantiles are those of the exact posterior of two, by quadrature: 400, 1,100 and far more."""
+    home, away = np.tile([0, 1], 10), np.tile([1, 0], 10)
+    found = posterior(games_from(2, home, away, np.tile([1.0, 0.0], 10), np.repeat(np.arange(10), 2)))
+    gap = found.difference(0, 1)
+    assert 250.0 < gap.low < 600.0
+    assert gap.high - gap.elo > 1.5 * (gap.elo - gap.low)
+    assert gap.los > 0.999
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"points": [np.nan, 0.0]}, "scores hold nan"),
+        ({"points": [2.0, 0.0]}, "scores hold 2"),
+        ({"home": [0, 1], "away": [0, 0]}, "'c0' plays against itself"),
+    ],
+)
+def test_games_that_cannot_be_are_refused(change, message):
+    given = {"home": [0, 1], "away": [1, 0], "points": [1.0, 0.0]} | change
+    with pytest.raises(ValueError, match=message):
+        posterior(games_from(2, **given))

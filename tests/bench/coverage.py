@@ -1,0 +1,213 @@
+"""Do 95 % intervals hold the truth 95 times of 100, whatever the schedule? Simulated fields say so.
+
+    python -m tests.bench.coverage [--fields 100] [--only swiss]
+
+Strengths are drawn anew for each field, from a normal distribution of the spread said (a ladder is evenly
+spaced, a chain rises by the same step each generation), and games by Bradley and Terry, or Luce at a table of
+more than two. Counted is how often intervals hold: of all ratings, of the one rated first, of the one rated
+last, of differences. `signif.` is the share of differences whose interval is on one side of 0: of equals it is
+the share of false alarms. Behind each figure is its binomial error. At the end, of all fields together: how
+often the one rated first is the best, by the probability that was said.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from analysis.statistics.games import Games, games_of
+from analysis.statistics.hierarchy.posterior import posterior
+from league.tournament.pairs import seatings
+from league.tournament.schedules import make_schedule
+from league.tournament.schedules.base import Pairings
+from league.tournament.schedules.settings import ScheduleSettings
+from tests.analysis.simulated_games import ELO, join, names
+
+FIRST_MOVER = 50.0  # Elo of the first place over the last
+_DIFFERENCES = 500  # of one field, drawn at random where there are more
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """A schedule and the fields that it is tried on."""
+
+    kind: str  # a schedule, or chain, or ladder (a round robin of evenly spaced strengths)
+    field: int
+    spread: float  # Elo: standard deviation; of a chain each step, of a ladder its length
+    pairs: int
+    teams: int = 2
+    draws: float = 0.0  # share of draws between equals, at most 1/2
+    common: float = 0.0  # share of pairs of which one draw of luck decides both games for the same one
+
+    @property
+    def title(self) -> str:
+        more = f", {self.teams} at a table" if self.teams > 2 else ""
+        more += f", {self.draws:.0%} drawn" if self.draws else ""
+        more += f", {self.common:.0%} of deals decide" if self.common else ""
+        return f"{self.kind} {self.field}, {self.spread:.0f} Elo, {self.pairs} pairs{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What held in one field."""
+
+    ratings: float
+    first: float
+    last: float
+    differences: float
+    significant: float
+    p_best: float  # said of the one rated first
+    best: float  # whether it is
+
+
+DESIGNS = (
+    *(Design("swiss", n, 150.0, 2) for n in (8, 32, 64, 100, 200)),
+    Design("swiss", 64, 0.0, 2),
+    Design("swiss", 64, 0.0, 10),
+    Design("swiss", 32, 400.0, 2),
+    *(Design("adaptive", n, 150.0, 2) for n in (20, 50)),
+    Design("adaptive", 20, 0.0, 2),
+    Design("top_k", 12, 150.0, 4),
+    Design("gauntlet", 20, 150.0, 10),
+    *(Design("round_robin", 4, 150.0, pairs, teams=4) for pairs in (1, 2, 10)),
+    Design("round_robin", 4, 0.0, 1, teams=4),
+    Design("round_robin", 6, 150.0, 2, teams=3),
+    Design("swiss", 32, 150.0, 1, teams=4),
+    *(Design("round_robin", 8, spread, 2) for spread in (0.0, 50.0, 150.0, 400.0)),
+    *(Design("round_robin", 8, 150.0, pairs) for pairs in (1, 5, 20)),
+    *(Design("round_robin", n, 150.0, 5) for n in (2, 3)),
+    Design("round_robin", 2, 0.0, 20),
+    Design("round_robin", 8, 150.0, 5, draws=0.4),
+    Design("round_robin", 8, 150.0, 5, common=0.6),
+    Design("ladder", 20, 2000.0, 2),
+    Design("ladder", 55, 2700.0, 2),
+    *(Design("chain", n, 50.0, 20) for n in (10, 20, 55, 100)),
+    Design("chain", 30, 50.0, 2),
+)
+
+
+def played(truth: Floats, pairings: Pairings, design: Design, rng: np.random.Generator) -> Games:
+    """All games of each pair."""
+    n, teams = pairings.shape
+    orders = seatings(teams)
+    who = pairings[:, orders].reshape(-1, teams)
+    number = np.repeat(np.arange(n), len(orders))
+    if teams > 2:
+        result = (truth[who] + FIRST_MOVER * np.linspace(0.5, -0.5, teams)) / ELO
+        result = result + rng.gumbel(size=who.shape)
+        a, b = np.triu_indices(teams, 1)
+        columns = [np.repeat(column, len(a)) for column in (number, np.arange(len(who)))]
+        points = (result[:, a] > result[:, b]).astype(np.float64).ravel()
+        places = np.tile(a, len(who)), np.tile(b, len(who))
+        return Games(names(len(truth)), who[:, a].ravel(), who[:, b].ravel(), *places, points, *columns)
+    score = 1.0 / (1.0 + np.exp(-(truth[who[:, 0]] - truth[who[:, 1]] + FIRST_MOVER) / ELO))
+    draw = 4.0 * design.draws * score * (1.0 - score)
+    luck = rng.random((n, 2))
+    luck[:, 1] = np.where(rng.random(n) < design.common, 1.0 - luck[:, 0], luck[:, 1])
+    at = luck.ravel()
+    points = np.where(at < score - draw / 2, 1.0, np.where(at < score + draw / 2, 0.5, 0.0))
+    first = np.zeros(2 * n, dtype=np.int64)
+    return Games(names(len(truth)), who[:, 0], who[:, 1], first, first + 1, points, number, np.arange(2 * n))
+
+
+def chain(truth: Floats, pairs: int, rng: np.random.Generator) -> Games:
+    """`pairs` pairs of each with the next."""
+    rows = np.stack([np.arange(len(truth) - 1), np.arange(1, len(truth))], axis=1)
+    return played(truth, np.repeat(rows, pairs, axis=0), Design("chain", len(truth), 0.0, pairs), rng)
+
+
+def strengths(design: Design, rng: np.random.Generator) -> Floats:
+    if design.kind == "chain":
+        return design.spread * np.arange(design.field)
+    if design.kind == "ladder":
+        return rng.permutation(np.linspace(0.0, design.spread, design.field))
+    return rng.normal(size=design.field) * design.spread
+
+
+def tournament(design: Design, truth: Floats, seed: int, rng: np.random.Generator) -> Games:
+    """All games of a tournament of `truth` by the schedule."""
+    if design.kind == "chain":
+        return chain(truth, design.pairs, rng)
+    kind = "round_robin" if design.kind == "ladder" else design.kind
+    seeds = {"seeds": ("c0",)} if kind == "gauntlet" else {}
+    settings = ScheduleSettings.model_validate({"kind": kind, "pairs": design.pairs, **seeds})
+    schedule = make_schedule(settings, names(design.field), design.teams)
+    history: list[Pairings] = []
+    games = games_of([], names(design.field))
+    while True:
+        pairings = schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
+        if pairings is None:
+            return games
+        parts = [games] * bool(history)
+        history.append(pairings)
+        games = join([*parts, played(truth, pairings, design, rng)])
+
+
+def held(design: Design, seed: int, samples: int = 1000) -> Held:
+    """One field, and what of its posterior holds."""
+    rng = np.random.default_rng([seed, design.field, design.pairs, design.teams])
+    truth = strengths(design, rng)
+    found = posterior(tournament(design, truth, seed, rng), samples=samples, seed=seed)
+    true = truth - truth.mean()
+    low, high = found.interval()
+    holds = (low <= true) & (true <= high)
+    first, last = int(found.elo.argmax()), int(found.elo.argmin())
+    one, other = np.triu_indices(design.field, 1)
+    if len(one) > _DIFFERENCES:
+        some = rng.choice(len(one), _DIFFERENCES, replace=False)
+        one, other = one[some], other[some]
+    least, most = np.quantile(found.draws[:, one] - found.draws[:, other], [0.025, 0.975], axis=0)
+    gap = true[one] - true[other]
+    return Held(
+        float(holds.mean()),
+        float(holds[first]),
+        float(holds[last]),
+        float(((least <= gap) & (gap <= most)).mean()),
+        float(((least > 0.0) | (most < 0.0)).mean()),
+        float(found.p_best[first]),
+        float(true[first] == true.max()),
+    )
+
+
+def line(design: Design, found: Sequence[Held]) -> str:
+    """A row of the table: figures with their standard errors over fields."""
+    cells = []
+    for name in ("ratings", "first", "last", "differences", "significant"):
+        values = np.array([getattr(one, name) for one in found])
+        cells.append(f"{values.mean():.3f} ± {values.std() / len(values) ** 0.5:.3f}")
+    return f"| {design.title} | " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--fields", type=int, default=100)
+    parser.add_argument("--only", default="", help="designs whose title holds this")
+    arguments = parser.parse_args()
+    print("| design | all | first | last | differences | signif. |\n|---|---|---|---|---|---|", flush=True)
+    everything: list[Held] = []
+    for design in DESIGNS:
+        if arguments.only not in design.title:
+            continue
+        found = [held(design, seed) for seed in range(arguments.fields)]
+        print(line(design, found), flush=True)
+        if design.spread:
+            everything += found
+    print("\n| `p_best` of the first | fields | said | is the best |\n|---|---|---|---|")
+    said, best = (np.array([getattr(one, name) for one in everything]) for name in ("p_best", "best"))
+    for low, high in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.01)):
+        among = (low <= said) & (said < high)
+        if among.any():
+            error = (best[among].mean() * (1.0 - best[among].mean()) / among.sum()) ** 0.5
+            shown = f"{said[among].mean():.3f} | {best[among].mean():.3f} ± {error:.3f}"
+            print(f"| {low:.2f} to {min(high, 1.0):.2f} | {among.sum()} | {shown} |")
+
+
+if __name__ == "__main__":
+    main()
