@@ -21,13 +21,10 @@ def check_counts(counts: npt.ArrayLike, *, least: float = 0.0) -> npt.NDArray[np
         return given
     if given.ndim == 0 or given.shape[-1] < 2:
         raise ValueError(f"counts have the shape {given.shape}, expected [..., K] with K of at least 2")
-    if (
-        not np.isfinite(given).all()
-        or (given < 0.0).any()
-        or (np.abs(given - np.rint(given)) > _ROUNDING).any()
-    ):
-        whole = np.abs(given - np.rint(given)) <= _ROUNDING
-        odd = given[~(np.isfinite(given) & (given >= 0.0) & whole)].flat[0]
+    with np.errstate(invalid="ignore"):  # infinities less themselves
+        good = np.isfinite(given) & (given >= 0.0) & (np.abs(given - np.rint(given)) <= _ROUNDING)
+    if not good.all():
+        odd = given[~good].flat[0]
         raise ValueError(f"counts hold {odd:g}, expected whole numbers of 0 or more")
     if given.sum(axis=-1).min() < least:
         raise ValueError("no pairs, expected at least one")

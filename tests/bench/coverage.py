@@ -5,9 +5,9 @@
 Strengths are drawn anew for each field, from a normal distribution of the spread said (a ladder is evenly
 spaced, a chain rises by the same step each generation), and games by Bradley and Terry, or Luce at a table of
 more than two. Counted is how often intervals hold: of all ratings, of the one rated first, of the one rated
-last, of differences. `signif.` is the share of differences whose interval is on one side of 0: of equals it is
-the share of false alarms. Behind each figure is its binomial error. At the end, of all fields together: how
-often the one rated first is the best, by the probability that was said.
+last, of differences. `signif.` is the share of differences whose interval is on one side of 0: of equals it
+is the share of false alarms. Behind each figure is its standard error over fields. At the end, of all fields
+together: how often the one rated first is the best, by the probability that was said.
 """
 
 from __future__ import annotations

@@ -164,3 +164,18 @@ def test_programs_get_everything_as_json_with_null_for_the_infinite(judged):
     assert back["pairings"][0]["elo_low"] > 0
     assert back["ends"] == {"finished": 10, "illegal_action": 0, "step_limit": 0, "crash": 0}
     assert back["cyclic"] is None
+
+
+def test_a_circle_of_competitors_that_repeat_their_games_is_named(judged):
+    """57 of 60 pairs were dropped as repeats, and all that was said is that the best may well be equal."""
+    results = []
+    for number, (one, other) in enumerate(((a, b), (b, c), (c, a))):
+        games = duel(one, other, [(1.0, 1.0)] * 20, first=40 * number)
+        results.append(dataclasses.replace(games, digest=np.tile([2 * number + 1, 2 * number + 2], 20)))
+    found = judged(*results, field=3)
+    assert found.repeated_pairs == 57
+    (circle,) = [sentence for sentence in warnings(found) if "in a circle" in sentence]
+    assert "no ranking holds" in circle
+    for one, other in ((a, b), (b, c), (c, a)):
+        assert f"{one} beats {other}" in circle
+    assert not any("may well be equal" in sentence for sentence in warnings(found))

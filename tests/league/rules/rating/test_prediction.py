@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from league.rules.rating.prediction import erf
+from league.rules.rating.prediction import draw_probability, erf, expected_score, match_quality
 from league.rules.rating.rating import RatingBook, RatingSettings
 from tests.league.rules.rating.team_score import team_score
 
@@ -54,3 +54,21 @@ def test_erf_keeps_the_shape():
     z = np.linspace(-6.0, 6.0, 24).reshape(2, 3, 4)
     np.testing.assert_allclose(0.5 + 0.5 * erf(z), scipy.stats.norm.cdf(z), rtol=1e-12, atol=1e-16)
     assert erf(np.float64(0.0)).shape == ()
+
+
+def test_an_even_match_of_known_equals_has_quality_one_and_a_gap_or_doubt_lowers_it():
+    beta = 25 / 6
+    even = np.sqrt(2.0) * beta
+    assert match_quality(0.0, even, beta) == pytest.approx(1.0)
+    unsure = np.sqrt(2.0 * beta**2 + 2.0 * (25 / 3) ** 2)
+    assert match_quality(0.0, unsure, beta) == pytest.approx(0.447, abs=5e-4)  # two newcomers
+    assert match_quality(20.0, even, beta) < 0.1
+
+
+def test_win_draw_and_loss_make_one():
+    gap, c, margin = np.array(3.0), np.array(7.0), 1.5
+    drawn = draw_probability(gap, c, margin)
+    won = expected_score(gap, c, margin) - drawn / 2
+    lost = expected_score(-gap, c, margin) - drawn / 2
+    assert won + drawn + lost == pytest.approx(1.0)
+    assert 0.0 < drawn < 0.2
