@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from analysis.statistics.elo import elo_from_counts, score_of_elo
-from analysis.statistics.sequential import sequential_elo
-from analysis.statistics.sprt import Sprt
+from analysis.statistics.sprt import Sprt, sequential_elo
 
 TEST = Sprt(0.0, 20.0)
 
