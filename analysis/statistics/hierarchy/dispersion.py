@@ -33,7 +33,6 @@ def dispersion_of(games: Games, cells: Cells, mode: Floats, covariance: Floats) 
     residual = games.points - expected.points[cells.kind]
     variance = expected.variance[cells.kind]
     size = len(np.unique(np.concatenate([games.home_place, games.away_place])))
-    each = np.full(len(games), 0.25)
     pairs = replace(games, pair=numbered(games.pair))
     p, n = pairs.num_pairs, cells.num_competitors
     own = covariance.diagonal()
@@ -45,13 +44,13 @@ def dispersion_of(games: Games, cells: Cells, mode: Floats, covariance: Floats) 
     leverage = sums(pairs.pair, variance * apart, p) / (size - 1) / before
     code = np.concatenate([pairs.pair * n + pairs.home, pairs.pair * n + pairs.away])
     _, row = np.unique(code, return_inverse=True)
-    by_member = np.bincount(row, np.concatenate([residual, -residual]))
+    by_member = sums(row, np.concatenate([residual, -residual]), int(row.max()) + 1)
     member_pair = np.zeros(len(by_member), dtype=np.int64)
     member_pair[row] = np.tile(pairs.pair, 2)
     seen = sums(member_pair, by_member**2, p) / 2.0
-    pull = _ENOUGH / (size - 1) * float(sums(pairs.pair, each, p).mean())
+    even = float(sums(pairs.pair, np.full(len(games), 0.25), p).mean())
+    pull = _ENOUGH / (size - 1) * even
     free = 1.0 - np.minimum(leverage, _MOST_LEVERAGE)
     found = float((seen.sum() + pull * before) / ((known * free).sum() + pull))
-    even = float(sums(pairs.pair, each, p).mean())
     freedom = _ENOUGH + (size - 1) * float(np.minimum(known / even, 1.0) @ free)
     return max(_LEAST, found * (1.0 + _STUDENT / freedom))

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from analysis.statistics.davidson import place_contrasts
 from storage.arrays import Floats, Indices
@@ -67,7 +68,7 @@ class Prior:
         return (STEP,) if self._founders.sum() == 1 else (STEP, SPREAD)
 
     @cached_property
-    def _founders(self) -> Indices:
+    def _founders(self) -> npt.NDArray[np.bool_]:
         assert self.lines is not None
         return self.lines.parent < 0
 
