@@ -303,7 +303,7 @@ def check_env(
     rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
     print_rows(("check", "result", "message"), rows, as_json)
     if not report.passed:
-        raise typer.Exit(1)
+        raise Mistake(f"env '{env_id}' fails a check, {report.first_cause}")
 
 
 def main() -> None:
