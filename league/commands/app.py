@@ -80,6 +80,7 @@ def train(
     from league.config.loading import load
     from league.training.loop import train as run_loop
     from league.training.view import LiveView, PlainView, View
+    from storage.ends import End
 
     if resume and config.is_dir():
         from league.training.past.branching import newest_settings
@@ -97,9 +98,17 @@ def train(
         f"league: the process that trained {folder} ended suddenly: it was killed, memory ran out, or the "
         "head node of its Ray cluster was lost. What was recorded is kept: go on with --resume"
     )
+    ends: list[End] = []
     with last_words(printable(sudden)), progress_bars() as progress:
-        run_loop(settings, folder, resume=resume, make_view=view, progress=progress)
-    console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
+        run_loop(settings, folder, resume=resume, make_view=view, progress=progress, on_end=ends.append)
+    (end,) = ends
+    if end.state == "trained":
+        line = f"Trained: {folder}. Next: league ratings {folder}"
+    else:
+        line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
+    console.print(line, highlight=False, soft_wrap=True, markup=False)
+    if end.state != "trained" and (end.of_seconds or end.of_env_steps):
+        raise typer.Exit(INTERRUPTED)
 
 
 @app.command()

@@ -62,7 +62,9 @@ def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
     try:
         made = game(num_slots, **options)
         if not hasattr(made, "active"):
-            raise AttributeError("its __init__ does not call that of BatchedGame: super().__init__(num_slots)")
+            raise AttributeError(
+                "its __init__ does not call that of BatchedGame: super().__init__(num_slots)"
+            )
         return made
     except ValueError as error:
         raise BadOption(f"env {error}") from error

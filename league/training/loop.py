@@ -43,13 +43,14 @@ from league.rollout.supply import start_peers
 from league.runtime import gpus_of_nodes, ray_session
 from league.training.initial import recruit_of
 from league.training.remote import uploading
-from league.training.resume import check, open_archive
+from league.training.resume import changed_settings, check, open_archive
 from league.training.session import Session
 from league.training.sinks.reporting import Reporting
 from league.training.state.members import player_seed
 from league.training.view import View
 from league.yardsticks.opened import open_yardsticks
 from storage.disk import Progress
+from storage.ends import End
 
 
 def train(
@@ -59,13 +60,14 @@ def train(
     resume: bool = False,
     make_view: Callable[[], View] | None = None,
     progress: Progress | None = None,
+    on_end: Callable[[End], None] | None = None,
 ) -> Path:
     """Train the league of `settings` into the folder `run` and return that folder.
 
     `resume` goes on with what the folder holds or, if there is no folder, with what the remote holds;
     without `resume` the folder must not exist yet. The first Ctrl-C stops cleanly with everything saved.
     `make_view` makes the page or the lines that show the session; `progress` is called during long
-    preparations. Raise StorageError for a folder or a remote that cannot be used, ResumeRefused for
+    preparations, `on_end` with how it ended. Raise StorageError for a folder or a remote that cannot be used, ResumeRefused for
     settings that do not fit what it holds, Mistake for missing resources; nothing is written then.
     """
     require_installed(settings.log.sinks)
@@ -80,19 +82,37 @@ def train(
         interrupts() as interrupted,
     ):
         session = Session(settings, archive, runners, learners, uploader, evaluators, yardsticks)
-        session.begin()
-        with _showing(make_view, session) as show:
-            while not (session.finished() or interrupted.is_set()):
-                session.measure()
-                session.ask()
-                session.evaluate()
-                session.take()
-                session.learn()
-                session.decide()
-                session.save()
-                show(session)
-            session.end()
+        session.changed = changed_settings(run) if resume else []
+        with _recorded(session, on_end):
+            session.begin()
+            with _showing(make_view, session) as show:
+                runners.until(lambda steps: session.overdue(steps, show))
+                while not (session.finished() or interrupted.is_set()):
+                    session.measure()
+                    session.ask()
+                    session.evaluate()
+                    session.take()
+                    session.learn()
+                    session.decide()
+                    session.save()
+                    show(session)
+                session.end()
     return run
+
+
+@contextlib.contextmanager
+def _recorded(session: Session, on_end: Callable[[End], None] | None) -> Iterator[None]:
+    """Record how the session ends: trained, stopped, or failed with the error that is raised."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(Exception):  # the error that ended the session matters
+            session.archive.append_end(session.how_it_ends(error))
+        raise
+    end = session.how_it_ends()
+    session.archive.append_end(end)
+    if on_end is not None:
+        on_end(end)
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ def fault_of_observation(space: Space[Any], seen: Any, *, bounded: bool = True) 
     if not isinstance(space, Box):
         return "" if not bounded or space.contains(seen) else f"is {shown(seen)}, expected one of {space}"
     array = np.asarray(seen)
-    if array.dtype == object or not np.issubdtype(array.dtype, np.number) and array.dtype != np.bool_:
+    if array.dtype == object or (not np.issubdtype(array.dtype, np.number) and array.dtype != np.bool_):
         return f"is {shown(seen)}, expected numbers shaped {space.shape}"
     if array.shape != space.shape:
         return f"is shaped {array.shape}, expected {space.shape}"
@@ -98,5 +98,8 @@ def fault_of_values(space: Box, array: Any, *, bounded: bool = True) -> str:
         )
     if not outside.any():
         return ""
-    low, high = np.broadcast_to(low, numbers.shape)[outside][0], np.broadcast_to(high, numbers.shape)[outside][0]
+    low, high = (
+        np.broadcast_to(low, numbers.shape)[outside][0],
+        np.broadcast_to(high, numbers.shape)[outside][0],
+    )
     return f"holds {numbers[outside][0]:g}, outside of its space, which goes from {low:g} to {high:g}"

@@ -231,5 +231,3 @@ def _random_legal(game: BatchedGame, block: Decisions, rng: np.random.Generator)
     choices = np.split(valued, np.cumsum(spec.sizes)[:-1], axis=1)
     drawn = np.stack([choice.argmax(axis=1) for choice in choices], axis=1)
     return drawn.reshape(len(block), *spec.shape)
-
-

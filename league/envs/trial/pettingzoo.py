@@ -109,7 +109,9 @@ class _AecTrial(_Trial):
                 none = "" if len(env.agents) else "the env has no agents after its reset"
                 self.expect(none, (), "reset")
             agent, where = env.agent_selection, ("step",) if acted else ("reset",)
-            living = "" if agent in env.agents else f"agent_selection is {agent!r}, expected one of {env.agents}"
+            living = (
+                "" if agent in env.agents else f"agent_selection is {agent!r}, expected one of {env.agents}"
+            )
             self.expect(living, (agent,), *where)
             for name in ("terminations", "truncations", "infos"):
                 missing = [a for a in env.agents if a not in getattr(env, name)]
@@ -122,7 +124,9 @@ class _AecTrial(_Trial):
                 seen = self.call("observe", (agent,), agent)
                 mask = self.see(agent, seen, env.infos.get(agent, {}), "observe")
                 empty = mask is not None and not np.any(mask)
-                self.expect("it must act, and its mask has no legal action" if empty else "", (agent,), "observe")
+                self.expect(
+                    "it must act, and its mask has no legal action" if empty else "", (agent,), "observe"
+                )
                 action = self.act(agent, mask)
             self.call("step", (agent,), action)
             acted = True
@@ -146,7 +150,9 @@ class _ParallelTrial(_Trial):
                 returned = self.call("reset", (), seed=seed)
                 pair = isinstance(returned, tuple) and len(returned) == 2
                 pair = pair and all(isinstance(part, Mapping) for part in returned)
-                found = f"{len(returned)} values" if isinstance(returned, tuple) else f"{shown(returned)} alone"
+                found = (
+                    f"{len(returned)} values" if isinstance(returned, tuple) else f"{shown(returned)} alone"
+                )
                 found = f"reset returned {found}, expected two dicts: observations and infos"
                 self.expect("" if pair else found, (), "reset")
                 observations, infos = returned

@@ -17,7 +17,9 @@ class Turns(AECEnv):
     def __init__(self):
         super().__init__()
         self.observation_spaces = {
-            agent: Dict({"observation": Box(0, GOAL, (1,), np.float32), "action_mask": Box(0, 1, (2,), np.int8)})
+            agent: Dict(
+                {"observation": Box(0, GOAL, (1,), np.float32), "action_mask": Box(0, 1, (2,), np.int8)}
+            )
             for agent in AGENTS
         }
         self.action_spaces = {agent: Discrete(2) for agent in AGENTS}
@@ -179,7 +181,13 @@ class Together(ParallelEnv):
         seen = self.see()
         if over:
             self.agents = []
-        return seen, {"left": lead, "right": -lead}, done, dict.fromkeys(AGENTS, False), {a: {} for a in AGENTS}
+        return (
+            seen,
+            {"left": lead, "right": -lead},
+            done,
+            dict.fromkeys(AGENTS, False),
+            {a: {} for a in AGENTS},
+        )
 
 
 class OldStep(Together):

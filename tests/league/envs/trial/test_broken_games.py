@@ -10,16 +10,15 @@ import pytest
 pytest.importorskip("pettingzoo")
 sys.path.insert(0, str(Path(__file__).parent))  # games by import path, as a user's own
 
-import broken_batched as batched  # noqa: E402
-import broken_gymnasium as walks  # noqa: E402
-import broken_pettingzoo as zoo  # noqa: E402
+import broken_batched as batched
+import broken_gymnasium as walks
+import broken_pettingzoo as zoo
 
-from league.envs import registry  # noqa: E402
-from league.envs.registry import BadOption  # noqa: E402
-from league.envs.trial import trial  # noqa: E402
-from league.envs.trial.fault import GameBroken  # noqa: E402
-from league.envs.trial.trial import find_fault, require_sound  # noqa: E402
-
+from league.envs import registry
+from league.envs.registry import BadOption
+from league.envs.trial import trial
+from league.envs.trial.fault import GameBroken
+from league.envs.trial.trial import require_sound
 
 
 @pytest.fixture(autouse=True)
