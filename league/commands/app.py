@@ -27,6 +27,7 @@ from league.commands.console import (
     print_rows,
     printable,
     progress_bars,
+    usage,
 )
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
@@ -132,7 +133,7 @@ def sql(
     ],
     format_: Annotated[Format, typer.Option("--format", help="Format of the printed rows")] = Format.TABLE,
     limit: Annotated[int, typer.Option(min=1, help="Largest number of rows")] = 1_000_000,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Time limit in seconds")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0.001, max=1e7, help="Time limit in seconds")] = 60.0,
     as_of: AsOfOption = None,
 ) -> None:
     """Query the run's history in SQL, also while it trains; `@` lists the named queries."""
@@ -332,11 +333,15 @@ def _run() -> int:
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())  # so that module:Class finds the user's games, as with python -m
     try:
-        app()
+        code = app(standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except (Mistake, Failure) as error:
         print(f"league: {_sentence(error)}", file=sys.stderr)
         return 2 if isinstance(error, Mistake) else 1
     except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
+        if hasattr(error, "format_message"):  # of the parser of the command line
+            print(usage(error), file=sys.stderr)
+            return 2
         if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
             return INTERRUPTED
         if not _is_of_ray(error):
@@ -344,7 +349,6 @@ def _run() -> int:
         said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
         print(f"league: {said}. What was recorded is kept: go on with --resume", file=sys.stderr)
         return 1
-    return 0
 
 
 def _is_of_ray(error: Exception) -> bool:
