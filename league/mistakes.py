@@ -25,7 +25,8 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
     meant = list(_of_the_member_meant(error, settings))
     locations = [item["loc"] for item, _ in meant]
     for item, place in meant:
-        if item["type"] == "too_short" and any(item["loc"] == loc[: len(item["loc"])] != loc for loc in locations):
+        own = item["loc"]
+        if item["type"] == "too_short" and any(own == loc[: len(own)] != loc for loc in locations):
             continue  # its parts are wrong, and were left out for that
         path, keys = ".".join(part for part in (where, place.path) if part), place.keys
         if item["type"] == "extra_forbidden":

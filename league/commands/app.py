@@ -35,6 +35,7 @@ from league.commands.matches import play, replay
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
+from league.commands.past.runs import runs
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
 from league.interrupts import last_words
@@ -198,6 +199,7 @@ def rules(
     print_rows(header, [row[:8] for row in found.decisions], as_json=False)
 
 
+app.command()(runs)
 app.command()(branch)
 app.command()(snapshots)
 app.command()(replay)

@@ -77,8 +77,8 @@ class TrainingRollout(RolloutSettings):
 
     check: Literal["refuse", "print", "none"] = Field(
         default="refuse",
-        description="What follows if a second of random play finds a fault of the game before training: it is "
-        "refused, or the fault is printed; none: games are not tried. Games of this package never are",
+        description="What follows if a second of random play before training finds a fault of the game: it "
+        "is refused, or the fault is printed; none: games are not tried. Games of this package never are",
     )
     crash_share: float = Field(
         default=0.05,

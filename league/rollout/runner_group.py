@@ -74,7 +74,7 @@ class RunnerGroup(Protocol):
         """Return finished rollouts; if there are none, wait up to `timeout_seconds` for one."""
 
     def until(self, overdue: Callable[[int], bool]) -> None:
-        """Leave a request that is played in this process once `overdue(steps)` is true after so many steps."""
+        """Leave a request that is played in this process once `overdue` is true of its steps so far."""
 
     def losses(self) -> list[Loss]:
         """Return what was lost with dead runners and nodes since the last call.

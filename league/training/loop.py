@@ -41,6 +41,7 @@ from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.supply import start_peers
 from league.runtime import gpus_of_nodes, ray_session
+from league.training.deeds import no_progress
 from league.training.initial import recruit_of
 from league.training.remote import uploading
 from league.training.resume import changed_settings, check, open_archive
@@ -67,8 +68,9 @@ def train(
     `resume` goes on with what the folder holds or, if there is no folder, with what the remote holds;
     without `resume` the folder must not exist yet. The first Ctrl-C stops cleanly with everything saved.
     `make_view` makes the page or the lines that show the session; `progress` is called during long
-    preparations, `on_end` with how it ended. Raise StorageError for a folder or a remote that cannot be used, ResumeRefused for
-    settings that do not fit what it holds, Mistake for missing resources; nothing is written then.
+    preparations, `on_end` with how it ended. Raise StorageError for a folder or a remote that cannot be used,
+    ResumeRefused for settings that do not fit what it holds, Mistake for missing resources, GameBroken for a
+    game with a fault; nothing is written then. Too many crashes raise GameBroken, with everything saved.
     """
     require_installed(settings.log.sinks)
     check(settings, run, resume, progress)
@@ -84,7 +86,7 @@ def train(
         session = Session(settings, archive, runners, learners, uploader, evaluators, yardsticks)
         session.changed = changed_settings(run) if resume else []
         with _recorded(session, on_end):
-            session.begin()
+            session.begin(progress or no_progress)
             with _showing(make_view, session) as show:
                 runners.until(lambda steps: session.overdue(steps, show))
                 while not (session.finished() or interrupted.is_set()):

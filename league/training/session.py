@@ -24,7 +24,7 @@ from league.rollout.requests import Fragment, PlayRequest
 from league.rollout.runner_group import Loss, Rollout, RunnerGroup
 from league.rules.building.builder import DEFAULT, Clock
 from league.rules.earnings import earned
-from league.training.deeds import CORRECT, Deeds
+from league.training.deeds import CORRECT, Deeds, no_progress
 from league.training.losses import aside
 from league.training.losses.again import Again, Part
 from league.training.losses.crashes import Crashes
@@ -36,6 +36,7 @@ from league.training.state.state import State
 from league.training.state.under_way import UnderWay
 from league.yardsticks.opened import Opened
 from storage.archive import Archive
+from storage.disk import Progress
 from storage.ends import End
 from storage.errors import Failure
 from storage.incidents import Incident
@@ -99,7 +100,7 @@ class Session:
 
     # ------------------------------------------------------------------ begin and end
 
-    def begin(self) -> None:
+    def begin(self, progress: Progress = no_progress) -> None:
         """Fold the facts of the ledger, add the players and bots that are new, and fill the learners."""
         for event in self.archive.history():
             self.state.apply(event)
@@ -113,7 +114,7 @@ class Session:
             if name not in self.roster:
                 self.archive.add_bot(Bot(name))
                 self.state.apply(Bot(name))
-        self._deeds.begin_learners()
+        self._deeds.begin_learners(progress)
         self.measuring.begin()
         self._began = self._saved = self.log.since = time.monotonic()
 
@@ -362,7 +363,7 @@ class Session:
         self._count_under_way()
 
     def _note_crashes(self, num_matches: int, causes: Mapping[str, int]) -> None:
-        """Record new causes of crashes. Raise GameBroken, with everything saved, if too many matches crash."""
+        """Record new causes of crashes. Raise GameBroken, with everything saved, if there are too many."""
         for incident in self.crashes.note(num_matches, causes):
             self.incidents.record(incident)
         if causes and self.crashes.too_many:

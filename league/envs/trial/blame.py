@@ -14,7 +14,7 @@ from pathlib import Path
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 _LIBRARIES = frozenset(
-    ["ale_py", "gymnasium", "minigrid", "mpe2", "numpy", "open_spiel", "pettingzoo", "pyspiel", "supersuit", "torch"]
+    ["ale_py", "gymnasium", "minigrid", "mpe2", "numpy", "open_spiel", "pettingzoo", "pyspiel", "torch"]
 )
 MOST_OF_MESSAGE = 300  # characters of an error's own message
 

@@ -38,7 +38,7 @@ class Matches:
     """Matches of a game that are tried."""
 
     def __init__(self, game: BatchedGame, authors: tuple[type, ...]) -> None:
-        """`authors`: the classes with the code of the game."""
+        """Try the matches of `game`, whose code is in the classes `authors`."""
         self.game = game
         self.authors = authors
         self.bounded = bool(own_classes(authors))  # bounds of library envs are often declared in vain

@@ -79,14 +79,14 @@ def _find(make: Make, endless: bool) -> None:
         several.play(account, 1000, within(MORE_SECONDS, lambda seen: seen.ended > 0 or _endless(seen)))
     if account.ended == 0 and _endless(account) and not endless:
         raise Found(
-            f"no match ends: one goes on after {MOST_DECISIONS:,} decisions of random play (let it end, or set "
-            "rollout.step_limit)",
+            f"no match ends: one goes on after {MOST_DECISIONS:,} decisions of random play (let it end, or "
+            "set rollout.step_limit)",
             (),
             defined_at(authors, "_play", "step"),
         )
     if account.ended >= UNSCORED and not account.scored:
         raise Found(
-            f"no seat got a reward in {account.ended} matches of random play, so nothing can be learned from it",
+            f"no seat got a reward in {account.ended} matches of random play, so nothing can be learned",
             (),
             defined_at(authors, "_play", "step"),
         )

@@ -152,7 +152,7 @@ class PaysNothing(Walk):
 FAULTS = {
     OldStep: "seat 0: step returned 4 values, as envs of gym did, expected 5",
     StepOfObservation: "seat 0: step returned array([",
-    ResetWithoutInfo: "seat 0: reset returned array([0.], dtype=float32) alone, expected an observation and a",
+    ResetWithoutInfo: "seat 0: reset returned array([0.], dtype=float32) alone, expected an observation",
     ResetWithNone: "seat 0: reset returned None as info",
     ResetWithoutSeed: "seat 0: TypeError: ResetWithoutSeed.reset() got an unexpected keyword argument 'seed'",
     ResetRaises: "seat 0: FileNotFoundError: maze.txt, in its reset",
