@@ -4,7 +4,8 @@ import pytest
 import yaml
 
 from league.config.loading import load
-from league.training.resume import ResumeRefused, open_archive
+from league.training.past.branching import newest_settings
+from league.training.resume import ResumeRefused, changed_settings, open_archive
 from storage.archive import Archive
 
 
@@ -19,3 +20,26 @@ def test_a_run_from_before_a_setting_of_the_policy_is_resumed(tiny, tmp_path, mi
     other = load(tiny(policy={"hidden": [8]}))
     with pytest.raises(ResumeRefused, match="a run keeps its network"):
         open_archive(other, tmp_path / "run", resume=True)
+
+
+@pytest.mark.slow
+def test_what_a_resumed_run_sets_otherwise_is_named_and_stored(tiny, tmp_path):
+    run = tmp_path / "run"
+    open_archive(load(tiny(), ["learner.lr=0.01"]), run, resume=False).close()
+    assert changed_settings(run) == []
+    open_archive(load(tiny(), ["learner.lr=0.002", "stop.minutes=3"]), run, resume=True).close()
+    assert sorted(changed_settings(run)) == ["learner.lr 0.01 -> 0.002", "stop.minutes null -> 3.0"]
+    assert yaml.safe_load((run / "config.yaml").read_text())["learner"]["lr"] == 0.002
+    open_archive(newest_settings(run), run, resume=True).close()
+    assert changed_settings(run) == []
+    assert newest_settings(run).learner.lr == 0.002
+
+
+@pytest.mark.slow
+def test_a_remote_knows_its_run_by_the_settings_it_was_begun_with(tiny, tmp_path):
+    run, remote = tmp_path / "run", f"storage.remote=file://{tmp_path}/remote"
+    open_archive(load(tiny(), [remote, "learner.lr=0.01"]), run, resume=False).close()
+    begun = (run / "config.yaml").read_text()
+    open_archive(load(tiny(), [remote, "learner.lr=0.002"]), run, resume=True).close()
+    assert (run / "config.yaml").read_text() == begun
+    assert newest_settings(run).learner.lr == 0.002
