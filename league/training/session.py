@@ -44,6 +44,7 @@ from storage.records import Bot, LivePlayer, MatchBatch, Purpose, Snapshot
 
 NO_YARDSTICKS = Opened()
 FEWEST_STEPS = 100_000  # of a request whose matches do not end, before it is left
+LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanwhile
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
 
 
@@ -135,7 +136,9 @@ class Session:
         are wanted, unless its matches do not end.
         """
         now = time.monotonic()
-        if now - self._shown > WAIT_SECONDS:
+        if steps == 1:
+            self._shown = now
+        elif now - self._shown > LONG_SECONDS:
             self._shown = now
             show(self)
         stop = self.settings.stop
