@@ -13,6 +13,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from storage.suggestions import did_you_mean, nearest
 
+PREFIX = "Value error, "  # of pydantic's messages
 _UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 

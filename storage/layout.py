@@ -25,7 +25,9 @@ def require_run(run: Path) -> None:
     except FileNotFoundError:
         within = _runs_in(run)
         if within:
-            raise NotARun(f"{run}: runs are in it, but it is none itself; name one: {within}") from None
+            raise NotARun(
+                f"{run}: expected a run folder, found a folder of runs; name one of them: {within}"
+            ) from None
         raise NotARun(f"{run}: no file FORMAT there, expected a run folder (made by: league train)") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotARun(f'{run}/FORMAT cannot be read ({error}), expected {{"version": {VERSION}}}') from None

@@ -134,10 +134,12 @@ class _TaskBars:
 
 def usage(error: Any) -> str:
     """Return the message of an error of the command line: one line as all mistakes have, or the help."""
+    from league.mistakes import PREFIX
+
     if type(error).__name__ == "NoArgsIsHelpError":
         return str(error.format_message())
     path = getattr(getattr(error, "ctx", None), "command_path", "league")
-    message = " ".join(str(error.format_message()).replace("Value error, ", "").split()).rstrip(".")
+    message = " ".join(str(error.format_message()).replace(PREFIX, "").split()).rstrip(".")
     choices = re.search(r"'([^']*)' is not one of ('.*')$", message)
     if choices is not None:
         known = re.findall(r"'([^']*)'", choices[2])

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 GATHER_SECONDS = 0.002  # wait for further matches once one is ready: batches get larger
 LOOK_SECONDS = 0.5  # between two looks at Ctrl-C, while no match is ready
 MOST_THREADS = 1024  # of one game; each has a stack of its own
-MOST_CAUSES = 8  # of crashes that are told apart
+MOST_CAUSES = 8  # of crashes that are counted apart
 
 
 class SlotGame(BatchedGame):

@@ -49,7 +49,7 @@ def test_a_folder_of_runs_in_place_of_a_run_is_answered_with_their_names(
     assert done.returncode == 2
     assert (
         done.stderr
-        == f"league: {tmp_path}: runs are in it, but it is none itself; name one: {tmp_path}/mine\n"
+        == f"league: {tmp_path}: expected a run folder, found a folder of runs; name one of them: {tmp_path}/mine\n"
     )
 
 
