@@ -132,9 +132,9 @@ class Matches:
             seats = (int(seat[idle][0]),)
             raise Found("a decision is due in a match that is over, or that never began", seats, at)
         place = slot.astype(np.int64) * game.num_seats + seat
-        wrong = np.flatnonzero(np.diff(place) <= 0)
-        if len(wrong):
-            seats = (int(seat[wrong[0] + 1]),)
+        unordered = np.flatnonzero(np.diff(place) <= 0)
+        if len(unordered):
+            seats = (int(seat[unordered[0] + 1]),)
             raise Found("decisions are not ordered by slot, then seat, each once", seats, at)
 
     def _expect_seen(self, slots: npt.NDArray, seats: npt.NDArray, own: int) -> None:

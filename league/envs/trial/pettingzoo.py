@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Dict, Space
+from gymnasium.spaces import Dict, Discrete, Space
 
 from league.envs.trial.blame import defined_at, own_classes, place_of, sentence_of
 from league.envs.trial.fault import Found, fault_of_number, fault_of_observation, shown
@@ -75,7 +75,7 @@ class _Trial:
 
     def act(self, agent: Any, mask: Any) -> Any:
         space = self.wide[agent]
-        if mask is None or not hasattr(space, "n"):
+        if mask is None or not isinstance(space, Discrete):
             return space.sample()
         return int(self.rng.choice(np.flatnonzero(np.asarray(mask)))) + int(space.start)
 
