@@ -52,6 +52,7 @@ bench:
 	python -m tests.bench.stacked
 	python -m tests.bench.shards
 	python -m tests.bench.fragments
+	python -m tests.bench.runners --runners 1 4 16
 	python -m tests.bench.ratings
 	python -m tests.bench.matchmaking
 	python -m tests.bench.policy_groups

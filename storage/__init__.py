@@ -7,26 +7,35 @@ storage.query(run, sql)       one question, one Arrow table; reaches no file and
 storage.open_reader(run)      competitors, settings, manifests and paths of weights
 storage.run_folder(run)       the folder itself; of an address, the folder of its mirror here
 
-Addresses are resolved here. The modules that read a folder never import `storage.remote`.
+Addresses are resolved here. The modules that read a folder never import `storage.remote`. DuckDB and tables
+are loaded when they are first used: a process that only plays imports `storage.records` and needs neither.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from storage.disk import Progress
 from storage.layout import origin
-from storage.tables import live, questions
-from storage.tables.live import LiveConnection
-from storage.tables.moments import Moment
 
-if TYPE_CHECKING:  # it loads torch
+if TYPE_CHECKING:  # they load torch, DuckDB and pandas
+    import pyarrow as pa
+
     from storage.reader import ArchiveReader
+    from storage.tables.live import LiveConnection
+    from storage.tables.moments import Moment
 
 __all__ = ["LiveConnection", "connect", "open_reader", "query", "run_folder"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return `LiveConnection`, loaded when it is first used. Raise AttributeError for other names."""
+    if name != "LiveConnection":
+        raise AttributeError(f"module 'storage' has no attribute '{name}'")
+    from storage.tables.live import LiveConnection
+
+    return LiveConnection
 
 
 def run_folder(run: str | Path, progress: Progress | None = None) -> Path:
@@ -46,6 +55,8 @@ def connect(*runs: str | Path, as_of: Moment | None = None, native: bool = True)
 
     Raise NotARun, CorruptLedger, RemoteFailed, Mistake.
     """
+    from storage.tables import live
+
     return live.connect(*(run_folder(run) for run in runs), as_of=as_of, native=native)
 
 
@@ -61,6 +72,8 @@ def query(
 
     Raise BadQuery, NotARun, CorruptLedger, RemoteFailed.
     """
+    from storage.tables import questions
+
     return questions.query(
         run_folder(run), sql, timeout_seconds=timeout_seconds, max_rows=max_rows, as_of=as_of
     )

@@ -236,15 +236,25 @@ def test_learning_needs_no_game():
 
 
 @pytest.mark.slow
-def test_ray_is_imported_in_four_files_and_there_only_when_needed():
+def test_ray_is_imported_in_six_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}
     assert users == {
         "league.runtime",
+        "league.cluster.nodes",
         "league.cluster.probe",  # a process of its own
+        "league.cluster.reserving",
         "league.rollout.runner_group",
         "league.learning.groups.ray_learners",
     }
     assert not any(uses(path, "ray", lazy=False) for path in FILES)
+
+
+@pytest.mark.slow
+def test_a_runner_imports_neither_duckdb_nor_pandas():
+    """Each of many runners would pay for them with a second of the processor, and with memory."""
+    code = "import sys, league.rollout.runner_group; print({'duckdb', 'pandas', 'ray'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_import_paths_suggestions_and_settings_errors_have_one_module_each():

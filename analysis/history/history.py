@@ -24,6 +24,7 @@ import pyarrow as pa
 
 import storage
 from analysis.history import clock, payoffs
+from analysis.history import stages as by_stage
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
 from analysis.history.payoffs import Unit
@@ -194,7 +195,9 @@ class History:
         """
         return self._frame("SELECT * FROM seats ORDER BY seq, seat", _CATEGORIES["seats"])
 
-    def payoff(self, purpose: str | None = None, unit: Unit | None = None) -> pd.DataFrame:
+    def payoff(
+        self, purpose: str | None = None, unit: Unit | None = None, *, stages: bool = False
+    ) -> pd.DataFrame:
         """Return one row per ordered pair that has met, from `home`'s side, in matches of `purpose` (default:
         all).
 
@@ -207,14 +210,21 @@ class History:
         What games count is chosen by `unit`: by default what they counted in the run's own payoffs. A game
         counts its outcome (1, 1/2, 0) or its score, 1/2 + lead / (2 most_lead): the most that the game
         declares, or the largest lead of the run. Runs that did not count scores can be read by scores too,
-        and the reverse. Raise Mistake for an unknown purpose or unit.
+        and the reverse. With `stages=True` a live player is several competitors, one between every two of its
+        freezes (`analysis.history.stages`), unless leads have to be found in `seats`. Raise Mistake for an
+        unknown purpose or unit.
         """
         if unit is not None and unit not in get_args(Unit):
             raise Mistake(f"payoff: unit '{unit}', expected one of {', '.join(get_args(Unit))}")
         known = ("training", "evaluation", "tournament")
         if purpose is not None and purpose not in known:
             raise Mistake(f"payoff: purpose '{purpose}', expected one of {', '.join(known)}")
-        return self._frame(payoffs.query(purpose, unit, from_seats=self._needs_seats(unit)))
+        if self._needs_seats(unit):
+            return self._frame(payoffs.query(purpose, unit, from_seats=True))
+        if stages:
+            staged = by_stage.meetings(_PLACED)
+            return self._timed(payoffs.query(purpose, unit, from_seats=False, meetings=staged))
+        return self._frame(payoffs.query(purpose, unit, from_seats=False))
 
     def _needs_seats(self, unit: Unit | None) -> bool:
         """Return whether leads have to be found in `seats`: some run was recorded before they were summed."""
@@ -231,20 +241,25 @@ class History:
         `share` is of all matches of a purpose that `player` learned from (no player: none learned).
 
         `run` text, `player` text, `purpose` text, `match_type` text, `matches` int64, `share` float64. With
-        `over_time` for each minute by itself, and last `minute` int64 (since the first match).
+        `over_time` for each minute by itself, and last `minute` int64 (since the first match) and
+        `league_env_steps` int64 (of the whole league by the end of that minute).
         """
         minute = "date_sub('minute', (SELECT min(started_at) FROM matches), started_at)"
         return self._frame(
             f"""
             WITH timed AS (
-                SELECT player, purpose, match_type, {minute if over_time else 0} AS minute
+                SELECT player, purpose, match_type, env_steps, {minute if over_time else 0} AS minute
                 FROM matches
+            ),
+            ends AS (
+                SELECT minute, CAST(sum(sum(env_steps)) OVER (ORDER BY minute) AS BIGINT) AS league_env_steps
+                FROM timed GROUP BY minute
             )
             SELECT
                 player, purpose, match_type, count(*) AS matches,
                 count(*) / sum(count(*)) OVER (PARTITION BY player, purpose, minute) AS share
-                {", minute" if over_time else ""}
-            FROM timed
+                {", minute, any_value(league_env_steps) AS league_env_steps" if over_time else ""}
+            FROM timed JOIN ends USING (minute)
             GROUP BY player, purpose, match_type, minute
             ORDER BY player, purpose, minute, matches DESC, match_type
             """
@@ -252,14 +267,16 @@ class History:
 
     # ------------------------------------------------------------------ ratings
 
-    def leaderboard(self) -> pd.DataFrame:
-        """Return all rated competitors, best first.
+    def leaderboard(self, *, stages: bool = False) -> pd.DataFrame:
+        """Return all rated competitors, best first; with `stages=True` live players as in `payoff`.
 
         `run` text, `competitor` text, `role` text (none: a bot), `kind` text (player, snapshot, bot), `mu`
         float64 and `sigma` float64 (TrueSkill), `games` int64 (that the rating counts), `win_rate` float64
         (over all opponents; NaN: no game), `lead` float64 (per game, in the game's own units; NaN: not
         recorded), `skill` float64 (mu - 3 sigma).
         """
+        if stages and not self._needs_seats(None):
+            return self._timed(by_stage.leaderboard(_PLACED))
         return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
@@ -421,17 +438,18 @@ class History:
             self._live.execute("SET schema = 'main'")
 
 
-_SNAPSHOTS = f"""
+_PLACED = """
 WITH frozen AS (SELECT snapshot_id, min(seq) AS seq FROM decisions
-                WHERE kind = 'freeze' GROUP BY snapshot_id),
-placed AS (
-    SELECT snapshots.*, coalesce(frozen.seq, before.seq, 0) AS frozen_at
-    FROM snapshots
-    LEFT JOIN frozen USING (snapshot_id)
-    ASOF LEFT JOIN clock before ON snapshots.created_at >= before.ended
-)
+                WHERE kind = 'freeze' GROUP BY snapshot_id)
+SELECT snapshots.*, coalesce(frozen.seq, before.seq, 0) AS frozen_at
+FROM snapshots
+LEFT JOIN frozen USING (snapshot_id)
+ASOF LEFT JOIN clock before ON snapshots.created_at >= before.ended
+"""
+"""Snapshots with the number of the last match before they were frozen."""
+_SNAPSHOTS = f"""
 SELECT placed.* EXCLUDE (frozen_at), {clock.STEPS}, {clock.minutes("created_at")}
-FROM placed {clock.joined("frozen_at")}
+FROM ({_PLACED}) placed {clock.joined("frozen_at")}
 """
 """Snapshots with the league's env steps and minutes, over the view `clock`."""
 _LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999

@@ -34,10 +34,10 @@ _POINTS = {
 }
 
 
-def query(purpose: str | None, unit: Unit | None, *, from_seats: bool) -> str:
+def query(purpose: str | None, unit: Unit | None, *, from_seats: bool, meetings: str = "meetings") -> str:
     """Return the SQL of `History.payoff`: one row per ordered pair, with what a game counts.
 
-    `from_seats` finds leads in `seats`, which takes longer.
+    `from_seats` finds leads in `seats`, which takes longer. `meetings`: SQL for the rows of that table.
     """
     where = "" if purpose is None else f"WHERE purpose = '{purpose}'"
     sides = _FROM_SEATS.format(where="" if purpose is None else f"AND m.purpose = '{purpose}'")
@@ -53,7 +53,7 @@ def query(purpose: str | None, unit: Unit | None, *, from_seats: bool) -> str:
             (sum(wins) + 0.5 * sum(draws)) / sum(games) AS win_rate,
             CASE WHEN count(lead) = count(*) THEN sum(lead) / sum(games) END AS lead,
             CASE WHEN count(lead) = count(*) THEN sum(squares) / sum(games) END AS square
-        FROM meetings {where} GROUP BY home, away
+        FROM {meetings} {where} GROUP BY home, away
     ),
     {sides if from_seats else _FROM_MEETINGS},
     counted AS (

@@ -1,7 +1,8 @@
 """Plots of a run.
 
 Each function takes History's frames of one run and returns a matplotlib Figure, without pyplot. `save` writes
-it to a file, `svg` returns it as an element of a page. The same frames give the same bytes.
+it to a file, `svg` returns it as an element of a page, and `headline` its title and subtitle. The same frames
+give the same bytes.
 
 | plot | content |
 |---|---|
@@ -13,6 +14,8 @@ it to a file, `svg` returns it as an element of a page. The same frames give the
 | `yardsticks` | figures of snapshots on fixed yardsticks |
 | `response_graph` | worst opponent of each competitor, and the cycles of these arrows |
 | `cyclic_plane` | strongest plane of cyclic results |
+| `scores` | mean scores of players over env steps, for games of one seat |
+| `speed` | env steps a second over env steps |
 """
 
 from __future__ import annotations
@@ -21,21 +24,25 @@ from analysis.plots.pictures.exploitability_curves import exploitability
 from analysis.plots.pictures.heatmap import payoff_heatmap
 from analysis.plots.pictures.lineage import lineage_tree
 from analysis.plots.pictures.mix import match_mix
+from analysis.plots.pictures.over_time import scores, speed
 from analysis.plots.pictures.plane import cyclic_plane
 from analysis.plots.pictures.rating_lines import ratings
 from analysis.plots.pictures.response import response_graph
 from analysis.plots.pictures.yardstick_curves import yardsticks
-from analysis.plots.saving import save, svg
+from analysis.plots.saving import headline, save, svg
 
 __all__ = [
     "cyclic_plane",
     "exploitability",
+    "headline",
     "lineage_tree",
     "match_mix",
     "payoff_heatmap",
     "ratings",
     "response_graph",
     "save",
+    "scores",
+    "speed",
     "svg",
     "yardsticks",
 ]

@@ -15,7 +15,7 @@ from storage.arrays import Floats
 
 @dataclass(frozen=True, slots=True)
 class Pairings:
-    """Competitors of a payoff frame, best rated first, and their pairings from the row's side."""
+    """Competitors of a payoff frame, in the leaderboard's order, and their pairings from the row's side."""
 
     names: list[str]
     roles: list[str | None]
@@ -51,9 +51,9 @@ def between(payoff: pd.DataFrame) -> pd.DataFrame:
 
 
 def pairings(payoff: pd.DataFrame, leaderboard: pd.DataFrame) -> Pairings:
-    """Return the pairings in `payoff`, ordered by mu - 3 sigma; unrated competitors last, by name."""
+    """Return the pairings in `payoff`, in the order of the leaderboard; unrated competitors last, by name."""
     home, away = payoff["home"].astype(str), payoff["away"].astype(str)
-    board = leaderboard.sort_values("skill", ascending=False, kind="stable")
+    board = leaderboard
     rated = board["competitor"].astype(str)
     met = set(home) | set(away)
     names = [name for name in rated if name in met] + sorted(met - set(rated))

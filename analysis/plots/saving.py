@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape
 
 from matplotlib.figure import Figure
 
+from analysis.plots.sheet import EDGE, LINE
 from analysis.plots.style import INK, PAPER, WIDTH, drawing
 from storage.errors import Mistake
 
@@ -55,29 +56,35 @@ def png(figure: Figure, dpi: int = DPI) -> bytes:
     return buffer.getvalue()
 
 
-def svg(figure: Figure) -> str:
-    """Return `figure` as an `<svg>` element for a page.
+def svg(figure: Figure, *, head: bool = True) -> str:
+    """Return `figure` as an `<svg>` element for a page; without `head` its title and subtitle are not drawn.
 
     It is as wide as its container and transparent, with ink in the page's text colour (`currentColor`) and
     paper in its `--paper`. Ids begin with the plot's name and a hash of its content, so that a page can have
     several plots. Screen readers read its title and subtitle.
     """
+    above = 0.0 if head else _head(figure)
+    hidden = [] if head else [part for part in figure.texts if part.get_label() in ("title", "subtitle")]
+    for part in hidden:
+        part.set_visible(False)
     text = _body(figure, transparent=True)
+    for part in hidden:
+        part.set_visible(True)
     text = text.replace(INK, "currentColor").replace(PAPER, "var(--paper, #fff)")
     digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
     prefix = f"{figure.get_label() or 'plot'}-{digest}-"
     text = _IDS.sub(rf'id="{prefix}\1"', text)
     text = text.replace('xlink:href="#', f'href="#{prefix}').replace("url(#", f"url(#{prefix}")
     text = text.replace("xlink:href=", "href=")
-    height = figure.get_size_inches()[1] * 72
+    height = figure.get_size_inches()[1] * 72 - above
     title, below = _texts(figure, "title"), _texts(figure, "subtitle") or _texts(figure, "message")
-    head = (
+    opening = (
         f'<svg class="plot" role="img" aria-labelledby="{prefix}title {prefix}desc"'
-        f' viewBox="0 0 {WIDTH:g} {height:g}" width="100%" xmlns="http://www.w3.org/2000/svg"'
+        f' viewBox="0 {above:g} {WIDTH:g} {height:g}" width="100%" xmlns="http://www.w3.org/2000/svg"'
         f' stroke-linejoin="round" stroke-linecap="butt">\n'
         f'<title id="{prefix}title">{escape(title)}</title>\n<desc id="{prefix}desc">{escape(below)}</desc>\n'
     )
-    return head + text + "</svg>\n"
+    return opening + text + "</svg>\n"
 
 
 def _standalone(figure: Figure) -> str:
@@ -123,6 +130,17 @@ def _styled_once(found: re.Match[str]) -> str:
         return found[0]
     uses = re.sub(r"^\s+", "", _STYLE.sub("/>", found["uses"]), flags=re.MULTILINE)
     return f'<g{found["clip"] or ""} style="{styles.pop()}">\n{uses}</g>'
+
+
+def _head(figure: Figure) -> float:
+    """Return the height of the title and subtitle with the margin above them, in points."""
+    head = [text for text in figure.texts if text.get_label() in ("title", "subtitle")]
+    return EDGE + LINE * sum(float(text.get_fontsize()) for text in head)
+
+
+def headline(figure: Figure) -> tuple[str, str, str]:
+    """Return the title, the subtitle and the message of `figure`, empty where it has none."""
+    return _texts(figure, "title"), _texts(figure, "subtitle"), _texts(figure, "message")
 
 
 def _texts(figure: Figure, label: str) -> str:

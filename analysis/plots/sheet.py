@@ -22,7 +22,7 @@ from storage.arrays import Floats
 from storage.errors import Mistake
 
 EDGE = 8.0  # margin in points
-_LINE = 1.25  # line height relative to the font size
+LINE = 1.25  # line height relative to the font size
 
 
 class Sheet:
@@ -46,7 +46,7 @@ class Sheet:
     def resize(self, body: float) -> None:
         """Change the height of the body. Call this before placing anything in it."""
         self.body = body
-        self.height = body + EDGE + sum(size * _LINE for _, _, size, _ in self._head) + 8 + EDGE
+        self.height = body + EDGE + sum(size * LINE for _, _, size, _ in self._head) + 8 + EDGE
         self.figure.set_size_inches(WIDTH / 72, self.height / 72)
         for text in tuple(self.figure.texts):
             text.remove()
@@ -56,7 +56,7 @@ class Sheet:
             self.figure.text(
                 EDGE / WIDTH, y, line, size=size, weight=weight, alpha=alpha, va="top", label=label
             )
-            top -= size * _LINE
+            top -= size * LINE
 
     def axes(self, left: float, bottom: float, width: float, height: float) -> Axes:
         """Return new axes at a place of the body, in points from its lower left corner."""
@@ -135,7 +135,7 @@ def message(name: str, title: str, sentence: str) -> Figure:
     """Return a figure with a message instead of a plot."""
     sheet = Sheet(name, title, "", 60)
     for place, line in enumerate(sheet.wrapped(sentence, WIDTH - 4 * EDGE, TEXT)):
-        y = (EDGE + 46 - place * TEXT * _LINE) / sheet.height
+        y = (EDGE + 46 - place * TEXT * LINE) / sheet.height
         sheet.figure.text(0.5, y, line, size=TEXT, ha="center", va="top", alpha=MUTED, label="message")
     return sheet.figure
 

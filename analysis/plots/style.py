@@ -26,7 +26,7 @@ PAPER = "#fdfefe"
 MUTED = 0.68  # opacity of secondary text: contrast of at least 4.5 : 1 on light and dark pages
 GREY = "#8a8f94"
 TITLE, TEXT, SMALL = 12.0, 9.5, 8.5  # font sizes in points, for a sheet of WIDTH
-WIDTH = 432.0  # points: small text is 7 pixels high on a page of 400 pixels, 15 on one of 760
+WIDTH = 360.0  # points: small text is 9 pixels high on a page of 400 pixels, 14 at the 600 of a wide one
 
 _SETTINGS: Any = {  # matplotlib has a type for each key
     "font.family": ["sans-serif"],
@@ -59,9 +59,8 @@ _SETTINGS: Any = {  # matplotlib has a type for each key
     "svg.image_inline": True,
 }
 
-WIN_RATES: Colormap = LinearSegmentedColormap.from_list(
-    "win rates", ["#8c3b00", "#e08a4c", "#f3f0ea", "#5fa3cf", "#08436e"], N=64
-)
+WIN_RATE_COLORS = ("#8c3b00", "#e08a4c", "#f3f0ea", "#5fa3cf", "#08436e")  # at 0, 1/4, 1/2, 3/4 and 1
+WIN_RATES: Colormap = LinearSegmentedColormap.from_list("win rates", WIN_RATE_COLORS, N=64)
 STRENGTHS: Colormap = ListedColormap(
     ["#2c2f6b", "#34508f", "#3c73a2", "#4d95ab", "#6fb3a5", "#9bc78f", "#c6d46f", "#e9d74f"], "strengths"
 )

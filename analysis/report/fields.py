@@ -10,6 +10,7 @@ import pandas as pd
 from analysis.solution.payoffs import Payoffs, counts_scores
 from analysis.statistics.games import Games
 
+MET_ENOUGH = 0.5  # share of played pairings below which nothing is solved: the rest would be guessed
 MOST = 100  # competitors, the best rated: the time of alpha-rank grows with the cube of their number
 
 
@@ -46,7 +47,7 @@ class Field:
 def field_of(leaderboard: pd.DataFrame, payoff: pd.DataFrame, games: Games | None) -> Field:
     """Return the field of the best rated MOST snapshots and bots that have met other snapshots or bots.
 
-    Players that learn are left out, because their payoffs mix all their past versions. They are included if
+    Stages of players that learn are left out, because their policies changed meanwhile. They are included if
     few snapshots have met any other.
     """
     fixed = leaderboard[leaderboard["kind"] != "player"]["competitor"]

@@ -15,7 +15,8 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.plots.style import HUES, looks, role_of
+from analysis.plots.pairings import between
+from analysis.plots.style import GREY, HUES, WIN_RATE_COLORS, looks, role_of
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element
 from analysis.report.writing.resources import resource
@@ -23,7 +24,9 @@ from analysis.solution.payoffs import counts_scores
 from storage.errors import Mistake
 
 MOST_COMPETITORS = 100  # in the heatmap: 10,000 cells, 400 kB
+MOST_LETTERS = 22  # of a name beside the heatmap
 MOST_LINES = 12  # players with a line
+UNPLAYED = "url(#unplayed)"  # the hatching that charts.js defines
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier, which no page loads
 _REMEDY = "Interactive charts need the extra 'report': pip install 'checkpoint-league[report]'."
 
@@ -45,7 +48,7 @@ def charts_of(story: Story, interactive: bool | None) -> Charts:
         if interactive:
             raise Mistake(f"interactive charts: vl-convert-python is not installed. {_REMEDY}")
         return Charts(reason=_REMEDY)
-    all_in = len(story.leaderboard) <= MOST_COMPETITORS
+    all_in = len(story.staged_board) <= MOST_COMPETITORS
     shown = "Point at a cell for its numbers"
     hint = f"{shown}." if all_in else f"{shown}. Only the best rated {MOST_COMPETITORS} are drawn."
     moved = "Drag to move, Shift and mouse wheel to zoom, double-click to reset."
@@ -59,12 +62,21 @@ def charts_of(story: Story, interactive: bool | None) -> Charts:
 
 def heatmap(story: Story) -> dict[str, Any] | None:
     """Return the chart of points per game of each pairing, or `None` if no two competitors have met."""
-    names = story.leaderboard["competitor"].tolist()[:MOST_COMPETITORS]
+    table = between(story.staged_payoff)
+    seen = set(table["home"]) | set(table["away"])
+    names = [name for name in story.staged_board["competitor"] if name in seen][:MOST_COMPETITORS]
     index = {name: place for place, name in enumerate(names)}
-    met = story.payoff
-    met = met[met["home"].isin(names) & met["away"].isin(names)]
+    met = table[table["home"].isin(names) & table["away"].isin(names)]
     if met.empty:
         return None
+    played = set(zip(met["home"], met["away"], strict=True))
+    unmet = [
+        {"i": index[home], "j": index[away], "games": 0}
+        for home in names
+        for away in names
+        if home != away and (home, away) not in played
+    ]
+    themselves = [{"i": place, "j": place} for place in range(len(names))]
     by_score = counts_scores(met)
     rate = met["lead" if by_score else "win_rate"]
     most = float(rate.abs().max()) or 1.0
@@ -79,44 +91,77 @@ def heatmap(story: Story) -> dict[str, Any] | None:
             "games": met["games"],
         }
     )
-    who = [{"at": place, "name": name} for name, place in index.items()]
-    label = {"labelOverlap": True, "labelLimit": 110, "title": None}
+    who = [{"at": place, "name": f"{place + 1}  {_shortened(name)}"} for name, place in index.items()]
+    named = [
+        {"lookup": key, "from": {"data": {"values": who}, "key": "at", "fields": ["name"]}, "as": [name]}
+        for key, name in (("i", "row"), ("j", "column"))
+    ]
+    labels = [entry["name"] for entry in who]
+    axis = {"title": None, "grid": False, "ticks": False, "domain": False, "labelPadding": 6}
+    y = {
+        "type": "ordinal",
+        "field": "row",
+        "scale": {"domain": labels, "padding": 0},
+        "axis": {**axis, "labelOverlap": False, "labelLimit": 190},
+    }
+    below = {"labelOverlap": True, "labelAngle": 0, "labelExpr": "datum.value + 1"}
+    x = {
+        "type": "ordinal",
+        "field": "j",
+        "scale": {"domain": list(range(len(names))), "padding": 0},
+        "axis": {**axis, **below, "title": "opponent, by its place at the left"},
+    }
+    who_played = [{"field": "row", "title": "row"}, {"field": "column", "title": "against"}]
     return {
         "$schema": _SCHEMA,
         "description": f"Heatmap: {what} of each competitor against each other, best rated first.",
         "width": "container",
-        "height": min(620, 140 + 12 * len(names)),
-        "data": {"values": _rows(cells)},
-        "transform": [
-            {"lookup": key, "from": {"data": {"values": who}, "key": "at", "fields": ["name"]}, "as": [name]}
-            for key, name in (("i", "row"), ("j", "column"))
-        ],
-        "mark": {"type": "rect"},
-        "encoding": {
-            "y": {"field": "row", "type": "ordinal", "sort": {"field": "i", "op": "min"}, "axis": label},
-            "x": {
-                "field": "column",
-                "type": "ordinal",
-                "sort": {"field": "j", "op": "min"},
-                "axis": {**label, "labelAngle": -60},
+        "height": max(200, 15 * len(names)),
+        "layer": [
+            {
+                "data": {"values": unmet},
+                "transform": [*named, {"calculate": "'never played'", "as": "games"}],
+                "mark": {"type": "rect", "fill": UNPLAYED},
+                "encoding": {"y": y, "x": x, "tooltip": [*who_played, {"field": "games", "title": "games"}]},
             },
-            "color": {
-                "field": "rate",
-                "type": "quantitative",
-                "scale": {
-                    "domain": ends,
-                    "range": ["#8c3b00", "#f3f0ea", "#08436e"],
-                    "type": "linear",
+            {
+                "data": {"values": themselves},
+                "transform": named[:1],
+                "mark": {"type": "rect", "fill": GREY, "opacity": 0.9},
+                "encoding": {"y": y, "x": x},
+            },
+            {
+                "data": {"values": _rows(cells)},
+                "transform": named,
+                "mark": {"type": "rect"},
+                "encoding": {
+                    "y": y,
+                    "x": x,
+                    "color": {
+                        "field": "rate",
+                        "type": "quantitative",
+                        "scale": {
+                            "domain": [
+                                ends[0],
+                                (ends[0] + ends[1]) / 2,
+                                ends[1],
+                                (ends[1] + ends[2]) / 2,
+                                ends[2],
+                            ],
+                            "range": list(WIN_RATE_COLORS),
+                            "type": "linear",
+                            "interpolate": "rgb",
+                        },
+                        "legend": {"title": what, "orient": "bottom", "gradientLength": 180},
+                    },
+                    "tooltip": [
+                        *who_played,
+                        {"field": "rate", "type": "quantitative", "title": what, "format": ".3f"},
+                        {"field": "games", "type": "quantitative", "title": "games", "format": ",d"},
+                    ],
                 },
-                "legend": {"title": what, "orient": "bottom", "gradientLength": 180},
             },
-            "tooltip": [
-                {"field": "row", "title": "row"},
-                {"field": "column", "title": "against"},
-                {"field": "rate", "type": "quantitative", "title": what, "format": ".3f"},
-                {"field": "games", "type": "quantitative", "title": "games", "format": ",d"},
-            ],
-        },
+        ],
     }
 
 
@@ -147,20 +192,22 @@ def rating_lines(story: Story) -> dict[str, Any] | None:
             "games": frozen["games"],
         }
     )
+    last = max(1.0, float(lines["steps"].max()), float(points["steps"].max()) if len(points) else 0.0)
     x = {
         "field": "steps",
         "type": "quantitative",
         "title": "env steps of the league",
-        "axis": {"format": "~s"},
+        "axis": {"format": "~s", "grid": False, "tickCount": 5},
+        "scale": {"domain": [-0.02 * last, 1.02 * last], "nice": False},
     }
     color = {
         "field": "who",
         "type": "nominal",
         "title": "player",
         "scale": _colours_of(board[board["competitor"].isin(players)]),
-        "legend": {"orient": "bottom", "columns": 2, "symbolOpacity": 1},
+        "legend": {"title": None, "orient": "bottom", "columns": 2, "symbolOpacity": 1},
     }
-    rating = {"type": "quantitative", "title": "mu", "scale": {"zero": False}}
+    rating = {"type": "quantitative", "title": "TrueSkill rating μ", "scale": {"zero": False}}
     return {
         "$schema": _SCHEMA,
         "description": "Lines: TrueSkill's mu of each player over the league's env steps, snapshots as "
@@ -170,7 +217,7 @@ def rating_lines(story: Story) -> dict[str, Any] | None:
         "layer": [
             {
                 "data": {"values": _rows(lines)},
-                "mark": {"type": "area", "opacity": 0.15},
+                "mark": {"type": "area", "opacity": 0.16},
                 "encoding": {
                     "x": x,
                     "y": {"field": "low", **rating},
@@ -180,7 +227,7 @@ def rating_lines(story: Story) -> dict[str, Any] | None:
             },
             {
                 "data": {"values": _rows(lines)},
-                "mark": {"type": "line", "strokeWidth": 1.5},
+                "mark": {"type": "line", "strokeWidth": 2},
                 "params": [
                     {
                         "name": "view",
@@ -229,6 +276,12 @@ def _data(place: str, replaces: str | None, hint: str, spec: dict[str, Any] | No
         shown = shown.replace(character, f"\\u{ord(character):04x}")
     kind = "application/vnd.vegalite+json"
     return element("script", Html(shown), type=kind, data_place=place, data_replaces=replaces, data_hint=hint)
+
+
+def _shortened(name: str) -> str:
+    """Return `name`, shortened in the middle: names differ at their ends."""
+    keep = (MOST_LETTERS - 1) // 2
+    return name if len(name) <= MOST_LETTERS else f"{name[: keep - 2]}…{name[-keep - 2 :]}"
 
 
 def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from analysis.report.sections.evidence import decisions, findings
 from analysis.report.sections.incidents import incidents
 from analysis.report.sections.leaderboard import leaderboard
 from analysis.report.sections.overview import overview
-from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings
+from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings, scores
 from analysis.report.sections.reproduce import reproduce
 from analysis.report.sections.yardsticks import yardsticks
 from analysis.report.story import Story
@@ -35,6 +35,21 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "incidents": incidents,
     "reproduce": reproduce,
 }
+OF_A_GAME_FOR_ONE: dict[str, Maker] = {
+    name: OF_A_LEAGUE.get(name, scores)
+    for name in (
+        "overview",
+        "findings",
+        "scores",
+        "yardsticks",
+        "lineage",
+        "decisions",
+        "match-mix",
+        "throughput",
+        "incidents",
+        "reproduce",
+    )
+}
 OF_A_TOURNAMENT = {
     name: OF_A_LEAGUE[name]
     for name in ("overview", "leaderboard", "payoff", "beyond", "throughput", "reproduce")
@@ -52,8 +67,12 @@ def sections(history: History, only: Collection[str] | None = None) -> list[Sect
 
 def sections_of(story: Story, only: Collection[str] | None = None) -> list[Section]:
     """Return the sections of a page on `story`, as `sections` does."""
-    unknown = set(only or ()) - set(OF_A_LEAGUE)
+    unknown = set(only or ()) - set(OF_A_LEAGUE) - set(OF_A_GAME_FOR_ONE)
     if unknown:
         raise KeyError(f"found section '{min(unknown)}', expected one of {', '.join(OF_A_LEAGUE)}")
-    makers = OF_A_TOURNAMENT if story.is_tournament else OF_A_LEAGUE
+    makers = OF_A_LEAGUE
+    if story.is_tournament:
+        makers = OF_A_TOURNAMENT
+    elif story.is_solitary:  # no competitor meets another, so none is rated
+        makers = OF_A_GAME_FOR_ONE
     return [make(story) for id_, make in makers.items() if only is None or id_ in only]

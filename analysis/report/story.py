@@ -12,11 +12,13 @@ import pandas as pd
 from analysis.diagnostics import Finding, diagnose
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
+from analysis.statistics.elo import Z_95
 from analysis.tournaments.tournament import Verdict, verdict
 from storage.errors import Mistake
 from storage.layout import origin
 from storage.tables.live import names_of
 
+SCORE_POINTS = 40  # of each player
 RATING_POINTS = 400  # per competitor: more than the width of a plot
 
 
@@ -149,6 +151,19 @@ class Story:
         return self.history.payoff()
 
     @cached_property
+    def staged_payoff(self) -> pd.DataFrame:
+        """Frame of the payoff, in which a live player is one competitor for each stage of its training."""
+        return self.history.payoff(stages=not self.is_tournament)
+
+    @cached_property
+    def staged_board(self) -> pd.DataFrame:
+        """Leaderboard of the competitors of `staged_payoff`; bots last, as in no league they lead."""
+        if self.is_tournament:
+            return self.leaderboard
+        board = self.history.leaderboard(stages=True)
+        return board.sort_values("kind", key=lambda kind: kind == "bot", kind="stable", ignore_index=True)
+
+    @cached_property
     def decisions(self) -> pd.DataFrame:
         """Frame of the league builder's decisions."""
         return self.history.decisions()
@@ -179,9 +194,27 @@ class Story:
         return self.history.yardsticks()
 
     @cached_property
+    def scores(self) -> pd.DataFrame:
+        """Frame of the scores of players that learn, in SCORE_POINTS stretches of the league's env steps.
+
+        Columns competitor, league_env_steps (at the end of the stretch), mean, low, high (95 %), matches.
+        """
+        return self.sql(
+            "WITH clock AS (SELECT seq, sum(env_steps) OVER (ORDER BY seq) AS reached FROM matches),"
+            " placed AS (SELECT competitor, score, reached,"
+            f" ceil({SCORE_POINTS} * reached / (SELECT max(reached) FROM clock)) AS part"
+            " FROM seats JOIN clock USING (seq) WHERE learning)"
+            " SELECT competitor, CAST(max(reached) AS BIGINT) AS league_env_steps, avg(score) AS mean,"
+            f" mean - {Z_95} * coalesce(stddev_samp(score), 0) / sqrt(count(*)) AS low,"
+            f" mean + {Z_95} * coalesce(stddev_samp(score), 0) / sqrt(count(*)) AS high, count(*) AS matches"
+            " FROM placed GROUP BY competitor, part ORDER BY competitor, part"
+        )
+
+    @cached_property
     def field(self) -> Field:
         """Competitors that solution concepts cover."""
-        return field_of(self.leaderboard, self.payoff, self.verdict.games if self.is_tournament else None)
+        games = self.verdict.games if self.is_tournament else None
+        return field_of(self.staged_board, self.staged_payoff, games)
 
     @cached_property
     def findings(self) -> list[Finding]:

@@ -32,6 +32,7 @@ from league.commands.console import (
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
 from league.commands.matches import play, replay
+from league.commands.measures.evaluate import evaluate
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
@@ -206,6 +207,7 @@ app.command()(replay)
 app.command()(play)
 app.command()(tournament)
 app.command()(compare)
+app.command()(evaluate)
 app.command()(exploit)
 app.command()(yardstick)
 app.command()(diagnose)

@@ -58,17 +58,22 @@ def plot(
         raise Mistake(f"-o {out}: found a folder, expected a file")
     with analysis.open_run(run) as history:
         then = history if as_of is None else history.as_of(as_of)
-        board, payoff = then.leaderboard, then.payoff
+        board = then.leaderboard
+
+        def staged() -> tuple[Any, Any]:
+            """Return payoff and leaderboard: a live player has a row for each stage of its training."""
+            return then.payoff(stages=True), then.leaderboard(stages=True)
+
         draw = {  # functions: a picture reads no more than it needs
             Plot.RATINGS: lambda: plots.ratings(then.ratings(), board()),
-            Plot.PAYOFF: lambda: plots.payoff_heatmap(payoff(), board()),
-            Plot.CLUSTERS: lambda: plots.payoff_heatmap(payoff(), board(), "nash_cluster"),
+            Plot.PAYOFF: lambda: plots.payoff_heatmap(*staged()),
+            Plot.CLUSTERS: lambda: plots.payoff_heatmap(*staged(), "nash_cluster"),
             Plot.LINEAGE: lambda: plots.lineage_tree(then.snapshots(), board()),
             Plot.MATCH_MIX: lambda: plots.match_mix(then.match_mix(over_time=True)),
             Plot.EXPLOITABILITY: lambda: plots.exploitability(then.exploitability()),
             Plot.YARDSTICKS: lambda: plots.yardsticks(then.yardsticks()),
-            Plot.RESPONSES: lambda: plots.response_graph(payoff(), board()),
-            Plot.CYCLIC_PLANE: lambda: plots.cyclic_plane(payoff(), board()),
+            Plot.RESPONSES: lambda: plots.response_graph(*staged()),
+            Plot.CYCLIC_PLANE: lambda: plots.cyclic_plane(*staged()),
         }
         for each in list(draw) if name is Plot.ALL else [name]:
             path = out / f"{each}.svg" if name is Plot.ALL else out

@@ -42,12 +42,12 @@ def check(settings: Settings) -> None:
         from storage.remote.remote import check_url  # needs the extra `remote`
 
         check_url(settings.storage.remote)
-    if settings.runners == 0 and settings.evaluation.runners:
+    if settings.most_runners == 0 and settings.evaluation.runners:
         raise ValueError(
             f"evaluation.runners is {settings.evaluation.runners}, but runners is 0: without Ray one process "
             "plays; set runners to 1 or more, or give roles a share of evaluation (opponents.evaluation)"
         )
-    if settings.runners == 0 and settings.resources.address is not None:
+    if settings.most_runners == 0 and settings.resources.address is not None:
         raise ValueError(
             "resources.address is set but runners is 0, expected runners of 1 or more on a cluster"
         )
@@ -72,7 +72,8 @@ def check(settings: Settings) -> None:
 
 def _check_runners(settings: Settings) -> None:
     """Raise ValueError for more runners than this machine could start; a cluster may have any number."""
-    runners, processors = settings.runners + settings.evaluation.runners, os.cpu_count() or 1
+    processors = os.cpu_count() or 1
+    runners = settings.most_runners + settings.evaluation.runners
     most = max(FEWEST_RUNNERS, RUNNERS_PER_PROCESSOR * processors)
     if settings.resources.address is None and runners > most:
         raise ValueError(
@@ -138,7 +139,7 @@ def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> Non
 
 def _check_learner(settings: Settings) -> None:
     """Raise ValueError for learner settings that do not fit the rest of the run."""
-    learner, runners, gpus = settings.learner, settings.runners, settings.resources.gpus
+    learner, runners, gpus = settings.learner, settings.most_runners, settings.resources.gpus
     if learner.aggregators > runners:
         raise ValueError(
             f"learner.aggregators is {learner.aggregators}, more than the {runners} runners that they would "
@@ -165,7 +166,7 @@ def _check_learner(settings: Settings) -> None:
 
 def _check_shards(settings: Settings) -> None:
     """Raise ValueError for shards that there are no players, GPUs or processes for."""
-    shards, runners, gpus = settings.learner.shards, settings.runners, settings.resources.gpus
+    shards, runners, gpus = settings.learner.shards, settings.most_runners, settings.resources.gpus
     players = len(settings.players())
     if shards is not None and shards > players:
         raise ValueError(
@@ -194,7 +195,7 @@ def _check_shards(settings: Settings) -> None:
 
 def _check_devices(settings: Settings) -> None:
     """Raise ValueError or Mistake unless runners that play on GPUs ask for them, and only those."""
-    device, each, runners = settings.rollout.device, settings.resources.gpus_per_runner, settings.runners
+    device, each, runners = settings.rollout.device, settings.resources.gpus_per_runner, settings.most_runners
     if runners:
         check_play(device, settings.resources, runners)
     if settings.resources.share_cards:
@@ -209,12 +210,18 @@ def _check_devices(settings: Settings) -> None:
 
 def _check_sharing(settings: Settings) -> None:
     """Raise ValueError unless there are cards to share, of which the learners keep more than half."""
-    resources, num_runners = settings.resources, settings.runners + settings.evaluation.runners
-    if not (resources.gpus and resources.gpus_per_runner and settings.runners):
+    resources, num_runners = settings.resources, settings.most_runners + settings.evaluation.runners
+    if settings.most_runners > settings.least_runners:
+        raise ValueError(
+            f"resources.share_cards is true with runners from {settings.least_runners} to "
+            f"{settings.most_runners}, expected one number: each has its place on a card; give a number, or "
+            "set share_cards to false"
+        )
+    if not (resources.gpus and resources.gpus_per_runner and settings.most_runners):
         raise ValueError(
             f"resources.share_cards is true with gpus {resources.gpus}, gpus_per_runner "
-            f"{resources.gpus_per_runner:g} and runners {settings.runners}, expected each of them to be more "
-            "than 0; set them, or share_cards to false"
+            f"{resources.gpus_per_runner:g} and runners {settings.most_runners}, expected each of them to be "
+            "more than 0; set them, or share_cards to false"
         )
     kept = resources.share_of_learners(num_runners)
     if kept <= 0.5:

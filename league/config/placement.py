@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from league.cluster.placement import text_of
 from league.config.settings import Settings
 from league.learning.groups.shards import Shard, describe, plan_shards, spread, with_runners
-from league.runtime import text_of
 from storage.errors import Mistake
 
 
@@ -20,6 +20,7 @@ class Placement:
     num_runners: int
     of_runner: dict[str, float]
     on_learners_cards: bool = False
+    least_runners: int | None = None  # that there must be room for; None: all
 
     def lines(self) -> list[str]:
         """Return the placement as text, one line for each shard and for the runners."""
@@ -28,7 +29,8 @@ class Placement:
             return [*lines, "all of it, and play, in one process without Ray"]
         for i, bundles in enumerate(self.bundles):
             lines[i] += f"; asked of Ray: {', and on another node '.join(map(text_of, bundles))}"
-        what = f"{self.num_runners} runners of {text_of(self.of_runner)} each"
+        least = "" if self.least_runners is None else f"{self.least_runners} to "
+        what = f"{least}{self.num_runners} runners of {text_of(self.of_runner)} each"
         if self.on_learners_cards:
             what += ", on the learners' cards and among what is asked for those"
         return [*lines, f"{what}; asked of Ray in all: {text_of(self.total())}"]
@@ -62,12 +64,15 @@ def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
             f"no more than that; this would fit, with resources.gpus {most}: {'; '.join(describe(fitting))}"
         )
     shards = plan_shards(gpus, players, learner.processes, shards=learner.shards, nodes=nodes)
-    runners = settings.runners + settings.evaluation.runners
+    runners = settings.most_runners + settings.evaluation.runners
     bundles = [shard.bundles(n) for shard, n in zip(shards, spread(learner.aggregators, shards), strict=True)]
     shared, of_runner = settings.resources.share_cards, settings.resources.of_runner
     if shared:
         bundles, _ = with_runners(bundles, runners, of_runner["CPU"])
-    return Placement(shards, bundles if runners else [], runners, of_runner, shared)
+    least = settings.least_runners + settings.evaluation.runners
+    return Placement(
+        shards, bundles if runners else [], runners, of_runner, shared, None if least == runners else least
+    )
 
 
 def nodes_of(gpus: int, nodes: str) -> list[int]:

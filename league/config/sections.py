@@ -6,9 +6,9 @@ Sections of one part (learner, rollout, rules, ...) are defined beside that part
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from league.config.sinks import SinkSettings
 from league.rollout.requests import MOST_AT_ONCE
@@ -55,6 +55,19 @@ class StopSettings(Section):
     env_steps: int | None = Field(
         default=None, gt=0, description="Decisions taken in the environment, in all seats together"
     )
+
+
+class RunnerRange(Section):
+    """Numbers of runners on a cluster whose nodes come and go: as many as have room."""
+
+    min: int = Field(ge=1, description="Least number of runners, for which there must be room at the start")
+    max: int = Field(ge=1, description="Most runners; Ray's autoscaler is asked for nodes for so many")
+
+    @model_validator(mode="after")
+    def _min_is_not_above_max(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min: found {self.min}, expected no more than max, {self.max}")
+        return self
 
 
 class EvaluationSettings(Section):

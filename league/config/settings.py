@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Annotated
 
 import yaml
 from pydantic import Field, field_validator
@@ -12,6 +13,7 @@ from league.config.sections import (
     EvaluationSettings,
     InitFrom,
     LogSettings,
+    RunnerRange,
     StopSettings,
     StorageSettings,
 )
@@ -53,8 +55,10 @@ class Settings(Section):
     init_from: tuple[InitFrom, ...] = Field(
         default=(), description="Players whose first weights come from a snapshot"
     )
-    runners: int = Field(
-        default=0, ge=0, description="Number of Ray actors that play; 0: play in this process, without Ray"
+    runners: Annotated[int, Field(ge=0)] | RunnerRange = Field(
+        default=0,
+        description="Number of Ray actors that play; 0: play in this process, without Ray; "
+        "`{min: 4, max: 64}`: as many as the nodes of a cluster have room for, while these come and go",
     )
     evaluation: EvaluationSettings = EvaluationSettings()
     resources: ResourceSettings = ResourceSettings()
@@ -72,6 +76,16 @@ class Settings(Section):
             )
         registry.make(env.id, 1, **env.options)
         return env
+
+    @property
+    def most_runners(self) -> int:
+        """Number of runners, those of evaluation not among them; the most where it is a range."""
+        return self.runners if isinstance(self.runners, int) else self.runners.max
+
+    @property
+    def least_runners(self) -> int:
+        """Number of runners that there must be room for, those of evaluation not among them."""
+        return self.runners if isinstance(self.runners, int) else self.runners.min
 
     @functools.cached_property
     def game(self) -> BatchedGame:

@@ -11,7 +11,6 @@ runner gets requests as soon as it has answered, so none waits for a place that 
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import time
 from collections import deque
@@ -21,12 +20,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from league.cluster.placement import ONE_CPU, Amounts
+from league.cluster.runners import ComingAndGoing
 from league.deaths import Death, death_of
 from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
-from league.runtime import ONE_CPU, Amounts, ResourceSettings
+from league.runtime import ResourceSettings, node_id
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 from storage.records import ResultBatch
@@ -67,14 +68,29 @@ class RunnerGroup(Protocol):
     def next_runner(self) -> int:
         """Return the number of the runner that the next request will go to: the least loaded."""
 
-    def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
-        """Queue a request with its live players' weights, or references to them."""
+    def submit(
+        self,
+        request_id: int,
+        request: PlayRequest,
+        live_weights: Mapping[str, Any],
+        runner: int | None = None,
+    ) -> None:
+        """Queue a request with its live players' weights, or references to them.
+
+        `runner`: number of the runner that is to play it, else the next one.
+        """
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
         """Return finished rollouts; if there are none, wait up to `timeout_seconds` for one."""
 
     def until(self, overdue: Callable[[int], bool]) -> None:
         """Leave a request that is played in this process once `overdue` is true of its steps so far."""
+
+    def parting(self) -> list[int]:
+        """Return the runners that are to end, as their nodes do, and have nothing in flight."""
+
+    def part(self, runner: int) -> None:
+        """End such a runner: nothing is under way on it."""
 
     def losses(self) -> list[Loss]:
         """Return what was lost with dead runners and nodes since the last call.
@@ -116,7 +132,13 @@ class LocalRunnerGroup:
     def next_runner(self) -> int:
         return 0
 
-    def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
+    def submit(
+        self,
+        request_id: int,
+        request: PlayRequest,
+        live_weights: Mapping[str, Any],
+        runner: int | None = None,
+    ) -> None:
         self._queue.append((request_id, request, live_weights))
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
@@ -130,6 +152,12 @@ class LocalRunnerGroup:
 
     def until(self, overdue: Callable[[int], bool]) -> None:
         self._runner.overdue = overdue
+
+    def parting(self) -> list[int]:
+        return []
+
+    def part(self, runner: int) -> None:
+        raise NotImplementedError  # its process is the driver's
 
     def losses(self) -> list[Loss]:
         return []
@@ -151,8 +179,8 @@ class RemoteRunner(EnvRunner):
         super().__init__(setup)
 
     def where(self) -> str:
-        """Return the name of the node that this runner is on: it has begun."""
-        return socket.gethostname()
+        """Return host and id of the node that this runner is on, with a slash between: it has begun."""
+        return f"{socket.gethostname()}/{node_id()}"
 
     def check(self) -> None:
         """Raise Mistake if the node of this actor lacks the device that policies compute on."""
@@ -169,7 +197,7 @@ class RemoteRunner(EnvRunner):
         return ((results, info), *own) if own else (results, info)
 
 
-class RayRunnerGroup:
+class RayRunnerGroup(ComingAndGoing):
     """Runners as Ray actors. One that dies is replaced; its requests in flight are lost."""
 
     def __init__(
@@ -179,11 +207,14 @@ class RayRunnerGroup:
         of_runner: Amounts = ONE_CPU,
         seats: Sequence[Any] = (),
         kind: str = "runner",
+        *,
+        as_room: bool = False,
     ) -> None:
         """Start the runners, with CPUs and GPUs `of_runner` for each.
 
         `seats`: Ray's scheduling strategy for each runner, if they are to be in reserved places; `kind`: what
-        incidents call them. Raise Mistake if one is to play on a GPU and there is none where it runs.
+        incidents call them; `as_room`: there need not be room for all, the others wait for nodes. Raise
+        Mistake if one is to play on a GPU and there is none where it runs.
         """
         import ray
 
@@ -191,17 +222,20 @@ class RayRunnerGroup:
         self._remote: Any = ray.remote(RemoteRunner)
         self._setup, self._of_runner, self._seats, self._kind = setup, of_runner, seats, kind
         self._limit = setup.rollout.requests_in_flight
+        self._as_room = as_room
         self._load = [0] * num_runners
         self._nodes = [""] * num_runners
+        ComingAndGoing.__init__(self, num_runners)
         self._vain = [0] * num_runners  # starts in a row that no answer came of
         self._pending: dict[Any, tuple[int, int, Any]] = {}  # results -> request id, runner, episodes
         self._answers: dict[Any, int] = {}  # of runners to whether they have begun
-        self._starting: set[int] = set()  # replaced runners that have not begun
+        # replaced runners that have not begun, and those that may have to wait for a node
+        self._starting: set[int] = set(range(num_runners)) if as_room else set()
         self._losses: list[Loss] = []
         self._actors: list[Any] = []
         for runner in range(num_runners):
             self._actors.append(self._start(runner))
-        if setup.rollout.device != "cpu":
+        if setup.rollout.device != "cpu" and not as_room:
             try:
                 ray.get([actor.check.remote() for actor in self._actors])
             except Mistake:
@@ -225,7 +259,8 @@ class RayRunnerGroup:
 
     def _here(self) -> list[int]:
         """Return the numbers of the runners that may get requests."""
-        return [runner for runner in range(len(self._actors)) if runner not in self._starting]
+        away = self._starting | self._leaving
+        return [runner for runner in range(len(self._actors)) if runner not in away]
 
     def in_flight(self) -> int:
         return len(self._pending)
@@ -233,8 +268,14 @@ class RayRunnerGroup:
     def next_runner(self) -> int:
         return min(self._here() or range(len(self._actors)), key=self._load.__getitem__)
 
-    def submit(self, request_id: int, request: PlayRequest, live_weights: Mapping[str, Any]) -> None:
-        runner = self.next_runner()
+    def submit(
+        self,
+        request_id: int,
+        request: PlayRequest,
+        live_weights: Mapping[str, Any],
+        runner: int | None = None,
+    ) -> None:
+        runner = self.next_runner() if runner is None else runner
         play = self._actors[runner].play_remotely.options(num_returns=1 + len(request.learners))
         returned = play.remote(request, list(live_weights), *live_weights.values())
         results, *episodes = returned if request.learners else [returned]
@@ -261,7 +302,7 @@ class RayRunnerGroup:
         """Note the answer of a runner, or its death before it has begun."""
         runner = self._answers.pop(reference)
         try:
-            self._nodes[runner] = self._ray.get(reference)
+            self._note_place(runner, self._ray.get(reference))
         except self._ray.exceptions.RayError as error:
             self._note_death(runner, self._death(error), began=False)
         else:
@@ -325,8 +366,9 @@ class RayRunnerGroup:
                 happened_at=time.time(),
             )
             self._losses.append(Loss(tuple(lost), lost[0] if lost and began else None, incident))
-        self._replace(runner)
-        if all(vain >= MOST_STARTS for vain in self._vain):
+        self.part(runner)
+        tried = self._vain if not self._as_room or self._here() else [n for n in self._vain if n]
+        if tried and all(vain >= MOST_STARTS for vain in tried):
             raise Failure(
                 f"no {self._name()} can start: each died {MOST_STARTS} times in a row before it had begun, "
                 f"the last one: {death.cause}. Everything that was recorded is kept: go on with --resume"
@@ -342,14 +384,6 @@ class RayRunnerGroup:
                 return False
             return True
         return runner not in self._starting
-
-    def _replace(self, runner: int) -> None:
-        with contextlib.suppress(Exception):  # it may be unreachable, and not dead
-            self._ray.kill(self._actors[runner])
-        self._answers = {r: number for r, number in self._answers.items() if number != runner}
-        self._nodes[runner] = ""
-        self._starting.add(runner)
-        self._actors[runner] = self._start(runner)
 
     def _death(self, error: Exception) -> Death:
         """Return the death behind an error of a runner that begins; raise other errors."""

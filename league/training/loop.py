@@ -7,7 +7,8 @@
               and then the others go on in its next request
     evaluate  evaluation runners, if there are any, play matches that are recorded but not learned from
     take      results update the standings, then both are stored in one frame of the ledger before
-              anything acts on them; episodes go straight from the runner to the player's learner
+              anything acts on them; episodes go straight from the runner to the player's learner. On a
+              cluster, runners and learners then follow the nodes that join, are gone or are about to leave
     learn     learners report updates; their new weights play from the next request on
     decide    the league builder decides from roster, standings and clocks which players are frozen
               and reset, which snapshots retire; the session carries that out
@@ -26,8 +27,11 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
+from league.cluster.elastic import Elastic
 from league.cluster.joining import own_modules
+from league.cluster.nodes import Watch, gpus_of_nodes
 from league.config.placement import place
 from league.config.settings import Settings
 from league.config.sinks import require_installed
@@ -40,7 +44,7 @@ from league.learning.recruits import Recruits
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.supply import start_peers
-from league.runtime import gpus_of_nodes, ray_session
+from league.runtime import over_nodes, ray_session
 from league.training.deeds import no_progress
 from league.training.initial import recruit_of
 from league.training.remote import uploading
@@ -78,12 +82,13 @@ def train(
         settings.evaluation.yardsticks, settings.game, settings.env.id, settings.env.options
     )
     with (
-        _engine(settings) as (runners, learners, evaluators),
-        open_archive(settings, run, resume, progress) as archive,
+        _engine(settings) as engine,
+        open_archive(settings, run, resume, progress, _say) as archive,
         uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,
     ):
-        session = Session(settings, archive, runners, learners, uploader, evaluators, yardsticks)
+        runners, learners, evaluators, elastic = engine
+        session = Session(settings, archive, runners, learners, uploader, evaluators, yardsticks, elastic)
         session.changed = changed_settings(run) if resume else []
         with _recorded(session, on_end):
             session.begin(progress or no_progress)
@@ -100,6 +105,10 @@ def train(
                     show(session)
                 session.end()
     return run
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -125,7 +134,7 @@ def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator
     """
     log = session.settings.log
     with contextlib.ExitStack() as stack:
-        reporting = Reporting(log.sinks, log.seconds, say=lambda line: print(line, file=sys.stderr))
+        reporting = Reporting(log.sinks, log.seconds, say=_say)
         stack.callback(reporting.close)
         reporting.begin(session)
         view = make_view() if make_view else None
@@ -141,8 +150,17 @@ def _showing(make_view: Callable[[], View] | None, session: Session) -> Iterator
         reporting.end(session)
 
 
+class Engine(NamedTuple):
+    """What plays and learns."""
+
+    runners: RunnerGroup
+    learners: LearnerGroup
+    evaluators: RunnerGroup | None = None
+    elastic: Elastic | None = None  # where nodes may come and go
+
+
 @contextlib.contextmanager
-def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, RunnerGroup | None]]:
+def _engine(settings: Settings) -> Iterator[Engine]:
     """Yield runners, learners and evaluation runners, if there are any: in this process or on Ray."""
     players, resources = settings.players(), settings.resources
     gpus, threads = resources.gpus, resources.threads
@@ -167,21 +185,18 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
         settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots, trust=own
     )
     with contextlib.ExitStack() as stack:
-        runners: RunnerGroup
-        learners: LearnerGroup
-        evaluators: RunnerGroup | None = None
-        if settings.runners == 0:
-            runners = LocalRunnerGroup(playing)
-            learners = LocalLearnerGroup(place(settings).shards, recruits)
+        if settings.most_runners == 0:
+            engine = Engine(LocalRunnerGroup(playing), LocalLearnerGroup(place(settings).shards, recruits))
         else:
-            num_runners = settings.runners + settings.evaluation.runners
+            # there must be room for these; others wait for it
+            num_runners = settings.least_runners + settings.evaluation.runners
             num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
             stack.enter_context(
                 ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump()))
             )
             playing = replace(playing, peers=start_peers(resources, cache))
             known = resources.address is not None and resources.wait_seconds is None
-            learners = placed = RayLearnerGroup(
+            learners = RayLearnerGroup(
                 place(settings, gpus_of_nodes() if known else None).shards,
                 recruits,
                 num_runners=num_runners,
@@ -190,12 +205,20 @@ def _engine(settings: Settings) -> Iterator[tuple[RunnerGroup, LearnerGroup, Run
                 share=resources.share_of_learners(num_runners),
                 placement=resources.placement,
             )
-            n, of_runner = settings.runners, resources.of_runner
-            runners = RayRunnerGroup(n, playing, of_runner, placed.seats[:n])
+            n, of_runner = settings.least_runners, resources.of_runner
+            evaluators: RayRunnerGroup | None = None
             if settings.evaluation.runners:
-                seats = placed.seats[n:]
+                seats = learners.seats[n:]
                 evaluators = RayRunnerGroup(num_runners - n, playing, of_runner, seats, "evaluation_runner")
                 stack.callback(evaluators.close)
-        stack.callback(runners.close)
-        stack.callback(learners.close)
-        yield runners, learners, evaluators
+            most, as_room = settings.most_runners, settings.most_runners > n
+            runners = RayRunnerGroup(most, playing, of_runner, learners.seats[:n], as_room=as_room)
+            elastic = None
+            if over_nodes(resources):
+                watch = Watch()
+                stack.callback(watch.close)
+                elastic = Elastic(watch, learners, [runners] if evaluators is None else [runners, evaluators])
+            engine = Engine(runners, learners, evaluators, elastic)
+        stack.callback(engine.runners.close)
+        stack.callback(engine.learners.close)
+        yield engine

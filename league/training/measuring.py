@@ -67,7 +67,7 @@ class Measuring:
         self._sources = sources
         self._games = bool(opened.opponents)
         self._own: LocalRunnerGroup | None = None
-        if self._games and settings.runners == 0:
+        if self._games and settings.most_runners == 0:
             self._own = LocalRunnerGroup(_setup(settings))
         self._runners = self._own or runners
         self._waiting: deque[tuple[Snapshot, str]] = deque()  # games to ask for: (snapshot, opponent)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,8 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     folder or a remote that cannot be used.
     """
     try_games(settings)
-    check_resources(settings.resources, settings.runners)
-    check_play(settings.rollout.device, settings.resources, settings.runners)
+    check_resources(settings.resources, settings.most_runners)
+    check_play(settings.rollout.device, settings.resources, settings.most_runners)
     remote = settings.storage.remote
     if resume and remote is not None and not run.exists():
         from storage.remote.restore import restore  # needs the extra `remote`
@@ -171,8 +171,40 @@ def check_fits(
             _check_player(run, settings, league, player, role)
 
 
-def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress | None = None) -> Archive:
-    """Return a new archive at `run`, or with `resume` the existing one.
+RESOURCES = {
+    "runners": ("runners",),
+    "evaluation.runners": ("evaluation", "runners"),
+    "resources.gpus": ("resources", "gpus"),
+    "resources.address": ("resources", "address"),
+    "learner.shards": ("learner", "shards"),
+    "learner.processes": ("learner", "processes"),
+    "learner.aggregators": ("learner", "aggregators"),
+}
+"""What a run is trained with, which any session may change."""
+
+
+def changed_resources(settings: Settings, before: Mapping[str, Any]) -> str:
+    """Return what this session is trained with that the one `before` was not, in a sentence or ""."""
+    now = settings.model_dump(mode="json")
+    changes = []
+    for name, (first, *others) in RESOURCES.items():
+        values = [now.get(first), before.get(first)]
+        for key in others:
+            values = [value.get(key) if isinstance(value, Mapping) else None for value in values]
+        if values[0] != values[1]:
+            new, old = ("none" if value is None else value for value in values)
+            changes.append(f"{name} {new} (was {old})")
+    return f"The run goes on with {', '.join(changes)}" if changes else ""
+
+
+def open_archive(
+    settings: Settings,
+    run: Path,
+    resume: bool,
+    progress: Progress | None = None,
+    say: Callable[[str], None] | None = None,
+) -> Archive:
+    """Return a new archive at `run`, or with `resume` the existing one; `say` what else it is trained with.
 
     Raise StorageError if the folder cannot be used, ResumeRefused if the settings have another game,
     network or set of players than those that the run was begun with.
@@ -183,6 +215,9 @@ def open_archive(settings: Settings, run: Path, resume: bool, progress: Progress
     archive = Archive.open(run, progress)
     try:
         check_fits(settings, archive.config(), run)
+        changes = changed_resources(settings, archive.newest_config())
+        if changes and say is not None:
+            say(changes)
         archive.begin_session(row, settings.to_yaml())
     except BaseException:
         archive.close()

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from league.cluster.elastic import Elastic
 from league.config.settings import Settings
 from league.envs.trial.fault import GameBroken
 from league.import_paths import OwnCodeFailed, running
@@ -45,6 +46,7 @@ from storage.records import Bot, LivePlayer, MatchBatch, Purpose, Snapshot
 NO_YARDSTICKS = Opened()
 FEWEST_STEPS = 100_000  # of a request whose matches do not end, before it is left
 LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanwhile
+TO_THE_END = 2**31 - 1  # steps of a fragment in which every match ends
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
 
 
@@ -60,10 +62,12 @@ class Session:
         uploader: Upload | None = None,
         evaluators: RunnerGroup | None = None,
         yardsticks: Opened = NO_YARDSTICKS,
+        elastic: Elastic | None = None,
     ) -> None:
         """Join the parts of a run. Matches of `evaluators` are recorded but not learned from.
 
-        Snapshots of mains are measured on `yardsticks`.
+        Snapshots of mains are measured on `yardsticks`. On a cluster, runners and learners follow its nodes
+        by `elastic`.
         """
         self.settings = settings
         self.archive = archive
@@ -71,6 +75,7 @@ class Session:
         self.runners = runners
         self.evaluators = evaluators
         self.learners = learners
+        self.elastic = elastic
         roles = self._roles = settings.league.resolve()
         teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
         self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
@@ -91,7 +96,7 @@ class Session:
         self.crashes = Crashes(settings.env.id, settings.rollout.crash_share)
         self._fragments = settings.rollout.fragment_steps is not None
         self._under_way = UnderWay(self.members)
-        self._depth = settings.rollout.requests_in_flight if settings.runners else 1
+        self._depth = settings.rollout.requests_in_flight if settings.most_runners else 1
         self._next_match_id = archive.last_match_id() + 1
         self._next_request = self._next_match_id
         self._rng = np.random.default_rng([settings.seed, self._next_match_id])
@@ -298,6 +303,7 @@ class Session:
         runners: RunnerGroup,
         runner: int | None,
         again: Part | None = None,
+        steps: int | None = None,
     ) -> None:
         seated = [self.roster[competitor] for competitor in matches.competitors]
         learning = {matches.competitors[i] for i in np.unique(matches.seat[matches.learning]).tolist()}
@@ -313,7 +319,8 @@ class Session:
             sources = [self._sources.live(self.members[name].player, live[name].version) for name in others]
             rollout = self.settings.rollout
             assert rollout.fragment_steps is not None
-            fragment = Fragment(rollout.fragment_steps, goes_on, tuple(sources), rollout.fragment_weights)
+            steps = steps or rollout.fragment_steps
+            fragment = Fragment(steps, goes_on, tuple(sources), rollout.fragment_weights)
             self._under_way.add(runner, self._next_request, matches, own)
         versions = [live[c.player].version if isinstance(c, LivePlayer) else 0 for c in seated]
         request = PlayRequest(
@@ -325,7 +332,7 @@ class Session:
             env_options=env_options,
             fragment=fragment,
         )
-        runners.submit(self._next_request, request, {n: w.handle for n, w in live.items()})
+        runners.submit(self._next_request, request, {n: w.handle for n, w in live.items()}, runner)
         generations = {name: self.members[name].generation for name in live}
         part = again or Part(matches, env_options, evaluated=runners is self.evaluators)
         used = {name: w.version for name, w in live.items()}
@@ -335,7 +342,7 @@ class Session:
         self._next_request += 1
 
     def take(self) -> None:
-        """Record what was played, and submit the experience to its learners."""
+        """Record what was played, and submit the experience to its learners; follow the cluster's nodes."""
         rollouts = self.runners.ready(WAIT_SECONDS)
         if self.evaluators is not None:
             rollouts += self.evaluators.ready(0.0)
@@ -364,6 +371,27 @@ class Session:
         for loss in self.runners.losses() + ([] if self.evaluators is None else self.evaluators.losses()):
             self._lose(loss)
         self._count_under_way()
+        self._follow()
+
+    def _follow(self) -> None:
+        """Follow the nodes of the cluster: those that have joined, those that are gone or about to leave.
+
+        A runner that is to end first plays its unfinished matches to their end.
+        """
+        if self.elastic is None:
+            return
+        for line in self.elastic.follow():
+            self.incidents.say(line)
+        for runner in self.runners.parting():
+            if len(self._under_way.going_on(runner)):
+                self._submit_one(
+                    self._under_way.none_new(runner), None, self.runners, runner, steps=TO_THE_END
+                )
+            else:
+                self.runners.part(runner)
+        if self.evaluators is not None:
+            for runner in self.evaluators.parting():
+                self.evaluators.part(runner)
 
     def _note_crashes(self, num_matches: int, causes: Mapping[str, int]) -> None:
         """Record new causes of crashes. Raise GameBroken, with everything saved, if there are too many."""
@@ -484,7 +512,12 @@ class Session:
             self.incidents.record(loss.incident)
 
     def decide(self) -> None:
-        """Carry out what the league builder decides. Raise Mistake for what no builder may decide."""
+        """Carry out what the league builder decides. Raise Mistake for what no builder may decide.
+
+        Nothing is decided while learners wait for a place on another node: their answer would be waited for.
+        """
+        if self.elastic is not None and self.elastic.waiting:
+            return
         clocks = {
             name: Clock(
                 env_steps=m.env_steps,

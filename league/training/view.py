@@ -314,15 +314,16 @@ def _caches(session: Session) -> Table:
 
 
 def _incidents(session: Session) -> list[RenderableType]:
-    """Return the table of what died in this session, and the newest death; nothing if nothing has died."""
+    """Return what was said last, and the table of what died in this session with the newest death."""
     log = session.incidents
+    said: list[RenderableType] = [Text(log.said, style="dim")] if log.said else []
     if not log.newest:
-        return []
+        return said
     table = _table("Incidents", "kind", "times")
     for kind, count in log.counts.most_common():
         table.add_row(kind.replace("_", " "), f"{count:,}")
     table.add_row(Text(log.newest[0].who[:REASON_CHARACTERS]), "newest", style="dim")
-    return [table]
+    return [table, *said]
 
 
 def _remote(session: Session) -> list[RenderableType]:

@@ -9,7 +9,9 @@ import torch
 from pydantic import ValidationError
 
 import league
-from league.runtime import ResourceSettings, check_placement, check_resources, ray_session, reserve
+from league.cluster.placement import check_placement
+from league.cluster.reserving import reserve
+from league.runtime import ResourceSettings, check_resources, ray_session
 from storage.errors import Mistake
 
 LACKING = torch.cuda.device_count() + 1
@@ -201,7 +203,7 @@ def test_what_others_hold_is_waited_for_and_then_refused(monkeypatch):
     import ray
     from ray.util.placement_group import placement_group_table
 
-    monkeypatch.setattr("league.runtime.PLACEMENT_SECONDS", 4.0)
+    monkeypatch.setattr("league.cluster.reserving.PLACEMENT_SECONDS", 4.0)
     with ray_session(ResourceSettings(), num_actors=3):
         cpus = ray.cluster_resources()["CPU"]
         reserve([{"CPU": cpus}], num_runners=0)

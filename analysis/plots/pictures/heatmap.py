@@ -19,7 +19,7 @@ from analysis.solution import nash_clusters
 from storage.arrays import Floats
 
 CELLS = 200  # largest number of rows: about two per point of the page's width
-NAMED = 24  # largest number of names beside the rows
+NAMED = 100  # largest number of names beside the rows; a chart with as many rows names all of them
 NUMBERED = 12  # most competitors for which cells show numbers
 
 RULED = 40  # most lines between clusters; more would cover the cells
@@ -38,8 +38,8 @@ def payoff_heatmap(
 ) -> Figure:
     """Draw points per game of each row against each column, or its lead in score where games count scores.
 
-    Rows and columns are ordered by rating, best first, or by Nash cluster and by rating within it. Pairings
-    that were never played are hatched.
+    Rows and columns are in the order of the leaderboard, or by Nash cluster and by that order within it.
+    Pairings that were never played are hatched.
 
     `payoff` and `leaderboard` are History's frames of one run; `filled` is `Payoffs.matrix()` of that payoff
     with competitors as index and columns, computed here if it is not given (for Nash clusters only). With
@@ -68,8 +68,9 @@ def payoff_heatmap(
         labels = [f"{row + 1}  {sheet.elided(table.names[row], 112)}" for row in rows]
         left = EDGE + max(sheet.width_of(label, SMALL) for label in labels) + 16
         side = WIDTH - left - EDGE
-        sheet.resize(below + side + 34)
-        axes = sheet.axes(left, below + 30, side, side)
+        tall = max(side, 1.25 * SMALL * len(rows))
+        sheet.resize(below + tall + 34)
+        axes = sheet.axes(left, below + 30, side, tall)
         _cells(axes, shown, count)
         _names(sheet, axes, rows, labels, side)
         _roles(sheet, axes, table, of_role)
@@ -175,14 +176,17 @@ def _cells(axes: Axes, shown: Floats, count: int) -> None:
         (colors * 255).round().astype(np.uint8),
         extent=(-0.5, span - 0.5, span - 0.5, -0.5),
         interpolation="none",
-        aspect="equal",
+        aspect="auto",
     )
     image.set_label("cells")
     if len(shown) == count:
         own = np.zeros((count, count, 4))
         own[np.arange(count), np.arange(count)] = to_rgba(GREY, 0.9)
         axes.imshow(
-            (own * 255).round().astype(np.uint8), extent=image.get_extent(), interpolation="none"
+            (own * 255).round().astype(np.uint8),
+            extent=image.get_extent(),
+            interpolation="none",
+            aspect="auto",
         ).set_label("diagonal")
     axes.set_xlim(-0.5, count - 0.5)
     axes.set_ylim(count - 0.5, -0.5)

@@ -110,8 +110,7 @@ def _title(shown: pd.DataFrame, places: _Places, leaderboard: pd.DataFrame) -> s
     rated = leaderboard[leaderboard["competitor"].astype(str).isin(shown["snapshot_id"].astype(str))]
     rated = rated[rated["games"] > 0]
     if not rated.empty:
-        best = rated.iloc[int(rated["skill"].to_numpy(dtype=float).argmax())]
-        text += f"; rated best: {best['competitor']}"
+        text += f"; rated best: {rated['competitor'].iloc[0]}"
     return text
 
 
@@ -191,7 +190,8 @@ def _nodes(axes: Axes, places: _Places, mu: Floats) -> None:
 
 def _scale(sheet: Sheet, mu: Floats) -> None:
     """Draw the colour scale below the lanes."""
-    if not np.isfinite(mu).any():
+    known = mu[np.isfinite(mu)]
+    if not len(known) or np.ptp(known) == 0.0:
         return
     _, bounds = bins(mu)
     strength_scale(sheet, 0.0, bounds)

@@ -7,10 +7,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run
-from analysis.plots.style import BANDS, HATCHES, INK, PAPER, SMALL, WIDTH, drawing
+from analysis.plots.style import BANDS, HATCHES, INK, PAPER, SMALL, WIDTH, drawing, steps
 from storage.arrays import Floats
 
 SPANS = 120  # most spans of time; in longer runs a span has several minutes
@@ -25,8 +25,8 @@ _FIRST = ("pfsp", "self_play", "forgotten", "past_main", "current_main")
 def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
     """Draw for each player the shares of match types among its training matches, stacked.
 
-    `match_mix_over_time` is History's `match_mix(over_time=True)` of one run. Minutes without a match are
-    blank; a run of more than SPANS minutes is cut into spans of several.
+    `match_mix_over_time` is History's `match_mix(over_time=True)` of one run: minutes, over the league's env
+    steps. A run of more than SPANS minutes is cut into spans of several.
     """
     one_run(match_mix_over_time)
     with drawing():
@@ -44,6 +44,7 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
         kind = kind.where(kind.isin(types), OTHER)
         width = -(-(int(minute.max()) + 1) // SPANS)
         spans = int(minute.max()) // width + 1
+        edges = _edges(match_mix_over_time, width, spans)
         shown = list(played)[:PANELS]
         sheet = Sheet("match-mix", _title(kind, matches), _caption(width, spans, len(played) - len(shown)), 0)
         keys = [
@@ -55,18 +56,18 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
         rows = -(-len(shown) // columns)
         tall = 120.0 if rows <= 2 else 84.0
         sheet.resize(below + 26 + rows * (tall + 24))
-        wide = (WIDTH - 2 * EDGE - 34 - (columns - 1) * 16) / columns
+        wide = (WIDTH - 2 * EDGE - 34 - 10 - (columns - 1) * 16) / columns  # 10: half of the last label
         for place, name in enumerate(shown):
             row, column = divmod(place, columns)
             bottom = below + 30 + (rows - 1 - row) * (tall + 24)
             axes = sheet.axes(EDGE + 34 + column * (wide + 16), bottom, wide, tall)
             mine = (player == name).to_numpy()
             counts = _counts(kind[mine], minute[mine] // width, matches[mine], types, spans)
-            _panel(axes, sheet.elided(f"{name}: {played[name]:,.0f} matches", wide), counts, width, types)
+            _panel(axes, sheet.elided(f"{name}: {played[name]:,.0f}", wide), counts, edges, types)
             if column:
                 axes.set_yticklabels([])
             if place + columns >= len(shown):
-                axes.set_xlabel("minutes since the first match")
+                axes.set_xlabel("env steps of the league")
             else:
                 axes.set_xticklabels([])
         legend(sheet, keys, 0.0)
@@ -106,10 +107,17 @@ def _counts(kind: pd.Series, span: np.ndarray, matches: Floats, types: list[str]
     return counts
 
 
-def _panel(axes: Axes, title: str, counts: Floats, width: int, types: list[str]) -> None:
+def _edges(frame: pd.DataFrame, width: int, spans: int) -> Floats:
+    """Return the league's env steps [spans + 1] between spans of `width` minutes."""
+    span = frame["minute"].to_numpy(dtype=np.int64) // width
+    ends = np.zeros(max(spans, int(span.max()) + 1))
+    np.maximum.at(ends, span, frame["league_env_steps"].to_numpy(dtype=float))
+    return np.append(0.0, np.maximum.accumulate(ends)[:spans])
+
+
+def _panel(axes: Axes, title: str, counts: Floats, edges: Floats, types: list[str]) -> None:
     total = counts.sum(0)
     share = np.divide(counts, total, out=np.zeros_like(counts), where=total > 0)
-    edges = np.arange(counts.shape[1] + 1) * float(width)
     below = np.zeros(counts.shape[1])
     for row, (name, (color, hatch)) in enumerate(_looks(types).items()):
         above = below + share[row]
@@ -126,10 +134,11 @@ def _panel(axes: Axes, title: str, counts: Floats, width: int, types: list[str])
                 label=name,
             )
         below = above
-    axes.set_xlim(0, edges[-1])
+    axes.set_xlim(0, max(edges[-1], 1.0))
     axes.set_ylim(0, 1)
     axes.set_yticks([0, 0.5, 1], ["0 %", "50 %", "100 %"])
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(steps))
     axes.set_title(title, loc="left", size=SMALL, pad=3)
 
 
@@ -142,7 +151,7 @@ def _title(kind: pd.Series, matches: Floats) -> str:
 
 def _caption(width: int, spans: int, left_out: int) -> str:
     each = f"{width} minutes" if width > 1 else "minute"
-    text = f"Shares of match types among the matches that each player learned from, for each {each}."
-    if spans == 1:
-        text = "Shares of match types among the matches that each player learned from."
+    text = "Shares of match types among the matches that each player learned from"
+    text += f", for each {each}." if spans > 1 else "."
+    text += " Behind each name: its matches."
     return text + (f" {left_out} players with fewer matches are left out." if left_out else "")

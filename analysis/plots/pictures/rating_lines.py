@@ -33,7 +33,7 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
             )
         ratings = ratings.assign(competitor=ratings["competitor"].astype(str))
         ratings = ratings.sort_values("league_env_steps", kind="stable")
-        board = leaderboard.sort_values("skill", ascending=False, kind="stable")
+        board = leaderboard
         of_role = looks(board["role"])
         players, snapshots, bots = (board[board["kind"] == kind] for kind in ("player", "snapshot", "bot"))
         shown = players.head(LINES)

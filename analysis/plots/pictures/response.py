@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
-from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, role_keys
+from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, printable, role_keys
 from analysis.plots.style import GREY, INK, MUTED, SMALL, WIDTH, drawing, looks
 from analysis.solution import alpha_rank
 from storage.arrays import Floats, Indices
@@ -22,6 +22,7 @@ PRIOR_GAMES = 2.0  # drawn games added to each pairing: one lost game is not sig
 CYCLE = "#d55e00"
 _RADIUS = 124.0  # radius of the circle of nodes in points
 _ROW = SMALL * 1.45
+_BESIDE = 76.0  # points beside a name, for its number and share
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +67,15 @@ def response_graph(
         nodes = len(shown) + bool(len(rest))
         keys = role_keys(table.roles)
         keyed = legend_height(sheet, keys) + 2
-        below = keyed + -(-nodes // 2) * _ROW + 10
+        widest = max(sheet.width_of(printable(table.names[place]), SMALL) for place in shown)
+        columns = 2 if widest <= (WIDTH - 2 * EDGE) / 2 - _BESIDE else 1
+        below = keyed + -(-nodes // columns) * _ROW + 10
         sheet.resize(below + 2 * _RADIUS + 48)
         axes = sheet.axes(0, below, WIDTH, 2 * _RADIUS + 48)
         axes.set_xlim(-WIDTH / 2, WIDTH / 2)  # a unit is a point
         axes.set_ylim(-_RADIUS - 24, _RADIUS + 24)
         axes.set_axis_off()
-        _draw(sheet, axes, table, found, shown, rest, below - 10)
+        _draw(sheet, axes, table, found, shown, rest, below - 10, columns)
         legend(sheet, keys, 0.0)
         return sheet.figure
 
@@ -119,7 +122,14 @@ def _caption(others: int) -> str:
 
 
 def _draw(
-    sheet: Sheet, axes: Axes, table: Pairings, found: Responses, shown: Indices, rest: Indices, top: float
+    sheet: Sheet,
+    axes: Axes,
+    table: Pairings,
+    found: Responses,
+    shown: Indices,
+    rest: Indices,
+    top: float,
+    columns: int,
 ) -> None:
     node_of = np.full(len(table.names), len(shown))
     node_of[shown] = np.arange(len(shown))
@@ -139,8 +149,8 @@ def _draw(
         feared = feared[feared < len(shown)]
         if len(feared):
             _arrow(axes, at, radius, len(shown), int(np.bincount(feared).argmax()), 0.1, False)
-    half = (WIDTH - 2 * EDGE) / 2
-    rows = -(-count // 2)
+    half = (WIDTH - 2 * EDGE) / columns
+    rows = -(-count // columns)
     for node in range(count):
         own = node < len(shown)
         color = of_role[table.roles[shown[node]]].color if own else GREY
@@ -166,7 +176,7 @@ def _draw(
         column, row = divmod(node, rows)
         left, y = EDGE + column * half, (top - (row + 1) * _ROW + EDGE + 4) / sheet.height
         share = f"{100 * mass[node]:.0f} %" if not 0.0005 < mass[node] < 0.005 else "< 1 %"
-        label = f"{mark}  {sheet.elided(name, half - 76)}"
+        label = f"{mark}  {sheet.elided(name, half - _BESIDE)}"
         sheet.figure.text(left / WIDTH, y, label, size=SMALL, va="bottom", label="key")
         right = (left + half - 14) / WIDTH
         sheet.figure.text(right, y, share, size=SMALL, va="bottom", ha="right", alpha=MUTED, label="share")

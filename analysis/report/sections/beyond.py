@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis import plots
-from analysis.report.fields import MOST, Field
+from analysis.report.fields import MET_ENOUGH, MOST, Field
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element, join
@@ -21,7 +21,8 @@ from storage.arrays import Floats
 
 TITLE = "Beyond one number"
 SAMPLES = 100  # resampled payoffs for the intervals
-MET_ENOUGH = 0.5  # share of played pairings below which the section shows a caution
+UNDECIDED = "undecided"
+WIDE = 0.5  # width of a share's interval from which on the games do not decide it
 LEAST_SHARE = 0.01  # least share of a mixture for a competitor to be listed
 
 
@@ -48,8 +49,10 @@ def beyond(story: Story) -> Section:
             TITLE,
             paragraph("Fewer than three snapshots or bots have met, so there is nothing to solve yet."),
         )
+    if field.share_met < MET_ENOUGH:
+        return section("beyond", TITLE, _sparse(story, field))
     found = solve(field.payoffs)
-    board = story.leaderboard[story.leaderboard["competitor"].isin(names)]
+    board = story.staged_board[story.staged_board["competitor"].isin(names)]
     plane = picture(
         "plane-plot",
         plots.cyclic_plane(field.met, board, filled=field.filled),
@@ -60,7 +63,6 @@ def beyond(story: Story) -> Section:
         "beyond",
         TITLE,
         paragraph(_introduction(story, field)),
-        _sparse(story, field),
         bullets(_results(found, _cyclic(story, found)), class_="said"),
         table("beyond-table", "Solution concepts by competitor", _COLUMNS, _rows(found), sortable=True),
         plane,
@@ -99,16 +101,13 @@ def _introduction(story: Story, field: Field) -> str:
     )
 
 
-def _sparse(story: Story, field: Field) -> Html | None:
-    """Return a caution if most pairings of the field were never played."""
-    if field.share_met >= MET_ENOUGH:
-        return None
-    players = "" if field.fixed else " The results of players include all their versions since the run began."
-    remedy = element("code", f"league tournament {story.argument}")
+def _sparse(story: Story, field: Field) -> Html:
+    """Return why nothing is solved: most pairings of the field were never played."""
     return paragraph(
-        f"Only {percent(field.share_met)} of the pairings were ever played. The scores of the others are "
-        f"estimated from strengths.{players} A tournament among snapshots gives better data: ",
-        remedy,
+        f"Only {percent(field.share_met)} of the pairings of {len(field.names)} competitors were ever "
+        "played. An equilibrium, a share of cycles or layers of strength would be guesses about the others, "
+        "so none is shown. A tournament among snapshots plays them all: ",
+        element("code", f"league tournament {story.argument}"),
         ".",
         class_="caution",
     )
@@ -123,15 +122,15 @@ def _results(found: Solved, cyclic: str) -> list[Html]:
     sizes = [len(layer) for layer in found.layers]
     first = listed(found.layers[0])
     return [
-        _term("Nash equilibrium", f"no competitor of the field beats this mixture: {listed(mixed, 5)}."),
+        _term("Nash equilibrium", f"{_mixture(found, mixed)}."),
         _term(
             "Nash average",
             "the score against that mixture, 0 at best. Copies and weak opponents do not change it.",
         ),
         _term(
             "Alpha-rank",
-            f"the share of time in the long run, if a population keeps switching to better responses. The "
-            f"largest share: {found.competitors[longest]}, {_share(found.alpha, longest)}.",
+            "the share of time in the long run, if a population keeps switching to better responses. The "
+            f"largest share: {_largest(found, longest)}.",
         ),
         _term("Cyclic share", f"{cyclic}; 0 if a ranking explains all results, 1 in rock-paper-scissors."),
         _term(
@@ -153,8 +152,6 @@ def _cyclic(story: Story, found: Solved) -> str:
     if corrected is not None:
         shown = f"{corrected.share:.2f} [{corrected.low:.2f}, {corrected.high:.2f}]"
         return f"{shown} of what decides these games is cyclic, corrected for luck"
-    if story.field.share_met < MET_ENOUGH:
-        return "not shown, because most pairings were never played"
     return f"{_between(found.cyclic)} of what decides these games is cyclic, without a correction for luck"
 
 
@@ -175,14 +172,32 @@ def _rows(found: Solved) -> list[Row]:
 
 _COLUMNS = [
     Column("competitor", lambda row: row["competitor"]),
-    Column("Nash share", lambda row: row["nash"], True, "of the equilibrium"),
+    Column("Nash share", lambda row: row["nash"], True, "of the equilibrium; undecided: wide interval"),
     Column("Nash average", lambda row: row["rating"], True, "score against the equilibrium, in [-1, 1]"),
     Column("alpha-rank", lambda row: row["alpha"], True, "share of time in the long run"),
     Column("layer", lambda row: row["layer"], True, "Nash cluster, 1 is the best"),
 ]
 
 
+def _mixture(found: Solved, mixed: list[str]) -> str:
+    """Return the equilibrium as text, or the competitors that may be in it if the games do not decide."""
+    width = found.nash.high - found.nash.low
+    if (width < WIDE).all():
+        return f"no competitor of the field beats this mixture: {listed(mixed, 5)}"
+    able = [name for name, high in zip(found.competitors, found.nash.high, strict=True) if high >= WIDE]
+    may = f"{listed(able, 5)} may {'each ' if len(able) > 1 else ''}have most of it or none"
+    return f"a mixture that no competitor beats, which these games do not decide: {may}"
+
+
+def _largest(found: Solved, place: int) -> str:
+    if found.alpha.high[place] - found.alpha.low[place] < WIDE:
+        return f"{found.competitors[place]}, {_share(found.alpha, place)}"
+    return "not decided by these games"
+
+
 def _share(interval: Interval, i: int) -> str:
+    if interval.high[i] - interval.low[i] >= WIDE:
+        return UNDECIDED
     return f"{interval.value[i]:.2f} [{interval.low[i]:.2f}, {interval.high[i]:.2f}]"
 
 

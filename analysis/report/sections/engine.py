@@ -10,7 +10,7 @@ import pandas as pd
 from analysis import plots
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html, element
+from analysis.report.writing.markup import Html
 from analysis.report.writing.phrases import MISSING, number, percent, short, span, whole, words
 from analysis.report.writing.section import Section, paragraph, section
 from analysis.report.writing.tables import Column, Row, table
@@ -82,37 +82,8 @@ def _speed(story: Story) -> Html | None:
     )
     if len(speeds) < LEAST_BARS:
         return paragraph(f"{sentence}.")
-    sentence += f"; at most {short(float(speeds.max()))} env steps a second in {span(width / 60.0)}."
-    return element(
-        "figure",
-        element("div", _bars(speeds.tolist(), sentence), class_="drawing"),
-        element("figcaption", f"Env steps a second over time. {sentence}"),
-        id="throughput-plot",
-    )
-
-
-def _bars(values: list[float], sentence: str) -> Html:
-    """Return an SVG with a bar for each value, in order of time."""
-    top, step = max(values) or 1.0, 600.0 / len(values)
-    bars = (
-        element(
-            "rect",
-            x=f"{i * step:.1f}",
-            y=f"{100 - 100 * value / top:.1f}",
-            width=f"{max(1.0, step - 1.5):.1f}",
-            height=f"{100 * value / top:.1f}",
-        )
-        for i, value in enumerate(values)
-    )
-    return element(
-        "svg",
-        element("title", f"Bars: env steps a second over time. {sentence}"),
-        *bars,
-        viewbox="0 0 600 100",
-        preserveaspectratio="none",
-        role="img",
-        class_="bars",
-    )
+    frame = pd.DataFrame({"league_env_steps": (speeds * width).cumsum(), "env_steps_a_second": speeds})
+    return picture("throughput-plot", plots.speed(frame), f"{sentence}; a bar is {span(width / 60.0)}.")
 
 
 def _learning(story: Story) -> Html | None:

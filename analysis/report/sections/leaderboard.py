@@ -24,19 +24,19 @@ def leaderboard(story: Story) -> Section:
     rows = story.leaderboard
     if rows.empty:
         return section("leaderboard", TITLE, paragraph("No competitor has been rated yet."))
-    frozen = dict(zip(story.snapshots["snapshot_id"], story.snapshots["env_steps"], strict=True))
+    frozen = dict(zip(story.snapshots["snapshot_id"], story.snapshots["league_env_steps"], strict=True))
     low, high = _range(rows["mu"] - Z_95 * rows["sigma"], rows["mu"] + Z_95 * rows["sigma"])
     columns = [
         Column("#", lambda row: row["place"], numeric=True),
         Column("competitor", lambda row: row["competitor"]),
-        Column("role", _role),
-        Column(
-            "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of its player"
-        ),
-        Column("skill", lambda row: number(row["skill"], 1), True, "mu - 3 sigma: a lower bound"),
         Column("mu, 95 %", lambda row: _rated(row, low, high), True, "TrueSkill, with its 95 % interval"),
         Column("games", lambda row: whole(row["games"]), True),
         Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
+        Column("skill", lambda row: number(row["skill"], 1), True, "mu - 3 sigma: a lower bound"),
+        Column(
+            "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of the league"
+        ),
+        Column("role", _role),
     ]
     if counts_scores(story.payoff):
         columns.append(Column("lead", lambda row: number(row["lead"], 3), True, "score ahead, per game"))
@@ -46,7 +46,8 @@ def leaderboard(story: Story) -> Section:
         TITLE,
         paragraph(
             "Ordered by skill: TrueSkill's mu minus three sigma. Competitors with few games are low. "
-            "Win rates are not comparable between competitors, because their opponents differ.",
+            "Win rates are not comparable between competitors, because their opponents differ. Times are env "
+            "steps of the whole league; the number in a snapshot's name counts those of its own player.",
         ),
         table(
             "leaderboard-table",

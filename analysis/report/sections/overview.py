@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import PurePath
 
 from analysis.history.frames import number_setting, setting
+from analysis.report.sections.pictures import NOTHING_LEARNED
 from analysis.report.sections.strength import RECENT, best_of, trend_of
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element, join, text
@@ -37,7 +38,15 @@ def overview(story: Story) -> Section:
         return section("overview", TITLE, *_tournament(story), _figures(story))
     if not story.totals.matches:
         return section("overview", TITLE, _begun(story), _figures(story))
-    said = [_branched(story), _trained(story), _best(story), _improving(story), _lately(story), _alone(story)]
+    said = [
+        _branched(story),
+        _trained(story),
+        _best(story),
+        _improving(story),
+        _lately(story),
+        _alone(story),
+        _exploited(story),
+    ]
     return section(
         "overview", TITLE, *(paragraph(part) for part in said if part), _wrong(story), _figures(story)
     )
@@ -188,6 +197,38 @@ def _alone(story: Story) -> Html | None:
             *(join([part, "; "]) for part in said[:-1]),
             said[-1],
             ".",
+        ]
+    )
+
+
+def _exploited(story: Story) -> Html | None:
+    """Return a sentence on the newest measured exploitability; `None` if nothing was measured."""
+    rows = story.exploitability
+    rows = rows[rows["worth"] != NOTHING_LEARNED]
+    if rows.empty:
+        return None
+    exact = rows[rows["kind"] == "exact"]
+    shown = exact if not exact.empty else rows
+    steps = shown["league_env_steps"].fillna(-1)
+    newest = shown[steps == steps.max()].sort_values("created_at", kind="stable").iloc[-1]
+    bound = "" if newest["kind"] == "exact" else "at least "
+    same = shown[(shown["kind"] == newest["kind"]) & (shown["unit"] == newest["unit"])]
+    least = same.loc[same["value"].idxmin()]
+    measured = same["snapshot_id"].nunique()
+    rest = (
+        None
+        if measured < 2
+        else f". It is the least of {measured}"
+        if least["snapshot_id"] == newest["snapshot_id"]
+        else f". The least of {measured} is {bound}{number(least['value'], 3)}, of {least['snapshot_id']}"
+    )
+    return join(
+        [
+            "An opponent that knows ",
+            element("strong", newest["snapshot_id"]),
+            f" wins {bound}{number(newest['value'], 3)} a game from it, in the game's {newest['unit']} (",
+            element("a", "exploitability", href="#exploitability"),
+            f"; 0 is the best){rest or ''}.",
         ]
     )
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from analysis import plots
+from analysis.report.fields import MET_ENOUGH
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element
-from analysis.report.writing.phrases import number, whole, words
+from analysis.report.writing.phrases import number, percent, whole, words
 from analysis.report.writing.section import Section, paragraph, section
 from analysis.report.writing.tables import Column, table
 from analysis.solution.payoffs import counts_scores
@@ -18,10 +19,17 @@ NAMED = 3  # most snapshots that a sentence names
 
 
 def picture(id_: str, figure: Figure, caption: str, *, chart: str | None = None) -> Html:
-    """Return `figure` as inline SVG with its caption; `chart`: id of the element for an interactive chart."""
-    drawn = element("div", Html(plots.svg(figure)), class_="drawing")
+    """Return `figure` as inline SVG with its caption; `chart`: id of the element for an interactive chart.
+
+    Title and subtitle are text of the page, above the drawing or the chart that replaces it.
+    """
+    title, subtitle, message = plots.headline(figure)
+    head = (element("h3", title), element("p", subtitle or message, class_="subtitle"))
+    if message:
+        return element("figure", *head, id=id_)
+    drawn = element("div", Html(plots.svg(figure, head=False)), class_="drawing")
     place = None if chart is None else element("div", id=chart, class_="chart")
-    return element("figure", drawn, place, element("figcaption", caption), id=id_)
+    return element("figure", *head, drawn, place, element("figcaption", caption), id=id_)
 
 
 def ratings(story: Story) -> Section:
@@ -42,30 +50,66 @@ def ratings(story: Story) -> Section:
     )
 
 
+def scores(story: Story) -> Section:
+    """Return the section with scores over time, of a game with one seat."""
+    return section(
+        "scores",
+        "Scores over time",
+        picture(
+            "scores-plot",
+            plots.scores(story.scores),
+            "Scores of the matches that each player learned from, as it acted then: with exploration. To "
+            "measure a snapshot by itself: league evaluate.",
+        ),
+    )
+
+
 def payoff(story: Story) -> Section:
     """Return the section with the payoff heatmap and the response graph."""
     title = "Results between competitors"
     if story.payoff.empty:
         return section("payoff", title, paragraph("No two competitors have met yet."))
-    field = story.field
-    board = story.leaderboard[story.leaderboard["competitor"].isin(field.names)]
     return section(
         "payoff",
         title,
         picture(
             "payoff-plot",
-            plots.payoff_heatmap(story.payoff, story.leaderboard),
-            f"{_counted(story)} per game of each row against each column, the best rated first. If "
-            "strength explains everything, colours change smoothly from corner to corner. Islands are "
-            "opponents that a competitor scores unusually well or badly against.",
+            plots.payoff_heatmap(story.staged_payoff, story.staged_board),
+            f"{_counted(story)} per game of each row against each column. Hatched pairings were never "
+            f"played: nothing is known of them. {_stages(story)}If strength explains everything, colours "
+            "change smoothly from corner to corner. Islands are opponents that a competitor scores unusually "
+            "well or badly against.",
             chart="payoff-chart",
         ),
-        picture(
-            "response-plot",
-            plots.response_graph(field.met, board, filled=field.filled),
-            "An arrow from each competitor to its worst opponent. A competitor without an arrow loses to no "
-            "other. Where arrows form a cycle, a ranking is misleading.",
-        ),
+        _responses(story),
+    )
+
+
+def _stages(story: Story) -> str:
+    """Return what the rows of live players are; nothing if there are none."""
+    board = story.staged_board
+    if story.is_tournament or not (board["kind"] == "player").any():
+        return ""
+    return (
+        "A player that learns has a row for each stretch of its training: “to 16206” ended with its snapshot "
+        "at 16,206 steps of its own, “from 16206” began there. "
+    )
+
+
+def _responses(story: Story) -> Html:
+    """Return the response graph, or a paragraph if most pairings of its field were never played."""
+    field = story.field
+    if field.share_met < MET_ENOUGH or len(field.names) < 2:
+        return paragraph(
+            f"Only {percent(field.share_met)} of the pairings of {len(field.names)} competitors were ever "
+            "played, too few to draw the worst opponent of each."
+        )
+    board = story.staged_board[story.staged_board["competitor"].isin(field.names)]
+    return picture(
+        "response-plot",
+        plots.response_graph(field.met, board, filled=field.filled),
+        "An arrow from each competitor to its worst opponent. A competitor without an arrow loses to no "
+        "other. Where arrows form a cycle, a ranking is misleading.",
     )
 
 

@@ -90,7 +90,10 @@ def _questions(story: Story) -> list[str]:
     run = story.argument
     names = story.leaderboard["competitor"].tolist()[:2]
     asked = [f'league sql {run} "SELECT * FROM leaderboard"', f"league diagnose {run}"]
-    if (
+    if story.is_solitary and not story.snapshots.empty:
+        newest = str(story.snapshots["snapshot_id"].iloc[-1])
+        asked.append(f"league evaluate {run} {shlex.quote(newest)}")
+    elif (
         len(names) == 2
         and not story.is_tournament
         and all(name.replace("-", "").replace("@", "").isalnum() for name in names)

@@ -3,8 +3,9 @@
 Experience arrives as episodes or as references to them, which go to the shard's actors unopened.
 Weights leave the same way.
 
-What dies is replaced (`Replacing`). Copies of states are in the driver's memory, so they outlive every other
-node: each state that was taken to be saved, and one more every `learner.copy_seconds`.
+What dies is replaced (`Replacing`), and shards follow the nodes (`Moving`). Copies of states are in the
+driver's memory, so they outlive every other node: each state that was taken to be saved, and one more every
+`learner.copy_seconds`.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from typing import Any
 
 from torch import Tensor
 
+from league.cluster.placement import ONE_CPU, Amounts, Placement
+from league.cluster.reserving import inside, release, reserve
 from league.deaths import death_of
 from league.learning.data.aggregator import Gathering, concatenate_as_tree
 from league.learning.data.queues import Block, Queue, Waiting
 from league.learning.groups.copies import Copies, first_of
 from league.learning.groups.learner_group import LiveWeights
-from league.learning.groups.replacing import LearnersLost, Pending, Replacing, own_error
+from league.learning.groups.moving.moving import Moving
+from league.learning.groups.replacing import LearnersLost, Pending, own_error
 from league.learning.groups.shard_actors import Sent, ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
@@ -43,11 +47,10 @@ from league.learning.groups.shards import (
 )
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit, Recruits
-from league.runtime import ONE_CPU, Amounts, Placement, inside, release, reserve
 from storage.errors import Mistake
 
 
-class RayLearnerGroup(Replacing):
+class RayLearnerGroup(Moving):
     """Learners as Ray actors, each shard's in its bundle of one placement group.
 
     The driver sees references only. The queues are the actors' mailboxes, where calls wait with references
@@ -79,33 +82,22 @@ class RayLearnerGroup(Replacing):
             )
         self._ray: Any = ray
         self._settings = settings
-        self._plan = list(shards)
-        aggregators = spread(settings.aggregators, shards)
-        of_shard = [shard.bundles(n) for shard, n in zip(shards, aggregators, strict=True)]
-        owners = [i for i, bundles in enumerate(of_shard) for _ in bundles]
+        self._everyone, self._share, self._placement = recruits, share, placement
+        self._lay_out(shards)
         guests: list[int] = []  # the bundle of each runner that plays on a card of the learners
         if share < 1.0:
-            of_shard, guests = with_runners(of_shard, num_runners, of_runner["CPU"])
+            self._bundles, guests = with_runners(self._bundles, num_runners, of_runner["CPU"])
         self._group = reserve(
-            [bundle for bundles in of_shard for bundle in bundles],
+            [bundle for bundles in self._bundles for bundle in bundles],
             num_runners - len(guests),
             of_runner,
             wait_seconds=wait_seconds,
-            shards=owners,
+            shards=[i for i, bundles in enumerate(self._bundles) for _ in bundles],
             placement=placement,
         )
-        placed = [inside(self._group, i) for i in range(len(owners))]
-        self.seats = [placed[i] for i in guests]
-        self._shards: list[ShardActors] = []
-        self._makers: list[Callable[[Shard], ShardActors]] = []
-        for i, (shard, n) in enumerate(zip(shards, aggregators, strict=True)):
-            places = [place for place, owner in zip(placed, owners, strict=True) if owner == i]
-            self._makers.append(
-                functools.partial(
-                    ShardActors, ray, aggregators=n, placed=places, recruits=recruits, share=share
-                )
-            )
-            self._shards.append(self._makers[i](shard))
+        self.seats = [inside(self._group, i) for i in guests]
+        self._make_makers()
+        self._shards = [make(shard) for make, shard in zip(self._makers, shards, strict=True)]
         self._pending: dict[Any, Pending] = {}
         self._queues: dict[str, Queue] = {}
         self._gathering: dict[str, Gathering] = {}
@@ -113,10 +105,29 @@ class RayLearnerGroup(Replacing):
         self._retired: dict[str, tuple[Any, Counters]] = {}  # reference to Counters; those that are known
         self._recruits: dict[str, Recruit] = {}
         self._copies = Copies(ray, settings.copy_seconds)
-        Replacing.__init__(self, len(shards))
+        Moving.__init__(self, len(shards))
         for recruit in recruits.in_order(player for shard in shards for player in shard.players):
             _, weights = self._of(recruit.player).call("publish", recruit.player, num_returns=2)
             self._open(recruit, LiveWeights(0, weights))
+
+    def _lay_out(self, plan: Sequence[Shard]) -> None:
+        self._plan = list(plan)
+        aggregators = spread(self._settings.aggregators, plan)
+        self._bundles = [shard.bundles(n) for shard, n in zip(plan, aggregators, strict=True)]
+
+    def _make_makers(self) -> None:
+        places = iter(range(sum(map(len, self._bundles))))
+        self._makers: list[Callable[[Shard], ShardActors]] = [
+            functools.partial(
+                ShardActors,
+                self._ray,
+                aggregators=n,
+                placed=[inside(self._group, next(places)) for _ in bundles],
+                recruits=self._everyone,
+                share=self._share,
+            )
+            for bundles, n in zip(self._bundles, spread(self._settings.aggregators, self._plan), strict=True)
+        ]
 
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
         """Queue experience, or a reference to it, for `player`."""
@@ -157,9 +168,9 @@ class RayLearnerGroup(Replacing):
         )
         for index in range(len(self._shards)):
             self._send_waiting(index, everything=not self._settings.async_update)
-        stops, self._stops = self._stops, []
+        found, self._outcomes = self._outcomes, []
         if not self._pending:
-            return list(stops)
+            return found
         waiting = list(self._pending)
         if self._settings.async_update:
             done, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout_seconds)
@@ -169,14 +180,14 @@ class RayLearnerGroup(Replacing):
             done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=None)
         for index in range(len(self._shards)):  # again: there may be room now
             self._send_waiting(index, everything=False)
-        outcomes: list[LearnReport | LearnerStopped] = [*stops]
+        outcomes = found
         for reference in done:
             if reference in self._pending:  # else its player was stopped, or its shard died, just now
                 outcome = self._settle(reference)
                 if outcome is not None:
                     outcomes.append(outcome)
-        stops, self._stops = self._stops, []
-        return [*outcomes, *stops]
+        found, self._outcomes = self._outcomes, []
+        return [*outcomes, *found]
 
     def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
         """Return the outcome of a block that was sent; `None` for one that was dropped."""
@@ -379,4 +390,5 @@ class RayLearnerGroup(Replacing):
         for shard in self._shards:
             shard.kill()
         release(self._group)
+        self._release_coming()
         self._pending.clear()

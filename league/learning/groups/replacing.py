@@ -28,7 +28,7 @@ from league.learning.data.queues import Block
 from league.learning.groups.copies import Copies, First
 from league.learning.groups.learner_group import Enrolled, LearnerLoss, LiveWeights
 from league.learning.groups.shard_actors import ShardActors
-from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped
+from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, shard_of
 from league.learning.recruits import Recruit
 from storage.errors import Failure, Mistake
@@ -79,12 +79,15 @@ class Replacing(Enrolled):
 
     def __init__(self, num_shards: int) -> None:
         self._loading: dict[str, Any] = {}  # of players whose shard was made again: when they are back
+        self._states: dict[Any, str] = {}  # references to states that are to be saved, to players
+        self._losses: list[LearnerLoss] = []
+        self._outcomes: list[LearnReport | LearnerStopped] = []  # to be returned by `ready`
+        self._forget_deaths(num_shards)
+
+    def _forget_deaths(self, num_shards: int) -> None:
         self._deaths = [0] * num_shards  # of each shard's learners in a row, with nothing learned in between
         self._at_blocks = [0] * num_shards  # of those, deaths while they learned
         self._given_up: dict[int, str] = {}  # shards, and why
-        self._losses: list[LearnerLoss] = []
-        self._stops: list[LearnerStopped] = []
-        self._states: dict[Any, str] = {}  # references to states that are to be saved, to players
 
     def _index(self, player: str) -> int:
         return shard_of(self._plan, player)
@@ -204,14 +207,7 @@ class Replacing(Enrolled):
         if suspect is not None and self._had_begun(suspect.block.player):
             self._at_blocks[index] += 1
         name = f"learners of shard {index} ({', '.join(players)})"
-        dropped = sum(block.steps for block in map(self._abandon, mine) if block is not None)
-        for player in players:
-            for block in dead.take_back(player):
-                self._queues[player].drop(block)
-                dropped += block.steps
-            dropped += self._drop_gathered(player)
-        self._copies.forget_coming(players)
-        self._forget_states(players)
+        dropped = self._drop_under_way(index)
         if self._deaths[index] > MOST_DEATHS:
             self._give_up(index, name, death)
             return
@@ -233,6 +229,20 @@ class Replacing(Enrolled):
         if suspect is not None and self._at_blocks[index] >= DEATHS:
             self._stop(suspect, death, self._at_blocks[index])
             self._deaths[index] = self._at_blocks[index] = 0
+
+    def _drop_under_way(self, index: int) -> int:
+        """Drop all experience that is under way to a shard; return its steps."""
+        players = self._plan[index].players
+        mine = [reference for reference, pending in self._pending.items() if pending.shard == index]
+        dropped = sum(block.steps for block in map(self._abandon, mine) if block is not None)
+        for player in players:
+            for block in self._shards[index].take_back(player):
+                self._queues[player].drop(block)
+                dropped += block.steps
+            dropped += self._drop_gathered(player)
+        self._copies.forget_coming(players)
+        self._forget_states(players)
+        return dropped
 
     def _make_again(self, index: int) -> tuple[int, float, dict[str, Counters]]:
         """Make a shard's actors again, with its players as they were copied last.
@@ -258,7 +268,7 @@ class Replacing(Enrolled):
         message = f"{name} died {self._deaths[index]} times before they had learned anything: {death.cause}"
         for player in self._plan[index].players:
             self._queues[player].stopped = True
-            self._stops.append(LearnerStopped(player, message, self._copies.known(player).updates + 1, {}))
+            self._outcomes.append(LearnerStopped(player, message, self._copies.known(player).updates + 1, {}))
         self._deaths[index] = 0
         self._given_up[index] = message
         incident = Incident(
@@ -328,7 +338,7 @@ class Replacing(Enrolled):
             tensors = {}
         self._queues[player].stopped = True
         update = self._copies.known(player).updates + 1
-        self._stops.append(LearnerStopped(player, message, update, tensors))
+        self._outcomes.append(LearnerStopped(player, message, update, tensors))
 
     def _is_away(self, player: str) -> bool:
         """Return whether the player's shard is given up, or not back yet, and its state was copied."""

@@ -189,7 +189,7 @@ def describe(plan: Sequence[Shard]) -> list[str]:
 def _sentence(shard: Shard) -> str:
     count = len(shard.players)
     if not count:
-        kept = _counted(shard.num_gpus, "GPU") if shard.num_gpus else "a process"
+        kept = counted(shard.num_gpus, "GPU") if shard.num_gpus else "a process"
         return f"no player yet, {kept} kept for the next player"
     names = ", ".join(shard.players)
     parallel = f"data-parallel in {shard.processes} processes"
@@ -205,12 +205,13 @@ def _sentence(shard: Shard) -> str:
         return f"{names} {each}on {where}, {parallel}, as {why}"
     if shard.num_gpus < count:
         return (
-            f"{names} share {_counted(shard.num_gpus, 'GPU')}, {shard.gpus_per_player:.3g} each, "
+            f"{names} share {counted(shard.num_gpus, 'GPU')}, {shard.gpus_per_player:.3g} each, "
             "as there are more players than GPUs"
         )
     each = "alone" if count == 1 else "with a GPU each"
-    return f"{names} {each} on {_counted(shard.num_gpus, 'GPU')}, as there are enough for every player"
+    return f"{names} {each} on {counted(shard.num_gpus, 'GPU')}, as there are enough for every player"
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return the number with its noun: "1 GPU", "2 GPUs"."""
     return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -16,6 +16,7 @@ class IncidentLog:
 
     def __init__(self, archive: Archive) -> None:
         self.newest: deque[Incident] = deque(maxlen=NEWEST)  # newest first
+        self.said = ""  # the newest sentence that is of no loss
         self.counts: Counter[str] = Counter()  # by kind, in this session
         self._archive = archive
         self._unread: deque[str] = deque(maxlen=UNREAD)
@@ -27,8 +28,13 @@ class IncidentLog:
         self.counts[incident.kind] += 1
         self._unread.append(incident.sentence())
 
+    def say(self, line: str) -> None:
+        """Have a sentence shown that is of no loss: it is neither counted nor stored."""
+        self.said = line
+        self._unread.append(line)
+
     def unread(self) -> list[str]:
-        """Return the sentences of incidents since the last call."""
+        """Return the sentences since the last call."""
         found = list(self._unread)
         self._unread.clear()
         return found

@@ -222,7 +222,7 @@ def test_the_match_mix_is_counted_in_all_and_minute_by_minute(eventful):
     assert mix.drop(columns="run").to_dict("records") == [
         {"player": "main-0", "purpose": "training", "match_type": "pfsp", "matches": 8, "share": 1.0}
     ]
-    assert by_minute.columns.tolist() == [*mix.columns, "minute"]
+    assert by_minute.columns.tolist() == [*mix.columns, "minute", "league_env_steps"]
     assert by_minute[["matches", "minute"]].to_numpy().tolist() == [[4, 0], [3, 1], [1, 10]]
 
 

@@ -130,7 +130,8 @@ def _match_mix(rng: np.random.Generator, minutes: int) -> pd.DataFrame:
     rows.append((None, "evaluation", "evaluation", 500, 1))
     frame = pd.DataFrame(rows, columns=["player", "purpose", "match_type", "matches", "minute"])
     total = frame.groupby(["player", "purpose", "minute"], dropna=False)["matches"].transform("sum")
-    return frame.assign(share=frame["matches"] / total, run="planted")
+    steps = 1_000 * (frame["minute"] + 1)
+    return frame.assign(share=frame["matches"] / total, run="planted", league_env_steps=steps)
 
 
 def _exploitability(frozen: pd.DataFrame, rng: np.random.Generator) -> pd.DataFrame:

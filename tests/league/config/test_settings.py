@@ -528,3 +528,27 @@ def _returns_text(p):
 def test_numbers_that_no_machine_has_and_weights_that_are_none_are_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
         load({"env": {"id": "tic_tac_toe"}}, changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"min": 3, "max": 2}, r"runners\.min: found 3, expected no more than max, 2"),
+        ({"min": 0, "max": 2}, r"runners\.min: found 0"),
+        ({"max": 2}, r"runners\.min: missing"),
+        (-1, "runners: found -1"),
+    ],
+)
+def test_runners_are_a_number_or_a_range(tiny, given, expected):
+    assert load(tiny(runners={"min": 2, "max": 8})).most_runners == 8
+    assert load(tiny(runners={"min": 2, "max": 8})).least_runners == 2
+    assert load(tiny(runners=3)).most_runners == load(tiny(runners=3)).least_runners == 3
+    with pytest.raises(ConfigError, match=expected):
+        load(tiny(runners=given))
+
+
+def test_runners_on_the_learners_cards_are_a_number(tiny):
+    given = ["runners={min: 2, max: 8}", "rollout.device=cuda", "resources.gpus=4"]
+    shared = ["resources.gpus_per_runner=0.1", "resources.share_cards=true"]
+    with pytest.raises(ConfigError, match="share_cards is true with runners from 2 to 8, expected one"):
+        load(tiny(), [*given, *shared])

@@ -5,7 +5,7 @@ import yaml
 
 from league.config.loading import load
 from league.training.past.branching import newest_settings
-from league.training.resume import ResumeRefused, changed_settings, open_archive
+from league.training.resume import ResumeRefused, changed_resources, changed_settings, open_archive
 from storage.archive import Archive
 
 
@@ -43,3 +43,19 @@ def test_a_remote_knows_its_run_by_the_settings_it_was_begun_with(tiny, tmp_path
     open_archive(load(tiny(), [remote, "learner.lr=0.002"]), run, resume=True).close()
     assert (run / "config.yaml").read_text() == begun
     assert newest_settings(run).learner.lr == 0.002
+
+
+def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since_the_last_one(tiny, tmp_path):
+    settings, said = load(tiny(runners=4)), []
+    open_archive(settings, tmp_path / "run", resume=False).close()
+    open_archive(settings, tmp_path / "run", True, say=said.append).close()
+    assert said == []
+    other = load(tiny(), ["runners={min: 2, max: 8}", "learner.aggregators=1"])
+    open_archive(other, tmp_path / "run", True, say=said.append).close()
+    expected = "The run goes on with runners {'min': 2, 'max': 8} (was 4), learner.aggregators 1 (was 0)"
+    assert said == [expected]
+    open_archive(other, tmp_path / "run", True, say=said.append).close()
+    assert said == [expected]
+    older = other.model_dump(mode="json")
+    del older["evaluation"], older["learner"]
+    assert "learner.aggregators 1 (was none)" in changed_resources(other, older)

@@ -35,6 +35,7 @@ def test_a_long_run_is_counted_in_spans_of_several_minutes():
     minutes = np.arange(1_000)
     frame = pd.DataFrame({"player": "main-0", "purpose": "training", "minute": np.repeat(minutes, 2)})
     frame["match_type"] = np.tile(["pfsp", "self_play"], len(minutes))
+    frame["league_env_steps"] = 1_000 * (frame["minute"] + 1)
     frame["matches"] = np.where(frame["match_type"] == "pfsp", frame["minute"] + 1, 500)
     figure = plots.match_mix(frame)
     shares = panels(figure)["main-0"]
@@ -47,7 +48,7 @@ def test_a_long_run_is_counted_in_spans_of_several_minutes():
 
 def test_types_beyond_those_with_a_band_count_together():
     frame = pd.DataFrame({"match_type": [f"type-{i:02}" for i in range(20)], "matches": range(100, 120)})
-    frame = frame.assign(player="main-0", purpose="training", minute=0)
+    frame = frame.assign(player="main-0", purpose="training", minute=0, league_env_steps=9)
     shares = panels(plots.match_mix(frame))["main-0"]
     assert len(shares) == TYPES
     np.testing.assert_allclose(shares[OTHER], sum(range(100, 120 - TYPES + 1)) / sum(range(100, 120)))

@@ -298,7 +298,7 @@ class Siege:
         first = self.driver
         first.process.send_signal(signal.SIGSTOP)
         small = ("resources.address=null", "runners=1", "evaluation.runners=0", "learner.aggregators=0")
-        second = Driver(self.folder, self.run, *small, "learner.processes=1", resume=True)
+        second = self.driver = Driver(self.folder, self.run, *small, "learner.processes=1", resume=True)
         try:
             since = time.monotonic()
             self._await_progress(since, PATIENCE_MACHINE + 30.0, "another driver goes on")

@@ -13,7 +13,7 @@ from tests.league.cluster.faults.siege import draw, lay
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 
-SLOW = 3.0  # on a busy machine, where each process that starts waits for a core
+SLOW = 5.0  # on a busy machine, where each process that starts waits for a core
 DEATHS = ["learner", "all runners", "aggregator", "experience"]
 
 

@@ -7,6 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from league.cluster.joining import TOKEN_MODE
+from league.cluster.nodes import gpus_of_nodes
+from league.cluster.reserving import release, reserve
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
@@ -15,7 +18,7 @@ from league.learning.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup, RolloutSettings
 from league.rollout.runner_group import RayRunnerGroup
-from league.runtime import ResourceSettings, gpus_of_nodes, ray_session, release, reserve
+from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 from tests.league.learning.recruiting import recruits_of
 
@@ -31,6 +34,7 @@ def cluster():
     """Three nodes of 2, 2 and 1 GPUs."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ[TOKEN_MODE] = "disabled"  # whether or not there is a token on this machine
     from ray.cluster_utils import Cluster
 
     head = {"num_cpus": 2, "num_gpus": 2, "object_store_memory": STORE}

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from league.cluster.placement import check_placement
 from league.learning.groups.shards import (
     Shard,
     describe,
@@ -18,7 +19,6 @@ from league.learning.groups.shards import (
     with_player,
     without_player,
 )
-from league.runtime import check_placement
 
 NAMED = [(4, 10), (8, 3), (8, 2), (2, 5), (0, 5), (4, 9)]
 SMALL = list(itertools.product(range(10), range(1, 21)))

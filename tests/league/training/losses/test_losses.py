@@ -161,12 +161,12 @@ def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_
 
 
 class Missing(LocalLearnerGroup):
-    """Learners of which one is away for 30 turns, with as much experience waiting as there may be."""
+    """Learners of which one is away for 20 turns, with as much experience waiting as there may be."""
 
     turn, learned = 0, 0  # while it was away, by others
 
     def away(self):
-        return ("main-0",) if 10 <= Missing.turn < 40 else ()
+        return ("main-0",) if 10 <= Missing.turn < 30 else ()
 
     def full(self, player):
         return player in self.away() or super().full(player)
@@ -186,8 +186,8 @@ def test_a_learner_that_is_away_holds_up_no_other_player_and_gets_no_more_than_i
     monkeypatch.setattr(Missing, "turn", 0)
     monkeypatch.setattr(Missing, "learned", 0)
     players = {"preset": "pfsp", "players": {"main": 2}}
-    run = league.train(tiny(**{**SMALL, "stop": {"env_steps": 16_000}}, league=players), tmp_path / "run")
-    assert Missing.learned > 10
+    run = league.train(tiny(**{**SMALL, "stop": {"env_steps": 8_000}}, league=players), tmp_path / "run")
+    assert Missing.learned > 5
     with analysis.open_run(run) as history:
         learned = history.matches()["player"].value_counts()
     assert learned["main-0"] < 0.8 * learned["main-1"]

@@ -1,0 +1,204 @@
+"""What a picture or a figure of the page must not let a reader believe."""
+
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import analysis
+from analysis import plots
+from analysis.plots.pairings import pairings
+from analysis.report.interactive import UNPLAYED, heatmap
+from analysis.report.makers import OF_A_GAME_FOR_ONE, sections
+from analysis.report.sections.beyond import UNDECIDED, beyond, solve
+from analysis.report.sections.overview import _exploited
+from analysis.report.story import Story
+from analysis.solution.payoffs import Payoffs
+from tests.analysis.plots.drawn import texts, words
+from tests.analysis.plots.leagues import board_of, league, payoff_of
+
+
+def html_of(run, *names):
+    with analysis.open_run(run) as history:
+        return "".join(part.html for part in sections(history, only=names))
+
+
+# ---------------------------------------------------------------- never played
+
+
+def test_the_interactive_heatmap_hatches_exactly_what_was_never_played(planted):
+    with analysis.open_run(planted) as history:
+        spec = heatmap(Story(history))
+        met = history.payoff(stages=True)
+    unmet, themselves, cells = (layer["data"]["values"] for layer in spec["layer"])
+    assert spec["layer"][0]["mark"]["fill"] == UNPLAYED
+    count = len(themselves)
+    assert len(cells) == len(met) > 0
+    assert len(unmet) == count * (count - 1) - len(cells) > 0
+    assert not {(cell["i"], cell["j"]) for cell in unmet} & {(cell["i"], cell["j"]) for cell in cells}
+
+
+@pytest.mark.slow
+def test_every_row_of_a_full_heatmap_has_its_name(planted):
+    of = league(60)
+    shown = [text for text, _, _ in texts(plots.payoff_heatmap(of["payoff"], of["leaderboard"]))]
+    rows = len(set(of["payoff"]["home"]))
+    assert rows > 60
+    numbered = {int(found[0]) for text in shown if (found := re.match(r"\d+(?=  )", text))}
+    assert numbered == set(range(1, rows + 1))
+    with analysis.open_run(planted) as history:
+        spec = heatmap(Story(history))
+    axis = spec["layer"][0]["encoding"]["y"]["axis"]
+    assert axis["labelOverlap"] is False
+    assert spec["height"] >= 15 * len(spec["layer"][1]["data"]["values"])
+
+
+@pytest.mark.slow
+def test_a_live_player_of_different_times_is_not_one_row(planted):
+    with analysis.open_run(planted) as history:
+        story = Story(history)
+        live = set(history.players()["player"])
+        assert live & set(history.payoff()["home"])
+        assert not live & set(story.staged_payoff["home"])
+        assert set(story.staged_payoff["home"]) <= set(story.staged_board["competitor"])
+    assert "a row for each stretch of its training" in html_of(planted, "payoff")
+
+
+# ---------------------------------------------------------------- what games do not decide
+
+
+@pytest.mark.slow
+def test_a_share_that_may_be_none_or_all_is_called_undecided():
+    names = ["a", "b", "c"]
+    score = np.array([[0.5, 0.55, 0.5], [0.45, 0.5, 0.55], [0.5, 0.45, 0.5]])
+    met = payoff_of(names, score, games=4)
+    field = SimpleNamespace(
+        names=names,
+        met=met,
+        payoffs=Payoffs.from_frame(met.drop(columns="run"), names),
+        share_met=1.0,
+        fixed=True,
+        filled=pd.DataFrame(2 * score - 1, names, names),
+    )
+    story = SimpleNamespace(field=field, staged_board=board_of(names), is_tournament=False, argument="x")
+    wide = solve(field.payoffs).nash
+    assert (wide.high - wide.low).max() >= 0.5
+    html = beyond(story).html
+    assert "[0.00, 1.00]" not in html
+    assert UNDECIDED in html
+    assert "which these games do not decide" in html
+
+
+def test_where_most_pairings_were_never_played_nothing_is_solved(planted):
+    with analysis.open_run(planted) as history:
+        story = Story(history)
+        assert story.field.share_met < 0.5
+        html = beyond(story).html
+    assert "would be guesses" in html
+    assert "beyond-table" not in html
+    assert "response-plot" not in html_of(planted, "payoff")
+
+
+# ---------------------------------------------------------------- the first answers
+
+
+@pytest.mark.parametrize(
+    ("kind", "worth", "said"),
+    [
+        ("exact", None, "wins 0.250 a game"),
+        ("lower_bound", "learned", "wins at least 0.250 a game"),
+        ("lower_bound", "nothing_learned", None),
+    ],
+)
+def test_what_was_measured_of_exploitability_is_in_the_summary(kind, worth, said):
+    rows = pd.DataFrame(
+        {
+            "snapshot_id": ["main-0@1", "main-0@2"],
+            "kind": kind,
+            "value": [0.125, 0.25],
+            "unit": "score",
+            "worth": worth,
+            "league_env_steps": [10, 20],
+            "created_at": pd.to_datetime([1, 2], unit="s"),
+        }
+    )
+    found = _exploited(SimpleNamespace(exploitability=rows))
+    if said is None:
+        assert found is None
+    else:
+        assert said in found
+        assert "main-0@2" in found
+        assert re.search(r"The least of 2 is (at least )?0\.125, of main-0@1", found)
+    assert _exploited(SimpleNamespace(exploitability=rows[:0])) is None
+
+
+def test_the_rating_is_the_first_column_behind_the_name_and_times_are_the_leagues(planted):
+    html = html_of(planted, "leaderboard")
+    heads = re.findall(r"<th scope=\"col\"[^>]*>([^<]*)", html)
+    assert heads[:3] == ["#", "competitor", "mu, 95 %"]
+    with analysis.open_run(planted) as history:
+        frozen = history.snapshots()["league_env_steps"]
+    assert f"{frozen.max():,}" in html
+    assert "env steps of the whole league" in html
+
+
+def test_the_plots_of_a_tournament_are_in_the_order_of_its_ranking(tournament):
+    with analysis.open_run(tournament) as history:
+        story = Story(history)
+        ranked = story.verdict.table["competitor"].tolist()
+        assert pairings(story.staged_payoff, story.staged_board).names == ranked
+
+
+def test_bots_are_last_in_the_pictures_of_a_league():
+    board = board_of(["random", "main-0@0"]).assign(kind=["bot", "snapshot"])
+    history = SimpleNamespace(leaderboard=lambda stages: board)
+    story = SimpleNamespace(is_tournament=False, history=history)
+    assert Story.staged_board.func(story)["competitor"].tolist() == ["main-0@0", "random"]
+
+
+def test_a_game_for_one_has_scores_instead_of_ratings(solitary):
+    with analysis.open_run(solitary) as history:
+        shown = sections(history)
+    assert [part.id for part in shown] == list(OF_A_GAME_FOR_ONE)
+    html = "".join(part.html for part in shown)
+    assert "leaderboard-table" not in html
+    assert "main-0 scored" in html
+    assert "league compare" not in html
+
+
+# ---------------------------------------------------------------- one clock, one style
+
+
+def test_time_is_the_leagues_env_steps_in_every_plot(planted):
+    with analysis.open_run(planted) as history:
+        mix = plots.match_mix(history.match_mix(over_time=True))
+        total = history.sql("SELECT sum(env_steps) AS n FROM matches")["n"].item()
+    assert mix.axes[0].get_xlim() == (0, total)
+    assert "env steps of the league" in [text for text, _, _ in texts(mix)]
+    assert "minutes since" not in html_of(planted, "match-mix", "throughput")
+
+
+def test_titles_are_text_of_the_page_and_not_of_the_drawing(planted):
+    html = html_of(planted, "lineage")
+    with analysis.open_run(planted) as history:
+        figure = plots.lineage_tree(history.snapshots(), history.leaderboard())
+    title, subtitle, _ = plots.headline(figure)
+    assert title == words(figure, "title")
+    assert f"<h3>{title}</h3>" in html
+    assert f">{subtitle}</p>" in html
+    drawn = plots.svg(figure, head=False)
+    assert "<title id=" in drawn
+    assert title in drawn  # for screen readers
+    lines = re.findall(r"<text[^>]*>([^<]*)", drawn)
+    assert not {text.get_text() for text in figure.texts if text.get_label() == "title"} & set(lines)
+    assert float(re.search(r'viewBox="0 ([\d.]+)', drawn)[1]) > 20
+    assert plots.svg(figure) == plots.svg(figure)
+    assert title.split()[0] in " ".join(re.findall(r"<text[^>]*>([^<]*)", plots.svg(figure)))
+
+
+def test_small_text_is_nine_pixels_high_on_a_telephone():
+    figure = plots.lineage_tree(league(3)["snapshots"], league(3)["leaderboard"])
+    width = figure.get_size_inches()[0] * 72
+    assert min(points for _, _, points in texts(figure)) * 397 / width > 9
