@@ -27,13 +27,13 @@ test: browser
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
 	python -m pytest -n 3 --dist worksteal -m "long and not alone and not variant"
-	python -m pytest -m "long and alone and not variant"
+	python -m pytest -n 2 --dist worksteal -m "long and alone and not variant"
 
 # Further seeds and variants of what takes longest; CI does not run them.
 test-variants:
 	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
 	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules
-	python -m pytest -m variant tests/league/tournament tests/league/training tests/league/learning
+	python -m pytest -m variant tests/league
 
 # The tests of one room: make test-storage, test-analysis, test-league, or a folder: make test-league/rules
 test-%:

@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -154,10 +154,11 @@ class Session:
     def how_it_ends(self, error: BaseException | None = None) -> End:
         """Return how this session ends, now: after its last turn, or with an error."""
         stop = self.settings.stop
-        stopped = "stopped" if error is None or isinstance(error, KeyboardInterrupt) else "failed"
+        failed = error is not None and not isinstance(error, KeyboardInterrupt)
+        state: Literal["trained", "stopped", "failed"] = "failed" if failed else "stopped"
         reason = "" if error is None else " ".join(str(error).split()) or type(error).__name__
         return End(
-            state="trained" if error is None and self.finished() else stopped,
+            state="trained" if error is None and self.finished() else state,
             reason=reason,
             seconds=self.seconds(),
             of_seconds=None if stop.minutes is None else 60.0 * stop.minutes,

@@ -556,7 +556,7 @@ def test_a_broken_game_is_refused_before_it_trains_and_nothing_is_written(
     done = league_command("train", tiny_config, "--set", "env.id=broken:Mine", cwd=tmp_path)
     assert time.monotonic() - began < 10
     refused(
-        done, "'broken:Mine': seat 0: AttributeError", "broken.py, line 6, in _play)", "Nothing was trained"
+        done, "'broken:Mine': seat 0: AttributeError", "broken.py, line 7, in _play)", "Nothing was trained"
     )
     assert not (tmp_path / "runs").exists()
 
@@ -684,7 +684,7 @@ def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command,
     [KeyboardInterrupt(), RuntimeError("Query interrupted"), ValueError("failed: KeyboardInterrupt: ")],
 )
 def test_what_ctrl_c_ends_ends_without_a_traceback(monkeypatch, raised):
-    def app():
+    def app(**_):
         raise raised
 
     monkeypatch.setattr(cli, "app", app)
