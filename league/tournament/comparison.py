@@ -143,7 +143,7 @@ def compare(
         if agreed.num_teams == 1:
             raise Mistake(
                 f"compare: matches of '{game.id}' have one side, so that no two competitors meet; what each "
-                f"scored is told by: league evaluate {run} {a}"
+                f"scored is shown by: league evaluate {run} {a}"
             )
         raise Mistake(
             f"compare: '{game.id}' has {game.num_seats} seats, expected 2, or two teams; "
