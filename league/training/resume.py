@@ -53,7 +53,10 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
 
 
 def try_games(settings: Settings) -> None:
-    """Play every game of the run for a second. Raise GameBroken for a fault, or print it, as settings say."""
+    """Play every game of the run for a second. Raise GameBroken for a fault, or print it, as settings say.
+
+    That random play is never paid is printed in any case: a game in which it is rarely paid is no broken one.
+    """
     mode = settings.rollout.check
     envs = [(settings.env.id, settings.env.options)]
     envs += [
@@ -68,8 +71,9 @@ def try_games(settings: Settings) -> None:
                 endless=settings.rollout.fragment_steps is not None,
             )
         except GameBroken as fault:
-            if mode == "refuse":
-                raise
+            if mode == "refuse" and fault.certain:
+                remedy = "correct the game, or set rollout.check to print"
+                raise GameBroken(f"{fault}. Nothing was trained: {remedy}") from None
             print(f"league: warning: {fault}", file=sys.stderr)
 
 

@@ -16,7 +16,12 @@ MOST_SHOWN = 60  # characters of a value that is shown
 
 
 class GameBroken(Mistake):
-    """A game that cannot be trained on: the message has the game, the seat, the cause, file and line."""
+    """A game that cannot be trained on: the message has the game, the seat, the cause, file and line.
+
+    `certain`: no game without a fault looks so.
+    """
+
+    certain = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,7 @@ class Fault:
     cause: str
     seats: tuple[int, ...] = ()  # that it concerns, if it is known
     place: str = ""  # " (FILE, line N, in FUNCTION)"
+    certain: bool = True  # that it is a fault: random play may also be too weak to be paid
 
     @property
     def sentence(self) -> str:
@@ -36,9 +42,11 @@ class Fault:
 class Found(Exception):
     """A fault was found."""
 
-    def __init__(self, cause: str, seats: tuple[int, ...] = (), place: str = "") -> None:
+    def __init__(
+        self, cause: str, seats: tuple[int, ...] = (), place: str = "", *, certain: bool = True
+    ) -> None:
         super().__init__(cause)
-        self.fault = Fault(cause, seats, place)
+        self.fault = Fault(cause, seats, place, certain)
 
 
 def shown(value: Any) -> str:

@@ -47,10 +47,9 @@ def require_sound(env_id: str, options: Mapping[str, Any], *, step_limit: int | 
 
     fault = find_fault(make, endless=endless)
     if fault is not None:
-        raise GameBroken(
-            f"env '{env_id}': {fault.sentence}. Nothing was trained: correct the game (league envs check "
-            f"{env_id} shows more), or set rollout.check to print"
-        )
+        broken = GameBroken(f"env '{env_id}': {fault.sentence} (league envs check {env_id} shows more)")
+        broken.certain = fault.certain
+        raise broken
 
 
 def find_fault(make: Make, *, endless: bool = False) -> Fault | None:
@@ -86,9 +85,10 @@ def _find(make: Make, endless: bool) -> None:
         )
     if account.ended >= UNSCORED and not account.scored:
         raise Found(
-            f"no seat got a reward in {account.ended} matches of random play, so nothing can be learned",
+            f"no seat got a reward in {account.ended} matches of random play: nothing is learned from it",
             (),
             defined_at(authors, "_play", "step"),
+            certain=False,
         )
 
 

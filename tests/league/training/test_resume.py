@@ -4,8 +4,15 @@ import pytest
 import yaml
 
 from league.config.loading import load
+from league.envs.trial.fault import GameBroken
 from league.training.past.branching import newest_settings
-from league.training.resume import ResumeRefused, changed_resources, changed_settings, open_archive
+from league.training.resume import (
+    ResumeRefused,
+    changed_resources,
+    changed_settings,
+    open_archive,
+    try_games,
+)
 from storage.archive import Archive
 
 
@@ -59,3 +66,15 @@ def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since_th
     older = other.model_dump(mode="json")
     del older["evaluation"], older["learner"]
     assert "learner.aggregators 1 (was none)" in changed_resources(other, older)
+
+
+def test_a_game_that_never_pays_random_play_is_trained_on_with_a_warning(tiny, capsys):
+    """Where rewards are rare, no random play may find one in a second."""
+    pytest.importorskip("pettingzoo")
+    broken = "tests.league.envs.trial.broken_batched"
+    try_games(load(tiny(f"{broken}:PaysNothing")))
+    said = capsys.readouterr().err
+    assert said.startswith("league: warning: env ")
+    assert "no seat got a reward" in said
+    with pytest.raises(GameBroken, match=r"reward is nan.* Nothing was trained: correct the game"):
+        try_games(load(tiny(f"{broken}:PaysNaN")))
