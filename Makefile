@@ -27,7 +27,7 @@ test: browser
 # The rest: whole trainings, many more kills and faults, calibration of intervals. CI runs it after `make test`.
 test-long: browser
 	python -m pytest -n 3 --dist worksteal -m "long and not alone and not variant"
-	python -m pytest -n 2 --dist worksteal -m "long and alone and not variant"
+	python -m pytest -m "long and alone and not variant"
 
 # Further seeds and variants of what takes longest; CI does not run them.
 test-variants:

@@ -76,6 +76,7 @@ def refused(address, match, modules=("league",)):
     assert time.monotonic() - began < SECONDS
 
 
+@pytest.mark.variant
 def test_a_cluster_with_a_token_is_joined_with_it_alone(monkeypatch):
     secret = secrets.token_hex(32)
     with cluster(**{TOKEN_MODE: "token", TOKEN: secret}) as address:
