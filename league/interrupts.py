@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -10,24 +11,44 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+_stopping = threading.Event()
+_SAID = b"\nleague: stopping; what was learned is saved (if a step of a game does not end: Ctrl-C again)\n"
+
+
+def stopping() -> bool:
+    """Return whether Ctrl-C or SIGTERM has asked this process to end, so that every wait ends."""
+    return _stopping.is_set()
+
 
 @contextlib.contextmanager
 def interrupts() -> Iterator[threading.Event]:
-    """Yield an event that the first Ctrl-C or SIGTERM sets; the second raises KeyboardInterrupt."""
+    """Yield an event that the first Ctrl-C or SIGTERM sets; the second ends the process.
+
+    The second raises KeyboardInterrupt; if code of the user's own keeps that from ending the process, the
+    third ends it without another word.
+    """
     interrupted = threading.Event()
+    second = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield interrupted
         return
 
     def stop(signum: int, frame: Any) -> None:
+        if second.is_set():
+            os._exit(128 + signum)
         if interrupted.is_set():
+            second.set()
             raise KeyboardInterrupt
         interrupted.set()
+        _stopping.set()
+        with contextlib.suppress(OSError):  # not print: the signal may have come in the middle of one
+            os.write(2, _SAID)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield interrupted
     finally:
+        _stopping.clear()
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -13,6 +13,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from storage.suggestions import did_you_mean, nearest
 
+PREFIX = "Value error, "  # of pydantic's messages
 _UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
@@ -22,7 +23,12 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
     `where` is the place of these settings in larger ones.
     """
     problems = []
-    for item, place in _of_the_member_meant(error, settings):
+    meant = list(_of_the_member_meant(error, settings))
+    locations = [item["loc"] for item, _ in meant]
+    for item, place in meant:
+        own = item["loc"]
+        if item["type"] == "too_short" and any(own == loc[: len(own)] != loc for loc in locations):
+            continue  # its parts are wrong, and were left out for that
         path, keys = ".".join(part for part in (where, place.path) if part), place.keys
         if item["type"] == "extra_forbidden":
             problems.append(f"unknown key '{path}'; {did_you_mean(item['loc'][-1], keys)}")

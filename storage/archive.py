@@ -21,6 +21,7 @@ import pyarrow as pa
 import yaml
 
 from storage.disk import Progress, guard, make_folder, whole_folder, write_json, write_whole
+from storage.ends import End, end_table
 from storage.errors import NotARun, StorageError
 from storage.incidents import Incident, incident_table, incidents_of
 from storage.layout import (
@@ -143,7 +144,12 @@ class Archive(ArchiveReader):
         return self._next_seq
 
     def begin_session(self, run_row: Mapping[str, Any], config_yaml: str) -> int:
-        """Record that the run continues, and its settings; `create` does so for the first session."""
+        """Record that the run continues, and its settings; `create` does so for the first session.
+
+        The file of settings is that of the newest session, but where a remote knows the run by its first one.
+        """
+        if not any(map(_names_remote, (self.config(), yaml.safe_load(config_yaml)))):
+            write_whole(self.run / CONFIG, [config_yaml.encode()])
         table = columns.run_table(run_row, config_yaml, self._next_seq, time.time())
         return self._append({"runs": table}, numbers=0)
 
@@ -280,6 +286,10 @@ class Archive(ArchiveReader):
         if not incidents:
             return self._ledger.last_sequence
         return self._append({"incidents": incident_table(incidents, self._next_seq - 1)}, numbers=0)
+
+    def append_end(self, end: End) -> int:
+        """Record how a session ended, durable on return."""
+        return self._append({"ends": end_table(end, self._next_seq - 1)}, numbers=0)
 
     def save_set_aside(self, name: str, fields: Mapping[str, Any]) -> Path:
         """Keep matches that were set aside, as JSON, in a file of that name; return it. Raise DiskFailed."""
@@ -427,6 +437,12 @@ class Archive(ArchiveReader):
     def save_refused(self, player: str, update: int, tensors: Tensors) -> Path:
         """Keep the batch that an update of `player` was refused for; return its safetensors file."""
         return learner_states.save_refused(self.run / LEARNERS, player, update, tensors)
+
+
+def _names_remote(config: Any) -> bool:
+    """Return whether settings, as they were read, have a remote."""
+    storage = config.get("storage") if isinstance(config, Mapping) else None
+    return isinstance(storage, Mapping) and storage.get("remote") is not None
 
 
 def _owner() -> str:

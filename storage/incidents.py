@@ -34,7 +34,7 @@ _INCIDENT = pa.schema(
 class Incident:
     """A process, an object or matches that a run lost or set aside, the cost, and what replaced it."""
 
-    kind: str  # runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside
+    kind: str  # runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside, crash
     who: str  # such as "runner 2" or "learners of shard 0"
     node: str = ""  # host where it was; "": not known
     cause: str = ""  # as far as it is known
@@ -52,7 +52,9 @@ class Incident:
         cause = f" ({self.cause})" if self.cause else ""
         counts = [(self.matches, "match", "es"), (self.env_steps, "step", "s"), (self.updates, "update", "s")]
         lost = [f"{n:,} {one}{'' if n == 1 else more}" for n, one, more in counts if n]
-        verb = {"set_aside": "set aside", "experience": "lost", "results": "lost"}.get(self.kind, "died")
+        verb = {"set_aside": "set aside", "experience": "lost", "results": "lost", "crash": "crashed"}.get(
+            self.kind, "died"
+        )
         cost = f"cost {', '.join(lost)}" if lost else "cost nothing"
         of_players = f" of {', '.join(self.players)}" if lost and self.players else ""
         kept = f"; kept in {self.kept}" if self.kept else ""

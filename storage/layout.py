@@ -14,6 +14,7 @@ LEDGER, OBJECTS, MANIFESTS, LEARNERS = "ledger", "objects", "manifests", "learne
 PINS = "pins"  # blobs that are kept though no manifest names them
 INCIDENTS = "incidents"  # matches that were set aside
 REFUSED, KEPT = "refused", "kept"  # in LEARNERS
+MOST_NAMED = 5  # runs in a message
 ORIGIN = "REMOTE"  # in a mirror: where it came from
 
 
@@ -22,11 +23,26 @@ def require_run(run: Path) -> None:
     try:
         found = json.loads((run / FORMAT).read_text())["version"]
     except FileNotFoundError:
+        within = _runs_in(run)
+        if within:
+            raise NotARun(
+                f"{run}: expected a run folder, found a folder of runs; name one of them: {within}"
+            ) from None
         raise NotARun(f"{run}: no file FORMAT there, expected a run folder (made by: league train)") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotARun(f'{run}/FORMAT cannot be read ({error}), expected {{"version": {VERSION}}}') from None
     if found != VERSION:
         raise NotARun(f"{run}: format version {found!r}, this package reads version {VERSION}")
+
+
+def _runs_in(folder: Path) -> str:
+    """Return the run folders in `folder`, the newest first, for a message; "" if there are none."""
+    try:
+        found = sorted(folder.glob(f"*/{FORMAT}"), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return ""
+    names = [str(path.parent) for path in found[:MOST_NAMED]]
+    return ", ".join([*names, *(["..."] if len(found) > MOST_NAMED else [])])
 
 
 def require_new(run: Path) -> None:

@@ -5,6 +5,8 @@ import pytest
 
 # Several tests at a time: numpy's threads would wait for one another by spinning.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is first imported
+# Ray keeps the first mode of a process: one that used a token cannot own actors of a cluster without.
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
 # Collecting tests makes millions of objects that stay: a third of its time would go into looking for garbage.
 THRESHOLDS = gc.get_threshold()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.diagnostics.checks.circling import find_circling
+from analysis.diagnostics.checks.crashes import find_crashes
 from analysis.diagnostics.checks.cycles import find_cycles
 from analysis.diagnostics.checks.drift import find_drift
 from analysis.diagnostics.checks.forgetting import find_forgetting
@@ -32,8 +33,9 @@ def diagnose(history: History) -> list[Finding]:
 
 def examine(record: Record) -> list[Finding]:
     """Return the findings of one run, most important first."""
+    crashes = find_crashes(record)
     if not record.last_seq:
-        return []
+        return crashes
     forgotten = find_forgetting(record)
     known = {(one.subject, name) for one in forgotten for name in one.evidence["forgotten_opponents"]}
     regressed = find_regressions(record, known)
@@ -47,6 +49,7 @@ def examine(record: Record) -> list[Finding]:
     }
     return by_importance(
         [
+            *crashes,
             *forgotten,
             *regressed,
             *find_circling(record),

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 Severity = Literal["note", "warning"]
 KINDS = (  # by importance
+    "crashes",
     *("forgetting", "regression", "circling", "starvation", "lag", "stagnation", "drift", "cycle"),
 )
 

@@ -26,6 +26,7 @@ WINDOWS = 16
 _TABLES = (
     "competitors",
     "entrants",
+    "incidents",
     "decisions",
     "meetings",
     "ratings",

@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pandas as pd
+
 from analysis.history.history import History
 from analysis.report.makers import sections_of
 from analysis.report.page import as_of, page
@@ -132,7 +134,7 @@ class Watch:
 def _news(history: History) -> tuple[object, ...]:
     """Return counts that change whenever the run records a new fact."""
     (row,) = history.sql(_NEWS).astype(object).itertuples(index=False, name=None)
-    return tuple(None if value != value else value for value in row)
+    return tuple(None if pd.isna(value) else value for value in row)
 
 
 def _mark(html: str) -> str:

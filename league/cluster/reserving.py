@@ -6,6 +6,7 @@ stay where they are. The other placements concern all shards, which then are one
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ def reserve(
     for labels in attempts:
         reserved = ask(bundles, owners, placement, labels)
         give_up = time.monotonic() + patience
-        if all(group.wait(max(0.1, give_up - time.monotonic())) for group in reserved.groups):
+        # Ray waits whole seconds: a part of one would be cut off
+        if all(group.wait(max(1, math.ceil(give_up - time.monotonic()))) for group in reserved.groups):
             return reserved
         free = ray.available_resources()
         reserved.release()

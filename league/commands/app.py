@@ -27,6 +27,7 @@ from league.commands.console import (
     print_rows,
     printable,
     progress_bars,
+    usage,
 )
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
@@ -35,6 +36,7 @@ from league.commands.measures.evaluate import evaluate
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
+from league.commands.past.runs import runs
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
 from league.interrupts import last_words
@@ -81,6 +83,7 @@ def train(
     from league.config.loading import load
     from league.training.loop import train as run_loop
     from league.training.view import LiveView, PlainView, View
+    from storage.ends import End
 
     if resume and config.is_dir():
         from league.training.past.branching import newest_settings
@@ -98,9 +101,17 @@ def train(
         f"league: the process that trained {folder} ended suddenly: it was killed, memory ran out, or the "
         "head node of its Ray cluster was lost. What was recorded is kept: go on with --resume"
     )
+    ends: list[End] = []
     with last_words(printable(sudden)), progress_bars() as progress:
-        run_loop(settings, folder, resume=resume, make_view=view, progress=progress)
-    console.print(f"Trained: {folder}. Next: league ratings {folder}", highlight=False, soft_wrap=True)
+        run_loop(settings, folder, resume=resume, make_view=view, progress=progress, on_end=ends.append)
+    (end,) = ends
+    if end.state == "trained":
+        line = f"Trained: {folder}. Next: league ratings {folder}"
+    else:
+        line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"
+    console.print(line, highlight=False, soft_wrap=True, markup=False)
+    if end.state != "trained" and (end.of_seconds or end.of_env_steps):
+        raise typer.Exit(INTERRUPTED)
 
 
 @app.command()
@@ -124,7 +135,7 @@ def sql(
     ],
     format_: Annotated[Format, typer.Option("--format", help="Format of the printed rows")] = Format.TABLE,
     limit: Annotated[int, typer.Option(min=1, help="Largest number of rows")] = 1_000_000,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Time limit in seconds")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0.001, max=1e7, help="Time limit in seconds")] = 60.0,
     as_of: AsOfOption = None,
 ) -> None:
     """Query the run's history in SQL, also while it trains; `@` lists the named queries."""
@@ -189,6 +200,7 @@ def rules(
     print_rows(header, [row[:8] for row in found.decisions], as_json=False)
 
 
+app.command()(runs)
 app.command()(branch)
 app.command()(snapshots)
 app.command()(replay)
@@ -305,7 +317,7 @@ def check_env(
     rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
     print_rows(("check", "result", "message"), rows, as_json)
     if not report.passed:
-        raise typer.Exit(1)
+        raise Mistake(f"env '{env_id}' fails a check, {report.first_cause}")
 
 
 def main() -> None:
@@ -325,11 +337,15 @@ def _run() -> int:
         if os.getcwd() not in sys.path:
             sys.path.append(os.getcwd())  # so that module:Class finds the user's games, as with python -m
     try:
-        app()
+        code = app(standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except (Mistake, Failure) as error:
         print(f"league: {_sentence(error)}", file=sys.stderr)
         return 2 if isinstance(error, Mistake) else 1
     except Exception as error:  # DuckDB turns Ctrl-C into errors of its own
+        if hasattr(error, "format_message"):  # of the parser of the command line
+            print(usage(error), file=sys.stderr)
+            return 2
         if "Query interrupted" in str(error) or "KeyboardInterrupt" in str(error):
             return INTERRUPTED
         if not _is_of_ray(error):
@@ -337,7 +353,6 @@ def _run() -> int:
         said = f"Ray has failed: {_sentence(error)[:MOST_OF_RAY]}"
         print(f"league: {said}. What was recorded is kept: go on with --resume", file=sys.stderr)
         return 1
-    return 0
 
 
 def _is_of_ray(error: Exception) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from storage.disk import Progress
+from storage.suggestions import nearest
 
 SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
 
@@ -128,3 +130,20 @@ class _TaskBars:
         if self._bars is not None:
             self._bars.stop()
         self._bars, self._tasks, self._begun = None, {}, {}
+
+
+def usage(error: Any) -> str:
+    """Return the message of an error of the command line: one line as all mistakes have, or the help."""
+    from league.mistakes import PREFIX
+
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return str(error.format_message())
+    path = getattr(getattr(error, "ctx", None), "command_path", "league")
+    message = " ".join(str(error.format_message()).replace(PREFIX, "").split()).rstrip(".")
+    choices = re.search(r"'([^']*)' is not one of ('.*')$", message)
+    if choices is not None:
+        known = re.findall(r"'([^']*)'", choices[2])
+        near = nearest(choices[1], known)
+        message += f"; did you mean '{near[0]}'?" if near else ""
+    where = path.removeprefix("league").strip()
+    return f"league: {where}{': ' if where else ''}{printable(message)} (see {path} --help)"

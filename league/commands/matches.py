@@ -55,7 +55,7 @@ def play(
     ] = None,
     match: Annotated[int | None, typer.Option(metavar="ID", help="Show this recorded match instead")] = None,
     games: Annotated[int, typer.Option(min=1, help="Games to play")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of deals and sampled actions")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of deals and sampled actions")] = 0,
     delay: Annotated[float, typer.Option(min=0.0, help="Seconds to wait after each move")] = 0.0,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show the probabilities that policies give to their actions")

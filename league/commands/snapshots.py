@@ -58,7 +58,9 @@ def snapshots(
         int,
         typer.Option(min=1, help="distil: number of the mixture's decisions that the network learns from"),
     ] = 3_000_000,
-    seed: Annotated[int, typer.Option(min=0, help="distil: seed of the matches and of the training")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="distil: seed of the matches and of the training")
+    ] = 0,
     name: Annotated[
         str | None,
         typer.Option("--as", metavar="ID", help="import: new id of the snapshot, if its own is taken"),

@@ -101,7 +101,7 @@ def tournament(
         ),
     ] = False,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of deals, openings and sampled actions")
+        int | None, typer.Option(min=0, max=2**63 - 1, help="Seed of deals, openings and sampled actions")
     ] = None,
     runners: Annotated[
         int | None, typer.Option(min=0, help="Number of processes that play; 0: play in this process")
@@ -200,7 +200,7 @@ def compare(
     pairs: Annotated[
         int, typer.Option(min=1, help="Largest number of pairs of games; seats are swapped within a pair")
     ] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of deals and sampled actions")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of deals and sampled actions")] = 0,
     sprt: Annotated[
         tuple[float, float] | None,
         typer.Option(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import psutil
 from pydantic import ValidationError
@@ -26,9 +28,13 @@ from league.yardsticks.settings import STORED_POSITIONS
 from storage.records import MAIN
 from storage.suggestions import did_you_mean
 
+RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
+FEWEST_RUNNERS = 64  # that are never refused
+
 
 def check(settings: Settings) -> None:
     """Raise ValueError or Mistake for the first contradiction."""
+    _check_runners(settings)
     game = settings.game
     _check_following(settings, game)
     _check_policies(settings, game)
@@ -61,6 +67,19 @@ def check(settings: Settings) -> None:
             f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
             f"rollout.matches_per_request = {settings.rollout.matches_per_request} matches bring; "
             "raise one, lower the other"
+        )
+
+
+def _check_runners(settings: Settings) -> None:
+    """Raise ValueError for more runners than this machine could start; a cluster may have any number."""
+    processors = os.cpu_count() or 1
+    runners = settings.most_runners + settings.evaluation.runners
+    most = max(FEWEST_RUNNERS, RUNNERS_PER_PROCESSOR * processors)
+    if settings.resources.address is None and runners > most:
+        raise ValueError(
+            f"runners: found {runners:,} in all, but this machine has {processors:,} "
+            f"processor{'' if processors == 1 else 's'}, expected at most {most:,}; lower it, or join a "
+            "cluster (resources.address)"
         )
 
 

@@ -40,7 +40,7 @@ class Settings(Section):
     name: str = Field(
         default="league", pattern=r"^[A-Za-z0-9._-]+$", description="Name of the run and its folder"
     )
-    seed: int = Field(default=0, ge=0, description="Seed of all random numbers")
+    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of all random numbers")
     env: EnvSettings
     policy: PolicySettings = PolicySettings()
     league: LeagueSettings = LeagueSettings()

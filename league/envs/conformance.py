@@ -21,7 +21,8 @@ from league.envs.base import BatchedGame, Decisions, Transition, is_legal
 from league.envs.dealt import DealtGame
 from league.envs.hidden import MATCHES, broken_promise
 from league.envs.slots import SlotGame
-from league.envs.spaces import ActionSpec
+from league.envs.trial.matches import has_choice
+from league.envs.trial.trial import find_fault
 from storage.records import EndReason
 
 MAX_DECISIONS = 20_000  # of one match under random play; a longer match counts as endless
@@ -54,6 +55,12 @@ class ConformanceReport:
     def passed(self) -> bool:
         """Whether every promise was kept."""
         return all(c.passed for c in self.checks)
+
+    @property
+    def first_cause(self) -> str:
+        """The message of the first check that failed, with its name; "" if all passed."""
+        failed = [c for c in self.checks if not c.passed]
+        return f"{failed[0].name}: {failed[0].message}" if failed else ""
 
 
 class _Broken(Exception):
@@ -137,7 +144,7 @@ def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None 
         active, pending = game.active.copy(), game.pending.copy()
         if not blocks and not game.pending.any():
             broke = isinstance(game, SlotGame) and EndReason.CRASH in game.step([]).reason
-            _expect(not broke, "matches crash at their start (see the log)")
+            _expect(not broke, "matches crash at their start (see the first check)")
             raise _Broken(f"{active.sum()} matches are active, but no decision is due")
         shown = [game.observe(b.slot, b.seat) if _parts(game, b.seat) else b.observation for b in blocks]
         actions = [_choose(game, b, playing[b.slot], steps[b.slot], spoil) for b in blocks]
@@ -211,6 +218,12 @@ def _expect_same(one: Story, other: Story, where: str) -> None:
             pairs = zip(events, other[seed], strict=False)
             at = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(events), len(other[seed])))
             raise _Broken(f"the match of seed {seed} differs from event {at} on when it is played {where}")
+
+
+def _trial(build: Build, seeds: npt.NDArray) -> None:
+    """Expect that the trial that precedes every training finds nothing."""
+    fault = find_fault(lambda num_slots: build(num_slots, {}))
+    _expect(fault is None, "" if fault is None else fault.sentence)
 
 
 def _declarations(build: Build, seeds: npt.NDArray) -> None:
@@ -305,13 +318,7 @@ def _masks(build: Build, seeds: npt.NDArray) -> None:
             shape = (len(block), spec.mask_width)
             _expect(block.mask.dtype == np.bool_, f"masks are {block.mask.dtype}, expected bool")
             _expect(block.mask.shape == shape, f"masks are shaped {block.mask.shape}, expected {shape}")
-            _expect(_has_choice(spec, block.mask).all(), "a decision is due that has no legal action")
-
-
-def _has_choice(spec: ActionSpec, mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Return whether each choice has a legal alternative: [n, number of choices]."""
-    first = np.cumsum((0, *spec.sizes[:-1]))
-    return np.logical_or.reduceat(mask, first, axis=1) if spec.sizes else np.ones((len(mask), 0), np.bool_)
+            _expect(has_choice(spec, block.mask).all(), "a decision is due that has no legal action")
 
 
 def _rewards(build: Build, seeds: npt.NDArray) -> None:
@@ -441,6 +448,7 @@ def _hidden(build: Build, seeds: npt.NDArray) -> None:
 
 
 _PROMISES: dict[str, Promise] = {
+    "trial": _trial,  # first: its message is the first cause, with the seat, the file and the line
     "declarations": _declarations,
     "endings": _endings,
     "decisions": _decisions,

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from league.envs.base import BatchedGame
+from league.envs.trial.blame import cause_of
 from league.import_paths import import_path
 from storage.errors import Mistake
 from storage.suggestions import nearest
@@ -57,10 +58,21 @@ def make(env_id: str, num_slots: int, /, **options: Any) -> BatchedGame:
     Raise UnknownEnv, or BadOption for an option that the game does not have or refuses.
     """
     check_options(env_id, options)
+    game = game_class(env_id)
     try:
-        return game_class(env_id)(num_slots, **options)
+        made = game(num_slots, **options)
+        if not hasattr(made, "active"):
+            raise AttributeError(
+                "its __init__ does not call that of BatchedGame: super().__init__(num_slots)"
+            )
+        return made
     except ValueError as error:
         raise BadOption(f"env {error}") from error
+    except (Mistake, MemoryError):
+        raise
+    except Exception as error:  # code of a user's own may raise anything
+        cause = cause_of(error, (), [game])
+        raise BadOption(f"env '{env_id}' cannot be made with options {options}: {cause}") from error
 
 
 def check_options(env_id: str, options: Mapping[str, Any]) -> None:

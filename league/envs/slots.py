@@ -16,6 +16,7 @@ import contextlib
 import itertools
 import logging
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -24,11 +25,16 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Transition
+from league.envs.trial.blame import cause_of
+from league.interrupts import stopping
 from storage.records import EndReason
 
 log = logging.getLogger(__name__)
 
 GATHER_SECONDS = 0.002  # wait for further matches once one is ready: batches get larger
+LOOK_SECONDS = 0.5  # between two looks at Ctrl-C, while no match is ready
+MOST_THREADS = 1024  # of one game; each has a stack of its own
+MOST_CAUSES = 8  # of crashes that are counted apart
 
 
 class SlotGame(BatchedGame):
@@ -48,6 +54,8 @@ class SlotGame(BatchedGame):
         super().__init__(num_slots, step_limit=step_limit)
         if not isinstance(threads, int) or threads < 0:
             raise ValueError(f"{self.id}: threads is {threads!r}, expected a whole number, at least 0")
+        if threads > MOST_THREADS:
+            raise ValueError(f"{self.id}: threads is {threads:,}, expected at most {MOST_THREADS:,}")
         self._make_rows()
         shape = (num_slots, self.num_seats)
         self.acting = np.zeros(shape, dtype=np.bool_)
@@ -57,6 +65,7 @@ class SlotGame(BatchedGame):
         self._crash = np.zeros(num_slots, dtype=np.bool_)
         self._moved = np.zeros(num_slots, dtype=np.bool_)  # has an event that no step has reported
         self._matches: dict[int, Any] = {}
+        self.crashes: Counter[str] = Counter()  # number of crashed matches by cause, until it is cleared
         self._reported: set[type[Exception]] = set()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=self.id) if threads else None
         self._under_way: dict[Future[None], int] = {}
@@ -103,6 +112,10 @@ class SlotGame(BatchedGame):
 
     def _discard(self, match: Any) -> None:
         """Release an object that raised."""
+
+    def authors(self) -> tuple[type, ...]:
+        """Return the classes with the code of the game, to name its file and line where it raises."""
+        return (type(self),)
 
     # ------------------------------------------------------------------ the batched game
 
@@ -199,10 +212,10 @@ class SlotGame(BatchedGame):
         try:
             self._advance(self._matches[slot], slot, seats, actions)
         except Exception as error:  # as above
-            self._crashed(slot, error)
+            self._crashed(slot, error, seats)
 
-    def _crashed(self, slot: int, error: Exception) -> None:
-        """End the match in this slot, which raised `error`, and discard its object."""
+    def _crashed(self, slot: int, error: Exception, seats: Sequence[int] = ()) -> None:
+        """End the match in this slot, which raised `error` when `seats` acted, and discard its object."""
         self._crash[slot] = True
         self.gained[slot] = 0.0
         self.acting[slot] = False
@@ -210,11 +223,12 @@ class SlotGame(BatchedGame):
         if match is not None:
             with contextlib.suppress(Exception):  # the object is broken already
                 self._discard(match)
+        cause = cause_of(error, seats, self.authors())
+        self.crashes[cause if len(self.crashes) < MOST_CAUSES or cause in self.crashes else "others"] += 1
         if type(error) not in self._reported:
             self._reported.add(type(error))
-            log.warning(
-                "%s: a match crashed (further ones like it are not named): %s", self.id, error, exc_info=error
-            )
+            log.warning("%s: a match crashed (further ones like it are not named): %s", self.id, cause)
+            log.debug("%s: the error of that match", self.id, exc_info=error)
 
     # ------------------------------------------------------------------ many matches, independently
 
@@ -224,7 +238,8 @@ class SlotGame(BatchedGame):
         Matches that were late in an earlier step get no extra time.
         """
         if not (self._over | (self._moved & ~self.pending)).any():
-            wait(self._under_way, return_when=FIRST_COMPLETED)
+            while not wait(self._under_way, LOOK_SECONDS, FIRST_COMPLETED).done and not stopping():
+                pass
         wait(self._submitted, timeout=GATHER_SECONDS)
         self._submitted = []
         self._settle([future for future in self._under_way if future.done()])

@@ -13,7 +13,7 @@ import functools
 import os
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from league.models.bots.seated import seated_bot
 from league.models.networks.networks import trust_network
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
+from league.rollout.guard.patience import PlayStopped
 from league.rollout.hand import WAITS, Hand
 from league.rollout.playing import Playing
 from league.rollout.requests import (
@@ -65,6 +66,8 @@ class EnvRunner:
         self._game = self._make_game()
         self._second_game: BatchedGame | None = None
         self._unfinished: Hand | None = None
+        self.overdue: Callable[[int], bool] | None = None  # whether the run is over, at any step of a request
+        self._crashes: Mapping[str, int] = {}  # of the last request
         self._age = 0  # fragments played so far
         self._record_share = settings.record
         self._device = settings.device
@@ -86,7 +89,8 @@ class EnvRunner:
         With `request.fragment`, play a part of them and of those that an earlier request left: return the
         results of those that ended, and the episodes so far. The others go on in the next such request.
         The request's snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot
-        that cannot be loaded, ValueError for a learner that is not among the live competitors.
+        that cannot be loaded, ValueError for a learner that is not among the live competitors, PlayStopped
+        if the process is asked to end.
         """
         if request.env_options is not None:
             return self._other(request).play(replace(request, env_options=None), live_weights)
@@ -106,6 +110,7 @@ class EnvRunner:
             tiers=self._snapshots.tiers(),
             unfinished=() if unfinished is None else tuple(unfinished.matches.match_id.tolist()),
             unfinished_steps=int(self._game.env_steps[self._game.active].sum()),
+            crashes=self._crashes,
         )
         return batch, info, episodes
 
@@ -114,6 +119,7 @@ class EnvRunner:
         env_id, options = request.matches.env, request.env_options
         if env_id not in self._others:
             self._others[env_id] = EnvRunner(replace(self._setup, env_id=env_id, env_options=options or {}))
+            self._others[env_id].overdue = self.overdue
         return self._others[env_id]
 
     def _play(
@@ -128,8 +134,9 @@ class EnvRunner:
             np.random.default_rng(request.seed),
             record_share=self._record_share,
             fingerprint=request.fingerprint,
+            overdue=self.overdue,
         )
-        playing.run()
+        self._run(playing)
         return playing.results(), playing.episodes()
 
     def _play_on(
@@ -156,13 +163,24 @@ class EnvRunner:
             np.random.default_rng(request.seed),
             record_share=self._record_share,
             fragments=True,
+            overdue=self.overdue,
         )
-        playing.run(fragment.steps)
+        self._run(playing, fragment.steps)
         left = playing.cut()
         if fragment.weights == "began":
             left = left.with_actors(dict(zip(hand.sources, actors, strict=True)))
         self._unfinished = left if len(left) else None
         return playing.finished(), playing.episodes()
+
+    def _run(self, playing: Playing, steps: int | None = None) -> None:
+        try:
+            playing.run(steps)
+        except PlayStopped:
+            for game in filter(None, (self._game, self._second_game)):
+                game.abandon(np.flatnonzero(game.active))
+            self._unfinished = None
+            raise
+        self._crashes = playing.crashes()
 
     def _kept(self, unfinished: Hand, fragment: Fragment, players: Mapping[str, LiveSource]) -> Hand:
         """Return the unfinished matches that go on; abandon the others."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +13,8 @@ from league.envs.base import BatchedGame, Decisions, Transition
 from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.policies.policy import Policy
+from league.rollout.guard.guard import Guard
+from league.rollout.guard.patience import Patience
 from league.rollout.hand import WAITS, Hand, named
 from league.rollout.openings import OpeningMoves
 from league.rollout.requests import LiveSource, Source
@@ -39,14 +41,18 @@ class Playing:
         record_share: float = 0.0,
         fingerprint: bool = False,
         fragments: bool = False,
+        overdue: Callable[[int], bool] | None = None,
     ) -> None:
         """Seat the `actors`, one for each source of the hand, and go on with the matches that have slots.
 
         `learners`: the players whose decisions are recorded, by their index among the sources. With
         `fragments` matches may be left unfinished, and episodes hold the memory that they begin with.
+        `overdue(steps)`: whether to leave them after so many steps, as the run is over.
         """
         matches = hand.matches
         self._game = game
+        self._guard = Guard(game)
+        self._patience = Patience(overdue)
         self._hand = hand
         self._learners = learners
         self._rng = rng
@@ -88,15 +94,17 @@ class Playing:
                 self._recorders[who].go_on(held, hand.slot[held.match])
 
     def run(self, steps: int | None = None) -> None:
-        """Play until all matches are over, or until `steps` steps were made."""
-        game, made = self._game, 0
+        """Play until all matches are over, or until `steps` steps were made. Raise PlayStopped."""
+        game, guard, made = self._game, self._guard, 0
         while steps is None or made < steps:
+            self._patience.look()
             fresh = self._waiting[self._order.begin(len(self._free), not game.active.any())]
             if len(fresh):
                 self._begin(fresh)
-            if not game.active.any():
+            if not guard.playing:
                 break
-            transition = game.step([self._decide(block) for block in game.due()])
+            blocks = guard.due()
+            transition = guard.step(blocks, [self._decide(block) for block in blocks])
             self._score += transition.rewards
             self._seats.rewarded(transition.rewards)
             for recorder in self._recorders.values():
@@ -115,7 +123,7 @@ class Playing:
             self._opening.begin(slots, rows)
             self._opening.leave_out(slots[~self._hand.opens[rows]])
         self._results.began(rows)
-        self._game.reset(slots, matches.seed[rows])
+        self._guard.reset(slots, matches.seed[rows])
 
     def _decide(self, block: Decisions) -> npt.NDArray:
         action, taken, certain = self._seats.decide(block, self._rng)
@@ -144,6 +152,10 @@ class Playing:
 
     # ------------------------------------------------------------------ what it leaves
 
+    def crashes(self) -> dict[str, int]:
+        """Return the number of matches that crashed, by cause."""
+        return self._guard.take_crashes()
+
     def results(self) -> ResultBatch:
         """Return the results of all matches, which must be over."""
         digest = None if self._fingerprints is None else self._fingerprints.digests()
@@ -157,7 +169,7 @@ class Playing:
         """Cut the episodes where they are, and return the unfinished matches."""
         game, hand = self._game, self._hand
         due = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
-        for block in game.due() if game.active.any() else ():
+        for block in self._guard.due():
             due[block.slot, block.seat] = True
         held: list[tuple[int, Held]] = []
         for who, recorder in self._recorders.items():

@@ -75,6 +75,18 @@ class TrainingRollout(RolloutSettings):
         "newest of each request, or those that they began the match with. Snapshots never change",
     )
 
+    check: Literal["refuse", "print", "none"] = Field(
+        default="refuse",
+        description="What follows if a second of random play before training finds a fault of the game: it "
+        "is refused, or the fault is printed; none: games are not tried. Games of this package never are",
+    )
+    crash_share: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Share of the last thousand matches that may crash; above it the run ends with the cause",
+    )
+
     @model_validator(mode="after")
     def _weights_need_fragments(self) -> Self:
         if self.fragment_steps is None and self.fragment_weights == "began":
@@ -162,3 +174,4 @@ class RolloutInfo:
     tiers: tuple[TierInfo, ...]  # cache counts since the process began, nearest tier first
     unfinished: tuple[int, ...] = ()  # ids of the matches that go on in the next request
     unfinished_steps: int = 0  # decisions taken in them so far
+    crashes: Mapping[str, int] = field(default_factory=dict)  # number of matches that crashed, by cause

@@ -14,7 +14,7 @@ from __future__ import annotations
 import socket
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from league.cluster.runners import ComingAndGoing
 from league.deaths import Death, death_of
 from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
+from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
 from league.runtime import ResourceSettings, node_id
 from storage.errors import Failure, Mistake
@@ -81,6 +82,9 @@ class RunnerGroup(Protocol):
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
         """Return finished rollouts; if there are none, wait up to `timeout_seconds` for one."""
+
+    def until(self, overdue: Callable[[int], bool]) -> None:
+        """Leave a request that is played in this process once `overdue` is true of its steps so far."""
 
     def parting(self) -> list[int]:
         """Return the runners that are to end, as their nodes do, and have nothing in flight."""
@@ -141,7 +145,13 @@ class LocalRunnerGroup:
         if not self._queue:
             return []
         request_id, request, live_weights = self._queue.popleft()
-        return [Rollout(request_id, *self._runner.play(request, live_weights))]
+        try:
+            return [Rollout(request_id, *self._runner.play(request, live_weights))]
+        except PlayStopped:  # the process ends, and the request is dropped
+            return []
+
+    def until(self, overdue: Callable[[int], bool]) -> None:
+        self._runner.overdue = overdue
 
     def parting(self) -> list[int]:
         return []
@@ -388,6 +398,9 @@ class RayRunnerGroup(ComingAndGoing):
     def _name(self, runner: int | None = None) -> str:
         name = self._kind.replace("_", " ")
         return name if runner is None else f"{name} {runner}"
+
+    def until(self, overdue: Callable[[int], bool]) -> None:
+        """Do nothing: the driver never waits for the end of a request."""
 
     def losses(self) -> list[Loss]:
         losses, self._losses = self._losses, []

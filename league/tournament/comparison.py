@@ -140,6 +140,11 @@ def compare(
     game = registry.make(env["id"], 1, step_limit=limit, **env["options"])
     agreed = Agreed(env["id"], env["options"], limit, None if teams is None else tuple(teams), game)
     if agreed.num_teams != 2:
+        if agreed.num_teams == 1:
+            raise Mistake(
+                f"compare: matches of '{game.id}' have one side, so that no two competitors meet; what each "
+                f"scored is shown by: league evaluate {run} {a}"
+            )
         raise Mistake(
             f"compare: '{game.id}' has {game.num_seats} seats, expected 2, or two teams; "
             "use league tournament, which compares any number"

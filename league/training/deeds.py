@@ -24,6 +24,7 @@ from league.training.state.cache_log import CacheLog
 from league.training.state.members import Member, UpdateLog, player_seed
 from league.training.state.state import State
 from storage.archive import Archive
+from storage.disk import Progress
 from storage.errors import Failure
 from storage.records import (
     MAIN,
@@ -41,6 +42,10 @@ from storage.snapshots.blobs import map_tensors
 from storage.suggestions import did_you_mean
 
 CORRECT = "correct the code and go on with --resume"
+
+
+def no_progress(what: str, done: int, total: int) -> None:
+    """Show no progress of a long operation."""
 
 
 class Deeds:
@@ -141,18 +146,19 @@ class Deeds:
 
     # ------------------------------------------------------------------ players come, go and stop
 
-    def begin_learners(self) -> None:
+    def begin_learners(self, progress: Progress = no_progress) -> None:
         """Give every player of the league a learner in the state in which it was saved, if it was."""
         players, totals = self._state.members, self._state.totals
         totals.seconds = max((branch.seconds for branch in self._archive.branches()), default=0.0)
         for name in self._learners.players():
             if name not in players:
                 self._learners.remove(name)
-        for name, member in players.items():
+        for number, (name, member) in enumerate(players.items(), 1):
             if name not in self._learners.players():
                 self._add_learner(member.player)
             self._restore(member)
-        self._freeze_initial([member for member in players.values() if not member.initial])
+            progress("players that are prepared", number, len(players))
+        self._freeze_initial([member for member in players.values() if not member.initial], progress)
 
     def stop(self, report: LearnerStopped) -> None:
         """Keep the batch that was refused and go on without the player.
@@ -276,18 +282,19 @@ class Deeds:
                 self._give_weights(member, decision.target)
         self.frozen(snapshot)
 
-    def _freeze_initial(self, newcomers: Iterable[Member]) -> None:
+    def _freeze_initial(self, newcomers: Iterable[Member], progress: Progress = no_progress) -> None:
         """Freeze the first snapshot of each newcomer: weights of `init_from`, or those its learner drew."""
         wanted = {member.player.player for member in newcomers}
         entries = [entry for entry in self._settings.init_from if entry.player in wanted]
         specs = {name: self.sources.spec_of(self._state.members[name].player) for name in wanted}
         given = load_initial(entries, specs)
-        for name in sorted(wanted, key=self._state.roster.index):
+        for number, name in enumerate(sorted(wanted, key=self._state.roster.index), 1):
             reason = "initial weights"
             if name in given:
                 self._learners.reset(name, given[name].tensors)
                 reason += f", from {given[name].origin}"
             self.freeze(Freeze(player=name, reason=reason))
+            progress("first snapshots", number, len(wanted))
 
     def _give_weights(self, member: Member, target: str) -> None:
         """Replace the weights of the member's learner by those of the snapshot `target`."""

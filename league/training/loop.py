@@ -45,15 +45,17 @@ from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.supply import start_peers
 from league.runtime import over_nodes, ray_session
+from league.training.deeds import no_progress
 from league.training.initial import recruit_of
 from league.training.remote import uploading
-from league.training.resume import check, open_archive
+from league.training.resume import changed_settings, check, open_archive
 from league.training.session import Session
 from league.training.sinks.reporting import Reporting
 from league.training.state.members import player_seed
 from league.training.view import View
 from league.yardsticks.opened import open_yardsticks
 from storage.disk import Progress
+from storage.ends import End
 
 
 def train(
@@ -63,14 +65,16 @@ def train(
     resume: bool = False,
     make_view: Callable[[], View] | None = None,
     progress: Progress | None = None,
+    on_end: Callable[[End], None] | None = None,
 ) -> Path:
     """Train the league of `settings` into the folder `run` and return that folder.
 
     `resume` goes on with what the folder holds or, if there is no folder, with what the remote holds;
     without `resume` the folder must not exist yet. The first Ctrl-C stops cleanly with everything saved.
     `make_view` makes the page or the lines that show the session; `progress` is called during long
-    preparations. Raise StorageError for a folder or a remote that cannot be used, ResumeRefused for
-    settings that do not fit what it holds, Mistake for missing resources; nothing is written then.
+    preparations, `on_end` with how it ended. Raise StorageError for a folder or a remote that cannot be used,
+    ResumeRefused for settings that do not fit what it holds, Mistake for missing resources, GameBroken for a
+    game with a fault; nothing is written then. Too many crashes raise GameBroken, with everything saved.
     """
     require_installed(settings.log.sinks)
     check(settings, run, resume, progress)
@@ -85,23 +89,41 @@ def train(
     ):
         runners, learners, evaluators, elastic = engine
         session = Session(settings, archive, runners, learners, uploader, evaluators, yardsticks, elastic)
-        session.begin()
-        with _showing(make_view, session) as show:
-            while not (session.finished() or interrupted.is_set()):
-                session.measure()
-                session.ask()
-                session.evaluate()
-                session.take()
-                session.learn()
-                session.decide()
-                session.save()
-                show(session)
-            session.end()
+        session.changed = changed_settings(run) if resume else []
+        with _recorded(session, on_end):
+            session.begin(progress or no_progress)
+            with _showing(make_view, session) as show:
+                runners.until(lambda steps: session.overdue(steps, show))
+                while not (session.finished() or interrupted.is_set()):
+                    session.measure()
+                    session.ask()
+                    session.evaluate()
+                    session.take()
+                    session.learn()
+                    session.decide()
+                    session.save()
+                    show(session)
+                session.end()
     return run
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def _recorded(session: Session, on_end: Callable[[End], None] | None) -> Iterator[None]:
+    """Record how the session ends: trained, stopped, or failed with the error that is raised."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(Exception):  # the error that ended the session matters
+            session.archive.append_end(session.how_it_ends(error))
+        raise
+    end = session.how_it_ends()
+    session.archive.append_end(end)
+    if on_end is not None:
+        on_end(end)
 
 
 @contextlib.contextmanager

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from league.config.settings import Settings
+from league.envs.trial.fault import GameBroken
+from league.envs.trial.trial import require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.runtime import check_resources
@@ -14,7 +19,8 @@ from league.training.initial import load_initial
 from storage.archive import Archive
 from storage.disk import Progress
 from storage.errors import Mistake
-from storage.layout import require_new, require_run
+from storage.layout import LEDGER, require_new, require_run
+from storage.ledger.ledger import read_tables
 from storage.records import Role
 
 
@@ -26,9 +32,10 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
     """Check that the run can be trained, before anything is started or written.
 
     A run to resume is restored from its remote if it exists only there. Raise Mistake for missing
-    resources and for first weights that do not fit, StorageError for a folder or a remote that cannot
-    be used.
+    resources and for first weights that do not fit, GameBroken for a game with a fault, StorageError for a
+    folder or a remote that cannot be used.
     """
+    try_games(settings)
     check_resources(settings.resources, settings.most_runners)
     check_play(settings.rollout.device, settings.resources, settings.most_runners)
     remote = settings.storage.remote
@@ -43,6 +50,61 @@ def check(settings: Settings, run: Path, resume: bool, progress: Progress | None
         if remote is not None:
             require_empty(remote)
         load_initial(settings.init_from, settings.policy_specs())
+
+
+def try_games(settings: Settings) -> None:
+    """Play every game of the run for a second. Raise GameBroken for a fault, or print it, as settings say.
+
+    That random play is never paid is printed in any case: a game in which it is rarely paid is no broken one.
+    """
+    mode = settings.rollout.check
+    envs = [(settings.env.id, settings.env.options)]
+    envs += [
+        (e.id, e.options) for rules in settings.league.resolve().values() if (e := rules.env) is not None
+    ]
+    for env_id, options in envs if mode != "none" else ():
+        try:
+            require_sound(
+                env_id,
+                options,
+                step_limit=settings.rollout.step_limit,
+                endless=settings.rollout.fragment_steps is not None,
+            )
+        except GameBroken as fault:
+            if mode == "refuse" and fault.certain:
+                remedy = "correct the game, or set rollout.check to print"
+                raise GameBroken(f"{fault}. Nothing was trained: {remedy}") from None
+            print(f"league: warning: {fault}", file=sys.stderr)
+
+
+def changed_settings(run: Path) -> list[str]:
+    """Return what the newest session has set otherwise than the one before: "learner.lr 0.01 -> 0.002"."""
+    tables = read_tables(run / LEDGER, ("runs",))
+    configs = [yaml.safe_load(text or "") for text in tables["runs"]["config"].to_pylist()[-2:]]
+    if len(configs) < 2 or not all(isinstance(config, dict) for config in configs):
+        return []
+    before, now = (_leaves(config) for config in configs)
+    return [
+        f"{key} {_shown(before.get(key))} -> {_shown(now.get(key))}"
+        for key in dict.fromkeys([*now, *before])
+        if (key in before and before[key] != now.get(key)) or (key not in before and now[key])
+    ]
+
+
+def _leaves(fields: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return every setting by its path of keys."""
+    found: dict[str, Any] = {}
+    for key, value in fields.items():
+        if isinstance(value, Mapping) and value:
+            found |= _leaves(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = value
+    return found
+
+
+def _shown(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True).removesuffix("\n...\n").strip()
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], player: str, role: Role) -> None:

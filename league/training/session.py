@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from league.cluster.elastic import Elastic
 from league.config.settings import Settings
+from league.envs.trial.fault import GameBroken
 from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
@@ -24,9 +25,10 @@ from league.rollout.requests import Fragment, PlayRequest
 from league.rollout.runner_group import Loss, Rollout, RunnerGroup
 from league.rules.building.builder import DEFAULT, Clock
 from league.rules.earnings import earned
-from league.training.deeds import CORRECT, Deeds
+from league.training.deeds import CORRECT, Deeds, no_progress
 from league.training.losses import aside
 from league.training.losses.again import Again, Part
+from league.training.losses.crashes import Crashes
 from league.training.losses.incident_log import IncidentLog
 from league.training.measuring import Measuring
 from league.training.remote import Upload
@@ -35,11 +37,15 @@ from league.training.state.state import State
 from league.training.state.under_way import UnderWay
 from league.yardsticks.opened import Opened
 from storage.archive import Archive
+from storage.disk import Progress
+from storage.ends import End
 from storage.errors import Failure
 from storage.incidents import Incident
 from storage.records import Bot, LivePlayer, MatchBatch, Purpose, Snapshot
 
 NO_YARDSTICKS = Opened()
+FEWEST_STEPS = 100_000  # of a request whose matches do not end, before it is left
+LONG_SECONDS = 1.0  # a request in this process that takes longer is shown meanwhile
 TO_THE_END = 2**31 - 1  # steps of a fragment in which every match ends
 WAIT_SECONDS = 0.1  # at most this long without a look at the clock, the screen and Ctrl-C
 
@@ -87,6 +93,7 @@ class Session:
         self._builder = settings.league.make_builder()
         self._tickets: dict[int, Ticket] = {}
         self._again = Again()
+        self.crashes = Crashes(settings.env.id, settings.rollout.crash_share)
         self._fragments = settings.rollout.fragment_steps is not None
         self._under_way = UnderWay(self.members)
         self._depth = settings.rollout.requests_in_flight if settings.most_runners else 1
@@ -94,10 +101,12 @@ class Session:
         self._next_request = self._next_match_id
         self._rng = np.random.default_rng([settings.seed, self._next_match_id])
         self._began = self._saved = time.monotonic()
+        self.changed: list[str] = []  # settings that differ from those of the session before
+        self._shown = 0.0
 
     # ------------------------------------------------------------------ begin and end
 
-    def begin(self) -> None:
+    def begin(self, progress: Progress = no_progress) -> None:
         """Fold the facts of the ledger, add the players and bots that are new, and fill the learners."""
         for event in self.archive.history():
             self.state.apply(event)
@@ -111,7 +120,7 @@ class Session:
             if name not in self.roster:
                 self.archive.add_bot(Bot(name))
                 self.state.apply(Bot(name))
-        self._deeds.begin_learners()
+        self._deeds.begin_learners(progress)
         self.measuring.begin()
         self._began = self._saved = self.log.since = time.monotonic()
 
@@ -124,6 +133,39 @@ class Session:
     def finished(self) -> bool:
         """Return whether the run has reached its `stop`."""
         return self.progress() >= 1.0
+
+    def overdue(self, steps: int, show: Callable[[Session], None]) -> bool:
+        """Return whether the run is over, while a request is played in this process: `steps` of it so far.
+
+        Meanwhile `show` the session now and then. A request is not left because it brings more env steps than
+        are wanted, unless its matches do not end.
+        """
+        now = time.monotonic()
+        if steps == 1:
+            self._shown = now
+        elif now - self._shown > LONG_SECONDS:
+            self._shown = now
+            show(self)
+        stop = self.settings.stop
+        if stop.env_steps is not None and steps > max(stop.env_steps, FEWEST_STEPS):
+            return True
+        return stop.minutes is not None and self.seconds() >= 60.0 * stop.minutes
+
+    def how_it_ends(self, error: BaseException | None = None) -> End:
+        """Return how this session ends, now: after its last turn, or with an error."""
+        stop = self.settings.stop
+        failed = error is not None and not isinstance(error, KeyboardInterrupt)
+        state: Literal["trained", "stopped", "failed"] = "failed" if failed else "stopped"
+        reason = "" if error is None else " ".join(str(error).split()) or type(error).__name__
+        return End(
+            state="trained" if error is None and self.finished() else state,
+            reason=reason,
+            seconds=self.seconds(),
+            of_seconds=None if stop.minutes is None else 60.0 * stop.minutes,
+            env_steps=self.totals.played_steps,
+            of_env_steps=stop.env_steps,
+            ended_at=time.time(),
+        )
 
     def progress(self) -> float:
         """Return the share of the run that is done: 0 at its beginning, 1 at its end; 0 without a `stop`."""
@@ -320,6 +362,7 @@ class Session:
                 continue
             changes = self.state.apply(rollout.results)
             self.archive.append_results(rollout.results, changes)
+            self._note_crashes(len(rollout.results), rollout.info.crashes)
             self.caches.add(rollout.info.process, rollout.info.tiers)
             trained = sum(rollout.info.trained_steps.values())
             for player, steps in rollout.info.trained_steps.items():
@@ -350,6 +393,14 @@ class Session:
         if self.evaluators is not None:
             for runner in self.evaluators.parting():
                 self.evaluators.part(runner)
+
+    def _note_crashes(self, num_matches: int, causes: Mapping[str, int]) -> None:
+        """Record new causes of crashes. Raise GameBroken, with everything saved, if there are too many."""
+        for incident in self.crashes.note(num_matches, causes):
+            self.incidents.record(incident)
+        if causes and self.crashes.too_many:
+            self._deeds.save_learners()
+            raise GameBroken(f"{self.crashes.too_many}. The run is kept: {CORRECT.replace('code', 'game')}")
 
     def _learn_from(self, player: str, rollout: Rollout, ticket: Ticket, steps: int) -> None:
         """Submit experience to its learner, unless it was played by weights that died with one.
@@ -417,6 +468,7 @@ class Session:
         )
         for results in batches:
             self.archive.append_results(results, self.state.apply(results))
+        self._note_crashes(sum(map(len, batches)), info.crashes)
         self.caches.add(info.process, info.tiers)
         trained = sum(info.trained_steps.values())
         for player, steps in info.trained_steps.items():

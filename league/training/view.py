@@ -90,7 +90,8 @@ class News:
             self._console.print(line, highlight=False, soft_wrap=True, markup=False)
         stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
         trouble = [] if session.uploader is None else [session.uploader.status().last_error]
-        for line in filter(None, [*describe(session.learners.plan()), *stopped, *trouble]):
+        changed = [f"changed: {line}" for line in session.changed]
+        for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
                 self._printed.add(line)
                 self._console.print(line, highlight=False, soft_wrap=True, markup=False)

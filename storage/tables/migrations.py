@@ -60,6 +60,11 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "players VARCHAR, matches BIGINT, env_steps BIGINT, updates BIGINT, remedy VARCHAR, kept VARCHAR, "
         "happened_at TIMESTAMP)",
     ),
+    (
+        "ends of sessions are recorded",
+        "CREATE TABLE ends (seq BIGINT, state VARCHAR, reason VARCHAR, seconds DOUBLE, of_seconds DOUBLE, "
+        "env_steps BIGINT, of_env_steps BIGINT, ended_at TIMESTAMP)",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

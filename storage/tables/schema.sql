@@ -43,6 +43,12 @@ CREATE TABLE incidents (
     happened_at TIMESTAMP
 );
 
+-- How sessions of training ended: trained, stopped before the end, failed. One without a row was killed, or goes on.
+CREATE TABLE ends (
+    seq BIGINT, state VARCHAR, reason VARCHAR, seconds DOUBLE, of_seconds DOUBLE, env_steps BIGINT,
+    of_env_steps BIGINT, ended_at TIMESTAMP
+);
+
 CREATE TABLE players (player VARCHAR, role VARCHAR, added_at TIMESTAMP);
 
 CREATE TABLE snapshots (

@@ -84,10 +84,15 @@ LIAR = (
     "0.405 R-NaD by sampling, 0.0026 tabular CFR+ (a public study of R-NaD, with its own rules of wild dice)"
 )
 TWO_DICE = {"env": {"options": {"dice": 2, "faces": 5}}}
+OF_PRESET = {"self_play": {"share": 0.8}, "window": {"share": 0.2}}
+PAST = {"league": {"roles": {"main": {"opponents": {"branches": OF_PRESET}}}}}
+"""A fifth of the matches against the newest of its past, as the preset self_play has it by itself."""
 CASES: dict[str, Case] = {
     "kuhn_poker": Case("kuhn_poker.yaml", (LAST, AVERAGE), 5, 0.02, "0.05 PSRO, pool of 29 (OpenSpiel)"),
     "leduc_poker": Case("leduc_poker.yaml", (LAST, AVERAGE), 5, 0.15, LEDUC),
     "liars_dice": Case("liars_dice.yaml", (LAST, AVERAGE), 3, 0.15, LIAR),
+    "leduc_poker_past": Case("leduc_poker.yaml", (LAST, AVERAGE), 3, None, LEDUC, PAST),
+    "liars_dice_past": Case("liars_dice.yaml", (LAST, AVERAGE), 3, None, LIAR, PAST),
     "liars_dice_2x5": Case("liars_dice.yaml", (LAST,), 3, None, "only curves (arXiv 2502.08938)", TWO_DICE),
     "liars_dice_2x5_ppo": Case(
         "liars_dice.yaml", (LAST,), 3, None, "these settings: only curves", {**TWO_DICE, **PPO_OF_RUDOLPH}

@@ -73,12 +73,17 @@ def forked():
 
 
 @pytest.fixture(scope="session")
-def league_command(forked):
+def league_command(forked, tmp_path_factory):
     """Runs the installed command `league` and returns what it said; a copied tree runs its own.
 
-    With runners it is a process from scratch: a forked one may not start Ray."""
+    With runners it is a process from scratch, since a forked one may not start Ray, and Ray finds what a new
+    user has: no setting for tokens, and none in the home folder.
+    """
     script = Path(sys.executable).with_name("league")
     command = [str(script)] if script.exists() else [sys.executable, "-m", "league.commands.app"]
+
+    of_new_user = ENVIRONMENT | {"HOME": str(tmp_path_factory.mktemp("home"))}
+    of_new_user.pop("RAY_AUTH_MODE", None)
 
     def run(*arguments, cwd=None, text=True, timeout=120):
         given = [str(argument) for argument in arguments]
@@ -91,7 +96,7 @@ def league_command(forked):
                 timeout=timeout,
                 check=False,
                 stdin=subprocess.DEVNULL,
-                env=ENVIRONMENT,
+                env=of_new_user,
             )
         code, out, err = forked(given, cwd or Path.cwd(), timeout)
         said = (out.decode(), err.decode()) if text else (out, err)

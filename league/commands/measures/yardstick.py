@@ -48,7 +48,7 @@ def yardstick(
         typer.Option(metavar="NAME", help="Play games against a snapshot or bot of the run, too; repeatable"),
     ] = None,
     games: Annotated[int, typer.Option(min=2, help="Least number of games against each opponent")] = 256,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the games")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the games")] = 0,
     trust: TrustOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -91,9 +92,28 @@ def find_weighting(name: str, exponent: float = 2.0) -> Weighting:
     if name in WEIGHTINGS:
         return WEIGHTINGS[name]
     try:
-        return import_callable(name, "a function of win rates")
+        found = import_callable(name, "a function of win rates")
     except ValueError as error:
         raise ValueError(f"weighting {error}") from error
+    _require_numbers(name, found)
+    return found
+
+
+def _require_numbers(name: str, weighting: Callable[[Floats], Any]) -> None:
+    """Raise ValueError if a user's own weighting returns no weights, for win rates that it might get."""
+    rates = np.linspace(0.1, 0.9, 5)
+    try:
+        found = weighting(rates)
+    except Exception:  # of its code: it is reported where it happens, with its place
+        return
+    try:
+        fits = np.asarray(found, dtype=np.float64).shape == rates.shape
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"weighting '{name}' returned {found!r:.60} for 5 win rates, expected 5 weights, at least 0 each"
+        )
 
 
 def probabilities(weighting: Weighting, p: Floats) -> Floats:

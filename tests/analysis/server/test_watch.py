@@ -35,6 +35,16 @@ def watch(run):
     watch.close()
 
 
+@pytest.mark.slow
+def test_a_run_that_has_just_begun_is_drawn(tmp_path):
+    row = {"name": "new", "env": "tic_tac_toe", "seed": 0, "most_lead": None}
+    with Archive.create(tmp_path / "new", "name: new", row):
+        watch = Watch(tmp_path / "new")
+        watch.begin()
+        watch.close()
+    assert "only just begun" in watch.drawn.page
+
+
 def until(condition, seconds=60.0):
     end = time.monotonic() + seconds
     while not condition():

@@ -76,6 +76,7 @@ def refused(address, match, modules=("league",)):
     assert time.monotonic() - began < SECONDS
 
 
+@pytest.mark.variant
 def test_a_cluster_with_a_token_is_joined_with_it_alone(monkeypatch):
     secret = secrets.token_hex(32)
     with cluster(**{TOKEN_MODE: "token", TOKEN: secret}) as address:
@@ -117,6 +118,7 @@ def test_the_command_says_it_in_one_line_and_writes_nothing(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.variant  # CI has it with deaths: faults/test_killed_clusters.py
 def test_nodes_that_do_not_see_the_run_play_its_snapshots_from_their_own_caches(tmp_path):
     """Two raylets in mount namespaces of their own see an empty folder where the run and the caches are."""
     shared = tmp_path / "shared"

@@ -232,9 +232,11 @@ def _interrupt_and_resume(league_command, tiny_config, training, run, *arguments
     process = training(run, *arguments)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody in the foreground
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    assert err == ""
-    assert "Next: league ratings" in out
+    assert process.returncode == 130, err  # it was asked to train for five minutes
+    assert err.strip().startswith("league: stopping; what was learned is saved")
+    assert err.count("league: ") == 1
+    assert " of 5 min: " in out
+    assert f"Next: league train {run} --resume" in out
     stopped = _counters(run)
     newest = {snapshot.player: snapshot.env_steps for snapshot in open_reader(run).snapshots()}
     assert stopped["main-0"]["env_steps"] == newest["main-0"] > 0  # frozen and saved as it was at the end
@@ -538,8 +540,25 @@ def test_a_game_that_breaks_its_promises_fails_its_check(league_command, tmp_pat
         GAME + "    def legal(self, slot, seat):\n        return super().legal(slot, seat) & False\n"
     )
     done = league_command("envs", "check", "broken:Mine", "--json", cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "FAILED" in {check["result"] for check in json.loads(done.stdout)}
+    assert "trial: seat 0: it must act, and its mask has no legal action" in done.stderr  # the first cause
+    assert "broken.py, line 6, in legal)" in done.stderr
+
+
+def test_a_broken_game_is_refused_before_it_trains_and_nothing_is_written(
+    league_command, tiny_config, tmp_path
+):
+    (tmp_path / "broken.py").write_text(
+        GAME + "    def _play(self, slot, seat, action):\n        self.board[slot] = seat\n"
+    )
+    began = time.monotonic()
+    done = league_command("train", tiny_config, "--set", "env.id=broken:Mine", cwd=tmp_path)
+    assert time.monotonic() - began < 10
+    refused(
+        done, "'broken:Mine': seat 0: AttributeError", "broken.py, line 7, in _play)", "Nothing was trained"
+    )
+    assert not (tmp_path / "runs").exists()
 
 
 def test_help_names_every_command_and_loads_no_torch():
@@ -665,7 +684,7 @@ def test_a_question_that_duckdb_would_not_stop_ends_all_the_same(league_command,
     [KeyboardInterrupt(), RuntimeError("Query interrupted"), ValueError("failed: KeyboardInterrupt: ")],
 )
 def test_what_ctrl_c_ends_ends_without_a_traceback(monkeypatch, raised):
-    def app():
+    def app(**_):
         raise raised
 
     monkeypatch.setattr(cli, "app", app)

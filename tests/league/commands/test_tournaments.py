@@ -125,7 +125,7 @@ def test_a_config_may_be_changed_from_the_command_line(tournament, run, tmp_path
         (("--book", "nowhere.txt"), "nowhere.txt: cannot be read"),
         (("--set", "opening.ply=3"), "expected one of: book, book_hash, plies"),
         (("--schedule", "gauntlet", "--seeds", ""), "expected the seeds of the gauntlet"),
-        (("--seed", 2**63), "seed: found"),
+        (("--seed", 2**63), "Invalid value for '--seed'"),
         (("--pairs", 10**30), "schedule.pairs: found"),
         (("--opening-plies", 10**30), "opening.plies: found"),
         (("--set", "rollout.slots=1000000000000"), "rollout.slots: found"),

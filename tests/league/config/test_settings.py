@@ -505,6 +505,31 @@ def test_a_bot_is_not_named_like_a_player():
         load({"env": {"id": "tic_tac_toe"}, "bots": named, "runners": 0})
 
 
+def _returns_text(p):
+    return "hard"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["seed=9223372036854775808"], "seed: found 9223372036854775808"),
+        (["runners=100000"], "runners: found 100,000 in all, but this machine has"),
+        (
+            ["env.id=gymnasium:CartPole-v1", "env.options.threads=100000"],
+            "threads is 100,000, expected at most",
+        ),
+        (["policy.hidden=[0]"], "policy.hidden.0: found 0; input should be greater than or equal to 1$"),
+        (
+            [f"league.roles.main.opponents.branches.pfsp.weighting={__name__}:_returns_text"],
+            "returned 'hard' for 5 win rates, expected 5 weights",
+        ),
+    ],
+)
+def test_numbers_that_no_machine_has_and_weights_that_are_none_are_refused(changes, message):
+    with pytest.raises(ConfigError, match=message):
+        load({"env": {"id": "tic_tac_toe"}}, changes)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

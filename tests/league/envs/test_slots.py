@@ -144,7 +144,7 @@ class Unlike(Bouts):
 
     observation_spaces = (
         Box(0, 1e6, (2,), np.float32),
-        Dict({"seed": Box(0, 100, (), np.int8), "round": Box(0, 99, (1,), np.int8)}),
+        Dict({"seed": Box(0, 30_000, (), np.int16), "round": Box(0, 99, (1,), np.int8)}),
     )
     action_spaces = (Discrete(3), Discrete(4))
 

@@ -4,7 +4,15 @@ import pytest
 import yaml
 
 from league.config.loading import load
-from league.training.resume import ResumeRefused, changed_resources, open_archive
+from league.envs.trial.fault import GameBroken
+from league.training.past.branching import newest_settings
+from league.training.resume import (
+    ResumeRefused,
+    changed_resources,
+    changed_settings,
+    open_archive,
+    try_games,
+)
 from storage.archive import Archive
 
 
@@ -21,6 +29,29 @@ def test_a_run_from_before_a_setting_of_the_policy_is_resumed(tiny, tmp_path, mi
         open_archive(other, tmp_path / "run", resume=True)
 
 
+@pytest.mark.slow
+def test_what_a_resumed_run_sets_otherwise_is_named_and_stored(tiny, tmp_path):
+    run = tmp_path / "run"
+    open_archive(load(tiny(), ["learner.lr=0.01"]), run, resume=False).close()
+    assert changed_settings(run) == []
+    open_archive(load(tiny(), ["learner.lr=0.002", "stop.minutes=3"]), run, resume=True).close()
+    assert sorted(changed_settings(run)) == ["learner.lr 0.01 -> 0.002", "stop.minutes null -> 3.0"]
+    assert yaml.safe_load((run / "config.yaml").read_text())["learner"]["lr"] == 0.002
+    open_archive(newest_settings(run), run, resume=True).close()
+    assert changed_settings(run) == []
+    assert newest_settings(run).learner.lr == 0.002
+
+
+@pytest.mark.slow
+def test_a_remote_knows_its_run_by_the_settings_it_was_begun_with(tiny, tmp_path):
+    run, remote = tmp_path / "run", f"storage.remote=file://{tmp_path}/remote"
+    open_archive(load(tiny(), [remote, "learner.lr=0.01"]), run, resume=False).close()
+    begun = (run / "config.yaml").read_text()
+    open_archive(load(tiny(), [remote, "learner.lr=0.002"]), run, resume=True).close()
+    assert (run / "config.yaml").read_text() == begun
+    assert newest_settings(run).learner.lr == 0.002
+
+
 def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since_the_last_one(tiny, tmp_path):
     settings, said = load(tiny(runners=4)), []
     open_archive(settings, tmp_path / "run", resume=False).close()
@@ -35,3 +66,15 @@ def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since_th
     older = other.model_dump(mode="json")
     del older["evaluation"], older["learner"]
     assert "learner.aggregators 1 (was none)" in changed_resources(other, older)
+
+
+def test_a_game_that_never_pays_random_play_is_trained_on_with_a_warning(tiny, capsys):
+    """Where rewards are rare, no random play may find one in a second."""
+    pytest.importorskip("pettingzoo")
+    broken = "tests.league.envs.trial.broken_batched"
+    try_games(load(tiny(f"{broken}:PaysNothing")))
+    said = capsys.readouterr().err
+    assert said.startswith("league: warning: env ")
+    assert "no seat got a reward" in said
+    with pytest.raises(GameBroken, match=r"reward is nan.* Nothing was trained: correct the game"):
+        try_games(load(tiny(f"{broken}:PaysNaN")))

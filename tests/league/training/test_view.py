@@ -232,7 +232,7 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
     with Archive.create(tmp_path / "run", "seed: 0\n", run_row) as archive:
         log = IncidentLog(archive)
         session = SimpleNamespace(
-            incidents=log, members={}, uploader=None, learners=SimpleNamespace(plan=lambda: [])
+            incidents=log, members={}, uploader=None, changed=[], learners=SimpleNamespace(plan=lambda: [])
         )
         out = io.StringIO()
         news = News(Console(file=out, width=60))

@@ -78,8 +78,9 @@ class GymnasiumGame(SlotGame):
             raise ValueError(f"{self.id}: {error}") from error
         self.num_seats = len(self._seats)
         self._first = [first]  # for the first slot that is used
-        self._scale = [seat.scale for seat in self._seats]
         made: list[Any] = [self._vector.single] * self.num_seats if self._vector is not None else first
+        self._authors = tuple({type(env.unwrapped) for env in first})
+        self._scale = [seat.scale for seat in self._seats]
         self._spaces = [env.observation_space for env in made]
         actions = [taken(env.action_space) for env in made]
         self._act = [act for _, act in actions]
@@ -103,6 +104,13 @@ class GymnasiumGame(SlotGame):
             return self._first.pop()
         except IndexError:
             return [seat.make() for seat in self._seats]
+
+    def authors(self) -> tuple[type, ...]:
+        return self._authors
+
+    def fresh_envs(self) -> list[gymnasium.Env]:
+        """Return a new env for each seat; none if all matches are stepped together."""
+        return [] if self._vector is not None else [seat.make() for seat in self._seats]
 
     def _discard(self, match: list[gymnasium.Env]) -> None:
         for env in match:
@@ -195,7 +203,7 @@ class GymnasiumGame(SlotGame):
             try:
                 moves.append(NOTHING if match is None else self._step(match[who], place, who, own))
             except Exception as error:  # an error in a match ends this match, not the run
-                self._crashed(place, error)
+                self._crashed(place, error, (who,))
                 moves.append(NOTHING)
         going = ~self._crash[slot]
         self._take_in(

@@ -94,6 +94,7 @@ class PettingZooGame(SlotGame):
         self._api, self._kwargs, self._mask_source = api, dict(kwargs or {}), mask
         self._fresh = fresh
         first = self._open()
+        self._authors = (type(first.unwrapped),)
         self.views = self._view(first)
         self.num_seats = len(self.views)
         self.observation_spaces = tuple(view.shows for view in self.views)
@@ -141,6 +142,13 @@ class PettingZooGame(SlotGame):
 
     def _refresh(self, match: Match, slot: int) -> None:
         match.refresh(slot)
+
+    def authors(self) -> tuple[type, ...]:
+        return self._authors
+
+    def fresh_env(self) -> Any:
+        """Return a new env."""
+        return self._open()
 
     def _discard(self, match: Match) -> None:
         match.env.close()

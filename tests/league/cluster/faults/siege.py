@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 import psutil
 
+from league.commands.app import INTERRUPTED
 from tests.league.cluster.faults.checks import check
 from tests.league.cluster.faults.leagues import CPUS, SCENES, Driver, Scene, write
 from tests.league.cluster.faults.machines import Machine, can_be_blind, cluster, send
@@ -99,7 +100,7 @@ class Siege:
                     time.sleep(self._rng.uniform(0.5, 3.0))
                     self._suffer(number, kind)
                 self.driver.interrupt()
-                assert self.driver.process.wait(60 * self._slow) == 0, self.driver.tail()
+                assert self.driver.process.wait(60 * self._slow) == INTERRUPTED, self.driver.tail()
             finally:
                 self.driver.destroy()
                 self.witness.close()
@@ -310,7 +311,7 @@ class Siege:
             assert "was cut off and writes nothing more" in first.errors()[0], first.tail()
             self._await_progress(time.monotonic(), PATIENCE, "the other driver is not disturbed")
             second.interrupt()
-            assert second.process.wait(60 * self._slow) == 0, second.tail()
+            assert second.process.wait(60 * self._slow) == INTERRUPTED, second.tail()
         finally:
             second.destroy()
             first.destroy()

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from league.cluster.joining import TOKEN_MODE
 from league.cluster.nodes import gpus_of_nodes
 from league.cluster.reserving import release, reserve
 from league.envs.spaces import ActionSpec, ObservationSpec
@@ -34,7 +33,6 @@ def cluster():
     """Three nodes of 2, 2 and 1 GPUs."""
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ[TOKEN_MODE] = "disabled"  # whether or not there is a token on this machine
     from ray.cluster_utils import Cluster
 
     head = {"num_cpus": 2, "num_gpus": 2, "object_store_memory": STORE}

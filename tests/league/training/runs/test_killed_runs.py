@@ -16,7 +16,7 @@ from league.training.losses.again import PARTS
 from storage.archive import open_reader
 from storage.errors import Failure
 
-pytestmark = [pytest.mark.long, pytest.mark.alone]
+pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.variant]  # CI kills at random: cluster/faults
 
 MODULE = "tests.league.training.runs.mortal"
 
@@ -98,7 +98,6 @@ def test_a_league_goes_on_when_runner_learner_aggregator_and_evaluation_runner_a
             assert own["updates"].is_monotonic_increasing
 
 
-@pytest.mark.variant
 def test_runners_that_take_the_place_of_others_play_snapshots_with_a_network_of_the_users_own(tmp_path):
     """Ended with "is code ... not in a config that you run", although the config names it."""
     policy = {"architecture": f"{MODULE}:Net"}
@@ -108,7 +107,6 @@ def test_runners_that_take_the_place_of_others_play_snapshots_with_a_network_of_
     assert len(open_reader(run).snapshots()) > 4
 
 
-@pytest.mark.variant
 def test_matches_that_end_their_process_are_set_aside_and_the_league_goes_on(tmp_path):
     run = league.train(config(env={"id": f"{MODULE}:Deadly"}), tmp_path / "run")
     with analysis.open_run(run) as history:
@@ -120,7 +118,6 @@ def test_matches_that_end_their_process_are_set_aside_and_the_league_goes_on(tmp
         assert reasons["finished"] > reasons["crash"]
 
 
-@pytest.mark.variant
 def test_a_game_that_ends_its_process_in_all_matches_ends_the_run_with_that_reason(tmp_path):
     """Restarted runners for ever, at 0 env steps and without a word."""
     with pytest.raises(Failure, match=r"nothing can be played: .*killed, or crashed"):

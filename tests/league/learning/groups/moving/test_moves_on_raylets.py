@@ -6,7 +6,6 @@ import time
 import numpy as np
 import pytest
 
-from league.cluster.joining import TOKEN_MODE
 from league.cluster.nodes import look
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.ray_learners import RayLearnerGroup
@@ -29,7 +28,6 @@ def cluster(monkeypatch):
     """A head without GPUs, and two nodes of one GPU each."""
     for name in ("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "RAY_USAGE_STATS_ENABLED"):
         os.environ.setdefault(name, "0")
-    monkeypatch.setenv(TOKEN_MODE, "disabled")  # whether or not there is a token on this machine
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": STORE})

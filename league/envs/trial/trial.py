@@ -1,0 +1,113 @@
+"""Trial of a game before it trains: a second of random play that finds the first thing that is wrong.
+
+An env of gymnasium or PettingZoo is played by itself first, because an adapter would hide what it returns.
+Then matches are played through the batched interface: one alone, so that an error has one seat, then some at
+once. A trial ends as soon as it has seen enough; only a game in which no match ends is played for longer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from league.envs import registry, slots
+from league.envs.adapters.gymnasium.game import GymnasiumGame
+from league.envs.base import BatchedGame
+from league.envs.slots import SlotGame
+from league.envs.trial import gymnasium
+from league.envs.trial.blame import defined_at
+from league.envs.trial.fault import Fault, Found, GameBroken
+from league.envs.trial.matches import MOST_DECISIONS, Account, Matches, within
+
+SECONDS = 0.8  # of play through the batched interface
+OWN_SECONDS = 0.3  # of an env by itself
+MORE_SECONDS = 2.5  # for a game in which no match has ended
+ENOUGH = 32  # matches, if any of them was scored
+UNSCORED = 200  # matches without a reward, after which a game counts as one that never pays
+SLOTS = 4
+
+Make = Callable[[int], BatchedGame]
+
+
+def require_sound(env_id: str, options: Mapping[str, Any], *, step_limit: int | None, endless: bool) -> None:
+    """Raise GameBroken if a trial of the game finds a fault; games of this package are not tried.
+
+    `endless`: matches need not end, as they are played in fragments.
+    """
+    if env_id in registry.ids():
+        return
+    options = {**options, "step_limit": step_limit}
+    if options.get("vectorization") in ("sync", "async"):
+        options["vectorization"] = "none"  # the same env, without a process for each slot
+
+    def make(num_slots: int) -> BatchedGame:
+        return registry.make(env_id, num_slots, **options)
+
+    fault = find_fault(make, endless=endless)
+    if fault is not None:
+        broken = GameBroken(f"env '{env_id}': {fault.sentence} (league envs check {env_id} shows more)")
+        broken.certain = fault.certain
+        raise broken
+
+
+def find_fault(make: Make, *, endless: bool = False) -> Fault | None:
+    """Return the first fault of the game that `make(num_slots)` returns; `None` if a trial finds none."""
+    crashes = logging.getLogger(slots.__name__)  # the fault names them
+    was, crashes.disabled = crashes.disabled, True
+    try:
+        _find(make, endless)
+    except Found as found:
+        return found.fault
+    finally:
+        crashes.disabled = was
+    return None
+
+
+def _find(make: Make, endless: bool) -> None:
+    game = make(1)
+    authors = game.authors() if isinstance(game, SlotGame) else (type(game),)
+    _try_envs(game)
+    account = Account()
+    one = Matches(game, authors)
+    one.play(account, 0, within(SECONDS / 2, lambda seen: seen.ended >= 2 or seen.longest > 300))
+    several = Matches(make(SLOTS), authors)
+    several.play(account, 100, within(SECONDS, _enough))
+    if account.ended == 0 and not endless:
+        several.play(account, 1000, within(MORE_SECONDS, lambda seen: seen.ended > 0 or _endless(seen)))
+    if account.ended == 0 and _endless(account) and not endless:
+        raise Found(
+            f"no match ends: one goes on after {MOST_DECISIONS:,} decisions of random play (let it end, or "
+            "set rollout.step_limit)",
+            (),
+            defined_at(authors, "_play", "step"),
+        )
+    if account.ended >= UNSCORED and not account.scored:
+        raise Found(
+            f"no seat got a reward in {account.ended} matches of random play: nothing is learned from it",
+            (),
+            defined_at(authors, "_play", "step"),
+            certain=False,
+        )
+
+
+def _enough(seen: Account) -> bool:
+    return seen.ended >= UNSCORED or (seen.scored and seen.ended >= ENOUGH) or _endless(seen)
+
+
+def _endless(seen: Account) -> bool:
+    return seen.longest > MOST_DECISIONS
+
+
+def _try_envs(game: BatchedGame) -> None:
+    """Try the envs of a library's kind behind a game by themselves."""
+    if isinstance(game, GymnasiumGame):
+        for seat, env in enumerate(game.fresh_envs()):
+            with contextlib.closing(env):
+                gymnasium.try_env(env, seat, OWN_SECONDS / game.num_seats)
+    elif hasattr(game, "views") and hasattr(game, "fresh_env"):
+        from league.envs.trial import pettingzoo  # an extra
+
+        with contextlib.closing(game.fresh_env()) as env:
+            pettingzoo.try_env(env, OWN_SECONDS)

@@ -1,0 +1,1 @@
+"""Guard of a game while it is played: errors and wrong answers end matches, not the run; waits end."""

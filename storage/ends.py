@@ -1,0 +1,66 @@
+"""Ends of sessions as rows of the table `ends`: trained, stopped before the end, failed.
+
+A session without a row was killed, or is still training (`league.commands.runs` knows which). No state of the
+league is a fold of ends, so a run resumes without reading them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import pyarrow as pa
+
+_END = pa.schema(
+    [
+        ("seq", pa.int64()),
+        ("state", pa.string()),
+        ("reason", pa.string()),
+        ("seconds", pa.float64()),
+        ("of_seconds", pa.float64()),
+        ("env_steps", pa.int64()),
+        ("of_env_steps", pa.int64()),
+        ("ended_at", pa.float64()),
+    ]
+)
+MOST_REASON = 1000  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end of a session of training: how far the run had come, of how much."""
+
+    state: Literal["trained", "stopped", "failed"]
+    reason: str = ""  # of a failure
+    seconds: float  # of training so far, earlier sessions included
+    of_seconds: float | None = None  # that the settings ask for; None: no limit
+    env_steps: int  # played so far
+    of_env_steps: int | None = None
+    ended_at: float  # seconds since the epoch
+
+    def sentence(self) -> str:
+        """Return how it ended, such as "Stopped after 45 s of 10 min"."""
+        of = f" of {span(self.of_seconds)}" if self.of_seconds else ""
+        if self.of_env_steps:
+            of += f", at {self.env_steps:,} of {self.of_env_steps:,} env steps"
+        if self.state == "trained":
+            return f"Trained for {span(self.seconds)}, {self.env_steps:,} env steps"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.state.capitalize()} after {span(self.seconds)}{of or ' (no limit is set)'}{why}"
+
+
+def end_table(end: End, seq: int) -> pa.Table:
+    """Return a row of `ends`; `seq` numbers the last match, decision or update before."""
+    row: dict[str, Any] = {name: getattr(end, name) for name in End.__slots__}
+    row |= {"seq": seq, "reason": end.reason[:MOST_REASON]}
+    return pa.Table.from_pylist([row], _END)
+
+
+def span(seconds: float) -> str:
+    """Return a length of time for people: "45 s", "10 min", "2 h 5 min"."""
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"

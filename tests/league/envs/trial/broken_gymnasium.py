@@ -1,0 +1,175 @@
+"""An env of gymnasium's kind, and envs that break it in one way each."""
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+
+class Walk(gymnasium.Env):
+    """Walks left or right until it is three places away."""
+
+    observation_space = Box(-3, 3, (1,), np.float32)
+    action_space = Discrete(2)
+
+    def see(self):
+        return np.array([self.at], np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at, self.steps = 0, 0
+        return self.see(), {}
+
+    def step(self, action):
+        self.at += 2 * action - 1
+        self.steps += 1
+        over = abs(self.at) == 3
+        return self.see(), float(self.at > 0) if over else 0.0, over, False, {}
+
+
+class OldStep(Walk):
+    def step(self, action):
+        observation, reward, over, _, info = super().step(action)
+        return observation, reward, over, info
+
+
+class StepOfObservation(Walk):
+    def step(self, action):
+        return super().step(action)[0]
+
+
+class ResetWithoutInfo(Walk):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0]
+
+
+class ResetWithNone(Walk):
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], None
+
+
+class ResetWithoutSeed(Walk):
+    def reset(self):
+        return super().reset()
+
+
+class ResetRaises(Walk):
+    def reset(self, *, seed=None, options=None):
+        raise FileNotFoundError("maze.txt")
+
+
+class StepRaises(Walk):
+    def step(self, action):
+        return self.table[action]
+
+
+class StepRaisesAtTheThird(Walk):
+    def step(self, action):
+        if self.steps == 2:
+            raise RuntimeError("the simulator is gone")
+        return super().step(action)
+
+
+class PaysNaN(Walk):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, float("nan"), *rest
+
+
+class PaysNone(Walk):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, None, *rest
+
+
+class PaysAList(Walk):
+    def step(self, action):
+        observation, reward, *rest = super().step(action)
+        return observation, [reward, -reward], *rest
+
+
+class PaysInfinity(Walk):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, -np.inf, *rest
+
+
+class ShowsTwo(Walk):
+    def see(self):
+        return np.array([self.at, 0], np.float32)
+
+
+class ShowsANumber(Walk):
+    def see(self):
+        return self.at
+
+
+class ShowsOutside(Walk):
+    def see(self):
+        return np.array([self.at * 50], np.float32)
+
+
+class ShowsNaN(Walk):
+    def see(self):
+        return np.array([np.nan], np.float32)
+
+
+class ShowsText(Walk):
+    def see(self):
+        return "left"
+
+
+class ShowsNone(Walk):
+    def see(self):
+        return None
+
+
+class ShowsFractions(Walk):
+    observation_space = Box(-3, 3, (1,), np.int8)
+
+    def see(self):
+        return np.array([self.at / 2], np.float32)
+
+
+class EndsWithText(Walk):
+    def step(self, action):
+        observation, reward, over, cut, info = super().step(action)
+        return observation, reward, "done" if over else "", cut, info
+
+
+class NeverEnds(Walk):
+    def step(self, action):
+        _, _, _, _, info = super().step(action)
+        self.at = int(np.clip(self.at, -2, 2))
+        return self.see(), 0.0, False, False, info
+
+
+class PaysNothing(Walk):
+    def step(self, action):
+        observation, _, *rest = super().step(action)
+        return observation, 0.0, *rest
+
+
+FAULTS = {
+    OldStep: "seat 0: step returned 4 values, as envs of gym did, expected 5",
+    StepOfObservation: "seat 0: step returned array([",
+    ResetWithoutInfo: "seat 0: reset returned array([0.], dtype=float32) alone, expected an observation",
+    ResetWithNone: "seat 0: reset returned None as info",
+    ResetWithoutSeed: "seat 0: TypeError: ResetWithoutSeed.reset() got an unexpected keyword argument 'seed'",
+    ResetRaises: "seat 0: FileNotFoundError: maze.txt, in its reset",
+    StepRaises: "seat 0: AttributeError: 'StepRaises' object has no attribute 'table', in its step",
+    StepRaisesAtTheThird: "seat 0: RuntimeError: the simulator is gone, in its step",
+    PaysNaN: "seat 0: its reward is nan, expected a finite number",
+    PaysNone: "seat 0: its reward is None, expected a number",
+    PaysAList: "seat 0: its reward is [0.0, -0.0], expected a number",
+    PaysInfinity: "seat 0: its reward is -inf, expected a finite number",
+    ShowsTwo: "seat 0: the observation of its reset is shaped (2,), expected (1,)",
+    ShowsANumber: "seat 0: the observation of its reset is shaped (), expected (1,)",
+    ShowsOutside: "outside of its space, which goes from -3 to 3",
+    ShowsNaN: "seat 0: the observation of its reset holds nan, expected numbers",
+    ShowsText: "seat 0: the observation of its reset is 'left', expected numbers shaped (1,)",
+    ShowsNone: "seat 0: the observation of its reset is None, expected numbers shaped (1,)",
+    ShowsFractions: "seat 0: the observation of its reset is float32, expected int8",
+    EndsWithText: "seat 0: step returned '' as terminated, expected True or False",
+    NeverEnds: "no match ends: one goes on after 800 decisions",
+    PaysNothing: "no seat got a reward in 20",
+}

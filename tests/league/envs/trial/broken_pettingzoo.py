@@ -1,0 +1,303 @@
+"""Envs of PettingZoo's kinds, AEC and Parallel, and envs that break them in one way each."""
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+from pettingzoo import AECEnv, ParallelEnv
+
+AGENTS = ["left", "right"]
+GOAL = 6
+
+
+class Turns(AECEnv):
+    """Two agents count in turns; who reaches the goal wins."""
+
+    metadata = {"name": "turns"}  # noqa: RUF012 - as PettingZoo's envs have it
+    possible_agents = AGENTS
+
+    def __init__(self):
+        super().__init__()
+        self.observation_spaces = {
+            agent: Dict(
+                {"observation": Box(0, GOAL, (1,), np.float32), "action_mask": Box(0, 1, (2,), np.int8)}
+            )
+            for agent in AGENTS
+        }
+        self.action_spaces = {agent: Discrete(2) for agent in AGENTS}
+
+    def observation_space(self, agent):
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent):
+        return self.action_spaces[agent]
+
+    def mask(self, agent):
+        return np.ones(2, np.int8)
+
+    def observe(self, agent):
+        return {"observation": np.array([self.count], np.float32), "action_mask": self.mask(agent)}
+
+    def reset(self, seed=None, options=None):
+        self.count = 0
+        self.agents = AGENTS[:]
+        self.rewards = dict.fromkeys(AGENTS, 0.0)
+        self._cumulative_rewards = dict.fromkeys(AGENTS, 0.0)
+        self.terminations = dict.fromkeys(AGENTS, False)
+        self.truncations = dict.fromkeys(AGENTS, False)
+        self.infos = {agent: {} for agent in AGENTS}
+        self.agent_selection = AGENTS[0]
+
+    def step(self, action):
+        agent = self.agent_selection
+        if self.terminations[agent] or self.truncations[agent]:
+            self._was_dead_step(action)
+            return
+        self.count = min(self.count + int(action) + 1, GOAL)
+        other = AGENTS[1 - AGENTS.index(agent)]
+        self._clear_rewards()
+        if self.count == GOAL:
+            self.rewards = {agent: 1.0, other: -1.0}
+            self.terminations = dict.fromkeys(AGENTS, True)
+        self.agent_selection = other
+
+
+class AecMaskTooWide(Turns):
+    def mask(self, agent):
+        return np.ones(3, np.int8)
+
+
+class AecMaskIsEmpty(Turns):
+    def mask(self, agent):
+        return np.full(2, self.count < 3, np.int8)
+
+
+class AecShowsTwo(Turns):
+    def observe(self, agent):
+        return {"observation": np.zeros(2, np.float32), "action_mask": self.mask(agent)}
+
+
+class AecShowsOutside(Turns):
+    def observe(self, agent):
+        return {**super().observe(agent), "observation": np.array([-7.0], np.float32)}
+
+
+class AecShowsNone(Turns):
+    def observe(self, agent):
+        return None
+
+
+class AecObserveRaises(Turns):
+    def observe(self, agent):
+        return self.boards[agent]
+
+
+class AecPaysNaN(Turns):
+    def step(self, action):
+        super().step(action)
+        self.rewards["right"] = float("nan")
+
+
+class AecPaysNone(Turns):
+    def step(self, action):
+        super().step(action)
+        self.rewards["left"] = None
+
+
+class AecPaysAStranger(Turns):
+    def step(self, action):
+        super().step(action)
+        self.rewards = {"up": 1.0}
+
+
+class AecWrongTurn(Turns):
+    def step(self, action):
+        super().step(action)
+        self.agent_selection = "middle"
+
+
+class AecResetRaises(Turns):
+    def reset(self, seed=None, options=None):
+        raise KeyError("cards")
+
+
+class AecResetWithoutSeed(Turns):
+    def reset(self):
+        super().reset()
+
+
+class AecStepRaises(Turns):
+    def step(self, action):
+        raise ValueError("not this one")
+
+
+class AecStepRaisesAtTheThird(Turns):
+    def step(self, action):
+        if self.count >= 2:
+            raise ValueError("not this one")
+        super().step(action)
+
+
+class AecNobody(Turns):
+    def reset(self, seed=None, options=None):
+        super().reset(seed)
+        self.agents = []
+
+
+class AecNeverEnds(Turns):
+    def step(self, action):
+        super().step(0)
+        self.count %= 3
+
+
+class AecPaysNothing(Turns):
+    def step(self, action):
+        super().step(action)
+        self.rewards = dict.fromkeys(AGENTS, 0.0)
+
+
+class Together(ParallelEnv):
+    """Two agents choose at once; the higher number wins, after three rounds."""
+
+    metadata = {"name": "together"}  # noqa: RUF012
+    possible_agents = AGENTS
+
+    def observation_space(self, agent):
+        return Box(0, 3, (1,), np.float32)
+
+    def action_space(self, agent):
+        return Discrete(3)
+
+    def see(self):
+        return {agent: np.array([self.round], np.float32) for agent in AGENTS}
+
+    def reset(self, seed=None, options=None):
+        self.round, self.agents = 0, AGENTS[:]
+        return self.see(), {agent: {} for agent in AGENTS}
+
+    def step(self, actions):
+        self.round += 1
+        lead = float(np.sign(actions["left"] - actions["right"]))
+        over = self.round == 3
+        done = dict.fromkeys(AGENTS, over)
+        seen = self.see()
+        if over:
+            self.agents = []
+        return (
+            seen,
+            {"left": lead, "right": -lead},
+            done,
+            dict.fromkeys(AGENTS, False),
+            {a: {} for a in AGENTS},
+        )
+
+
+class OldStep(Together):
+    def step(self, actions):
+        seen, rewards, done, _, infos = super().step(actions)
+        return seen, rewards, done, infos
+
+
+class ResetWithoutInfos(Together):
+    def reset(self, seed=None, options=None):
+        return super().reset(seed)[0]
+
+
+class ResetRaises(Together):
+    def reset(self, seed=None, options=None):
+        raise OSError("no display")
+
+
+class StepRaises(Together):
+    def step(self, actions):
+        return self.rules(actions)
+
+
+class StepRaisesAtTheThird(Together):
+    def step(self, actions):
+        if self.round == 2:
+            raise AssertionError("a rule was broken")
+        return super().step(actions)
+
+
+class PaysNaN(Together):
+    def step(self, actions):
+        seen, rewards, *rest = super().step(actions)
+        return seen, {**rewards, "right": np.nan}, *rest
+
+
+class PaysAList(Together):
+    def step(self, actions):
+        seen, rewards, *rest = super().step(actions)
+        return seen, list(rewards.values()), *rest
+
+
+class PaysNone(Together):
+    def step(self, actions):
+        seen, rewards, *rest = super().step(actions)
+        return seen, dict.fromkeys(rewards), *rest
+
+
+class ShowsOneAgent(Together):
+    def see(self):
+        return {"left": np.zeros(1, np.float32)}
+
+
+class ShowsTwo(Together):
+    def see(self):
+        return {agent: np.zeros(2, np.float32) for agent in AGENTS}
+
+
+class ShowsOutside(Together):
+    def see(self):
+        return {agent: np.array([9.0], np.float32) for agent in AGENTS}
+
+
+class ShowsText(Together):
+    def see(self):
+        return dict.fromkeys(AGENTS, "rock")
+
+
+class NeverEnds(Together):
+    def step(self, actions):
+        self.round = 0
+        return super().step(actions)
+
+
+class PaysNothing(Together):
+    def step(self, actions):
+        seen, _, *rest = super().step(actions)
+        return seen, dict.fromkeys(AGENTS, 0.0), *rest
+
+
+FAULTS = {
+    AecMaskTooWide: "seat 0: its mask is shaped (3,), expected (2,)",
+    AecMaskIsEmpty: "it must act, and its mask has no legal action",
+    AecShowsTwo: "seat 0: its observation 'observation' is shaped (2,), expected (1,)",
+    AecShowsOutside: "seat 0: its observation 'observation' holds -7, outside of its space",
+    AecShowsNone: "seat 0: its observation is None, expected a dict of ['action_mask', 'observation']",
+    AecObserveRaises: "seat 0: AttributeError: 'AecObserveRaises' object has no attribute 'boards'",
+    AecPaysNaN: "seat 1: its reward is nan, expected a finite number",
+    AecPaysNone: "seat 0: its reward is None, expected a number",
+    AecPaysAStranger: "the dict of rewards has agent 'up', expected some of left, right",
+    AecWrongTurn: "agent_selection is 'middle', expected one of ['left', 'right']",
+    AecResetRaises: "KeyError: 'cards', in its reset",
+    AecResetWithoutSeed: "TypeError: AecResetWithoutSeed.reset() got an unexpected keyword argument 'seed'",
+    AecStepRaises: "seat 0: ValueError: not this one, in its step",
+    AecStepRaisesAtTheThird: "ValueError: not this one, in its step",
+    AecNobody: "the env has no agents after its reset",
+    AecNeverEnds: "no match ends: one goes on after 800 decisions",
+    AecPaysNothing: "no seat got a reward in 20",
+    OldStep: "step returned 4 values, as older envs did, expected 5",
+    ResetWithoutInfos: "expected two dicts: observations and infos",
+    ResetRaises: "OSError: no display, in its reset",
+    StepRaises: "seats 0, 1: AttributeError: 'StepRaises' object has no attribute 'rules', in its step",
+    StepRaisesAtTheThird: "seats 0, 1: AssertionError: a rule was broken, in its step",
+    PaysNaN: "seat 1: its reward is nan, expected a finite number",
+    PaysAList: "as rewards, expected a dict by agent",
+    PaysNone: "seat 0: its reward is None, expected a number",
+    ShowsOneAgent: "seat 1: reset returned no observation of 'right'",
+    ShowsTwo: "seat 0: its observation is shaped (2,), expected (1,)",
+    ShowsOutside: "seat 0: its observation holds 9, outside of its space, which goes from 0 to 3",
+    ShowsText: "seat 0: its observation is 'rock', expected numbers shaped (1,)",
+    NeverEnds: "no match ends: one goes on after 800 decisions",
+    PaysNothing: "no seat got a reward in 20",
+}
