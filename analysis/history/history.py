@@ -28,6 +28,9 @@ from analysis.history import stages as by_stage
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
 from analysis.history.payoffs import Unit
+from analysis.history.strength import ordered
+from analysis.statistics.strength.order import Order
+from analysis.statistics.strength.recorded import recorded_order
 from storage.errors import Mistake
 from storage.snapshots import measurements
 from storage.tables.moments import Moment, last_time
@@ -278,6 +281,33 @@ class History:
         if stages and not self._needs_seats(None):
             return self._timed(by_stage.leaderboard(_PLACED))
         return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
+
+    def order(self) -> Order:
+        """Return the competitors of the one run in order of strength, best first. Raise Mistake for several.
+
+        It is a posterior of all games that tell them apart (`analysis.statistics.strength`).
+        """
+        if len(self.runs) != 1:
+            raise Mistake(f"an order is of one run, found {len(self.runs)}: open one of them")
+        with self._live.at_one_moment():
+            return recorded_order(lambda question: self._live.sql(question).to_arrow_table())
+
+    def standing(self, order: Order | None = None, *, stages: bool = False) -> pd.DataFrame:
+        """Return `leaderboard` of the one run in order of strength; `order` if it is known already.
+
+        Columns are added: `elo` float64 (above `Order.yardstick`, NaN: not known), `elo_low` and `elo_high`
+        float64 (95 % interval), `p_best` float64 (probability that no other snapshot is stronger; NaN: it is
+        none), `apart` bool (bots, the anchor and untrained weights, which are last).
+        """
+        known = self.order() if order is None else order
+        frozen = self.snapshots()
+        ends = {
+            f"{player} to {steps}": (player, name)
+            for player, steps, name in zip(
+                frozen["player"], frozen["env_steps"], frozen["snapshot_id"], strict=True
+            )
+        }
+        return ordered(self.leaderboard(stages=stages), known, ends)
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
         """Return the ratings' history: one row per competitor and batch of results that moved it, in order.

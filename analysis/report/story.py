@@ -13,6 +13,7 @@ from analysis.diagnostics import Finding, diagnose
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
 from analysis.statistics.elo import Z_95
+from analysis.statistics.strength.order import Order
 from analysis.tournaments.tournament import Verdict, verdict
 from storage.errors import Mistake
 from storage.layout import origin
@@ -127,10 +128,10 @@ class Story:
 
     @cached_property
     def leaderboard(self) -> pd.DataFrame:
-        """Leaderboard of the history; in a tournament ordered by the verdict."""
-        board = self.history.leaderboard()
+        """Leaderboard in order of strength (`History.standing`); in a tournament by the verdict."""
         if not self.is_tournament:
-            return board
+            return self.history.standing(self.order)
+        board = self.history.leaderboard()
         order = {name: place for place, name in enumerate(self.verdict.table["competitor"])}
         place = board["competitor"].map(order).fillna(len(order))
         return board.iloc[place.argsort(kind="stable")].reset_index(drop=True)
@@ -157,11 +158,15 @@ class Story:
 
     @cached_property
     def staged_board(self) -> pd.DataFrame:
-        """Leaderboard of the competitors of `staged_payoff`; bots last, as in no league they lead."""
+        """Leaderboard of the competitors of `staged_payoff`, in order of strength."""
         if self.is_tournament:
             return self.leaderboard
-        board = self.history.leaderboard(stages=True)
-        return board.sort_values("kind", key=lambda kind: kind == "bot", kind="stable", ignore_index=True)
+        return self.history.standing(self.order, stages=True)
+
+    @cached_property
+    def order(self) -> Order:
+        """Competitors in order of strength."""
+        return self.history.order()
 
     @cached_property
     def decisions(self) -> pd.DataFrame:

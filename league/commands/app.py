@@ -33,6 +33,7 @@ from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
 from league.commands.matches import play, replay
 from league.commands.measures.evaluate import evaluate
+from league.commands.measures.ratings import ratings
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
@@ -115,19 +116,6 @@ def train(
 
 
 @app.command()
-def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
-    """Show the leaderboard: TrueSkill's mu and sigma, ordered by mu - 3 sigma."""
-    from storage import query
-
-    shown = "competitor, role, mu, sigma, skill, games, win_rate"
-    newest = "SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
-    if query(run, newest, as_of=as_of)["most_lead"].null_count == 0:
-        shown += ", lead"  # payoffs count scores
-    table = query(run, f"SELECT {shown} FROM leaderboard", as_of=as_of)
-    print_rows(table.column_names, [tuple(row.values()) for row in table.to_pylist()], as_json)
-
-
-@app.command()
 def sql(
     run: RunArgument,
     statement: Annotated[
@@ -200,6 +188,7 @@ def rules(
     print_rows(header, [row[:8] for row in found.decisions], as_json=False)
 
 
+app.command()(ratings)
 app.command()(runs)
 app.command()(branch)
 app.command()(snapshots)

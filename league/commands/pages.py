@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from enum import StrEnum
@@ -58,11 +59,15 @@ def plot(
         raise Mistake(f"-o {out}: found a folder, expected a file")
     with analysis.open_run(run) as history:
         then = history if as_of is None else history.as_of(as_of)
-        board = then.leaderboard
+        order = functools.cache(then.order)
+
+        def board() -> Any:
+            """Return the leaderboard in order of strength."""
+            return then.standing(order())
 
         def staged() -> tuple[Any, Any]:
             """Return payoff and leaderboard: a live player has a row for each stage of its training."""
-            return then.payoff(stages=True), then.leaderboard(stages=True)
+            return then.payoff(stages=True), then.standing(order(), stages=True)
 
         draw = {  # functions: a picture reads no more than it needs
             Plot.RATINGS: lambda: plots.ratings(then.ratings(), board()),

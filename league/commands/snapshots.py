@@ -150,6 +150,7 @@ def _verify(run: Path, as_json: bool) -> None:
 
 
 def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
+    from league.competitors.best import BEST
     from league.competitors.mixtures import Mixture
     from league.competitors.names import Names
     from storage import open_reader
@@ -158,7 +159,8 @@ def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
     from storage.upkeep.exports import export_snapshot
 
     reader = open_reader(run)
-    mixture = Names(reader, reader.env()["id"]).mixture(wanted)
+    names = Names(reader, reader.env()["id"])
+    mixture = names.mixture(wanted)
     if isinstance(mixture, Mixture):
         members = [(part.snapshot, part.weight, part.temperature) for part in mixture.parts]
         for snapshot, _, _ in members:
@@ -166,7 +168,7 @@ def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
         export_mixture(reader, wanted, members, folder, license=license_)
         print(f"{wanted}, {len(members)} snapshots, exported to {folder}")
         return
-    snapshot = reader.resolve(wanted)
+    snapshot = names.snapshot(wanted) if wanted == BEST else reader.resolve(wanted)
     bring_blob(run, snapshot.blob_hash)
     export_snapshot(reader, snapshot, folder, license=license_)
     print(f"{snapshot.snapshot_id} exported to {folder}")

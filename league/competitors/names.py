@@ -2,6 +2,7 @@
 
 main-0@120000           a snapshot, by its id or a unique prefix of it
 main-0                  the newest snapshot of a player
+best                    the snapshot that is likely the best (league.competitors.best)
 main-0:greedy           in a mode (league.competitors.modes)
 main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
 random                  a bot
@@ -9,6 +10,7 @@ random                  a bot
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
+from league.competitors.best import BEST, best_of
 from league.competitors.mixtures import (
     AVERAGE,
     NASH,
@@ -74,9 +77,9 @@ class Names:
     def find(self, text: str) -> Named:
         """Return the snapshot, bot or mixture that `text` names, and its mode if `text` ends with one.
 
-        A snapshot goes by its id or a unique prefix, or by its player, whose newest snapshot is meant. A bot
-        goes by its name or an import path ("module:Class"). A mixture's mode is already that of its members.
-        Raise UnknownCompetitor.
+        A snapshot goes by its id or a unique prefix, by its player, whose newest snapshot is meant, or by
+        `best`. A bot goes by its name or an import path ("module:Class"). A mixture's mode is already that of
+        its members. Raise UnknownCompetitor.
         """
         bot = named_bot(text, self._bots)
         if bot is not None:
@@ -139,12 +142,22 @@ class Names:
 
     def _has(self, name: str) -> bool:
         """Return whether the run has something that `name` may refer to."""
-        return name in self._bots or name in self._newest or any(i.startswith(name) for i in self._by_id)
+        return (
+            name == BEST
+            or name in self._bots
+            or name in self._newest
+            or any(i.startswith(name) for i in self._by_id)
+        )
 
     def snapshot(self, name: str) -> Snapshot:
-        """Return the snapshot of an id or unique prefix, or a player's newest. Raise UnknownCompetitor."""
+        """Return the snapshot of an id or unique prefix, a player's newest, or `best`.
+
+        Raise UnknownCompetitor.
+        """
         if name not in self._by_id and name in self._newest:
             return self._newest[name]
+        if name == BEST and name not in self._by_id:
+            return self._best
         try:
             return self._reader.resolve(name)
         except UnknownSnapshot:
@@ -155,6 +168,16 @@ class Names:
             raise UnknownCompetitor(
                 f"'{name}' {problem}; nearest: {', '.join(near) or 'none'} (see: league ratings)"
             ) from None
+
+    @functools.cached_property
+    def _best(self) -> Snapshot:
+        """The best snapshot of the run. Raise UnknownCompetitor before one was trained."""
+        found = best_of(self._reader)
+        if found is None:
+            raise UnknownCompetitor(
+                f"'{BEST}': none of {len(self._by_id)} snapshots was trained yet; name one by its id"
+            )
+        return found
 
 
 def named_bot(text: str, bots: Collection[str]) -> str | None:

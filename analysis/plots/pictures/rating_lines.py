@@ -72,6 +72,9 @@ def _title(board: pd.DataFrame) -> str:
     played = board[board["games"] > 0]
     if played.empty:
         return "No competitor is rated yet"
+    if "p_best" in board.columns and board["p_best"].notna().any():
+        best = board[board["p_best"].notna()].iloc[0]
+        return f"{best['competitor']} is rated best, with probability {best['p_best']:.2f}"
     best = played.iloc[0]
     return f"{best['competitor']} is rated best: μ = {best['mu']:.1f} ± {2 * best['sigma']:.1f}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,6 @@ from analysis.report.writing.phrases import MISSING, number, probability, whole,
 from analysis.report.writing.section import Section, paragraph, section
 from analysis.report.writing.tables import Column, Row, table
 from analysis.solution.payoffs import counts_scores
-from analysis.statistics.elo import Z_95
 
 TITLE = "Leaderboard"
 
@@ -25,14 +25,19 @@ def leaderboard(story: Story) -> Section:
     if rows.empty:
         return section("leaderboard", TITLE, paragraph("No competitor has been rated yet."))
     frozen = dict(zip(story.snapshots["snapshot_id"], story.snapshots["league_env_steps"], strict=True))
-    low, high = _range(rows["mu"] - Z_95 * rows["sigma"], rows["mu"] + Z_95 * rows["sigma"])
+    order = story.order
+    low, high = _range(rows["elo_low"], rows["elo_high"])
+    unit = "Elo" if order.unit == "Elo" else "score"
     columns = [
         Column("#", lambda row: row["place"], numeric=True),
         Column("competitor", lambda row: row["competitor"]),
-        Column("mu, 95 %", lambda row: _rated(row, low, high), True, "TrueSkill, with its 95 % interval"),
+        Column(f"{unit}, 95 %", lambda row: _strength(row, low, high), True, "with its 95 % interval"),
+        Column(
+            "best", lambda row: probability(row["p_best"]), True, "probability that no snapshot is stronger"
+        ),
         Column("games", lambda row: whole(row["games"]), True),
         Column("win rate", lambda row: number(row["win_rate"]), True, "of all games; a draw is half a win"),
-        Column("skill", lambda row: number(row["skill"], 1), True, "mu - 3 sigma: a lower bound"),
+        Column("TrueSkill", lambda row: _plus_minus(row["mu"], row["sigma"]), True, "mu and sigma"),
         Column(
             "frozen at", lambda row: whole(frozen.get(row["competitor"])), True, "env steps of the league"
         ),
@@ -40,14 +45,25 @@ def leaderboard(story: Story) -> Section:
     ]
     if counts_scores(story.payoff):
         columns.append(Column("lead", lambda row: number(row["lead"], 3), True, "score ahead, per game"))
-    placed = ({"place": place, **row} for place, row in enumerate(rows.to_dict("records"), 1))
+    number_of = itertools.count(1)
+    placed = [
+        {"place": MISSING if row["apart"] else next(number_of), **row} for row in rows.to_dict("records")
+    ]
+    above = "" if order.yardstick is None else f" above {order.yardstick}"
+    what = (
+        f"Ordered by strength: Elo{above}, by all games that tell the competitors apart. A snapshot that has "
+        "hardly played is near what it was trained from, with a wide interval."
+        if unit == "Elo"
+        else "Ordered by the mean score of a match."
+    )
     return section(
         "leaderboard",
         TITLE,
         paragraph(
-            "Ordered by skill: TrueSkill's mu minus three sigma. Competitors with few games are low. "
-            "Win rates are not comparable between competitors, because their opponents differ. Times are env "
-            "steps of the whole league; the number in a snapshot's name counts those of its own player.",
+            f"{what} Bots, the anchor of the ratings and untrained weights have no place and are last. Win "
+            "rates are not comparable between competitors, because their opponents differ. TrueSkill's "
+            "ratings are those by which opponents are drawn. Times are env steps of the whole league; the "
+            "number in a snapshot's name counts those of its own player.",
         ),
         table(
             "leaderboard-table",
@@ -92,10 +108,15 @@ def _ranking(story: Story) -> list[Html]:
     ]
 
 
-def _rated(row: Row, low: float, high: float) -> Html:
-    margin = Z_95 * row["sigma"]
-    shown = f"{number(row['mu'], 1)} ± {number(margin, 1)}"
-    return join([shown, bar(row["mu"] - margin, row["mu"], row["mu"] + margin, low, high)])
+def _strength(row: Row, low: float, high: float) -> Html | str:
+    if pd.isna(row["elo"]):
+        return MISSING
+    digits = 0 if high - low > 20.0 else 3
+    shown = f"{row['elo']:+.{digits}f}"
+    if pd.isna(row["elo_low"]):
+        return shown
+    shown += f" [{row['elo_low']:+.{digits}f}, {row['elo_high']:+.{digits}f}]"
+    return join([shown, bar(row["elo_low"], row["elo"], row["elo_high"], low, high)])
 
 
 def _elo(row: Row, low: float, high: float) -> Html | str:
@@ -114,6 +135,9 @@ def bar(start: float, middle: float, end: float, low: float, high: float) -> Htm
 
 def _range(low: pd.Series, high: pd.Series) -> tuple[float, float]:
     """Return the scale of the bars. Very wide intervals are ignored, as they would squeeze the others."""
+    low, high = low.dropna(), high.dropna()
+    if low.empty:
+        return 0.0, 1.0
     width = high - low
     narrow = width <= 2.0 * width.median()
     start, end = float(low[narrow].min()), float(high[narrow].max())

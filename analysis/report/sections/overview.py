@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import PurePath
 
-from analysis.history.frames import number_setting, setting
+from analysis.history.frames import setting
 from analysis.report.sections.pictures import NOTHING_LEARNED
-from analysis.report.sections.strength import RECENT, best_of, trend_of
+from analysis.report.sections.strength import RECENT, trend_of
 from analysis.report.story import Story
 from analysis.report.writing.markup import Html, element, join, text
 from analysis.report.writing.phrases import (
@@ -23,12 +24,12 @@ from analysis.report.writing.phrases import (
     words,
 )
 from analysis.report.writing.section import Section, bullets, paragraph, section
+from analysis.statistics.strength.wording import above
 from analysis.tournaments import wording
 from storage.records import MAIN
 
 TITLE = "In short"
 MOST_TRENDS, MOST_FINDINGS = 3, 3
-CLEARLY = 0.05  # difference of probabilities from which on a likelier best is named
 LATELY = 0.8  # recent matches are those after this share of all matches
 
 
@@ -100,56 +101,64 @@ def _trained(story: Story) -> Html:
 
 
 def _best(story: Story) -> Html | None:
-    """Return a sentence on who is best and how certain that is; `None` before the first rated match."""
-    beta = number_setting(story.config, "ratings", "beta", default=25.0 / 6.0, above=0.0)
-    best = best_of(story.leaderboard, beta)
+    """Return a sentence on which snapshot is best and how certain that is; `None` before any was trained."""
+    order = story.order
+    best = order.best
     if best is None:
-        return None
+        return join(["No snapshot has been trained yet, so none leads the leaderboard."])
+    if math.isnan(best.elo):
+        return join(
+            [element("strong", best.competitor), " is the newest snapshot. No game tells them apart."]
+        )
+    if order.unit != "Elo":
+        strength = f"its mean score is {number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
+    else:
+        yardstick = "the mean of all" if order.yardstick is None else order.yardstick
+        strength = f"{above(order, best)} Elo above {yardstick}, with the 95 % interval"
+    if math.isnan(best.chance):
+        return join([element("strong", best.competitor), f" leads the leaderboard: {strength}."])
+    level = len(order.level())
     sure = (
-        "no other rating is close"
-        if best.level == 0
-        else f"the ratings of {count(best.level, 'other competitor')} do not differ significantly from it"
-    )
-    other = (
-        None
-        if best.likeliest_chance < best.chance + CLEARLY
-        else f"; that of {best.likeliest} is higher: {probability(best.likeliest_chance)}"
+        "no other snapshot is level with it"
+        if level == 0
+        else f"{count(level, 'other snapshot')} cannot be told from it (95 %)"
     )
     return join(
         [
             element("strong", best.competitor),
-            f" leads the leaderboard, rated {number(best.mu, 1)} ± {number(1.96 * best.sigma, 1)} by "
-            "TrueSkill. By these ratings, the probability that it is the best is "
-            f"{probability(best.chance)}",
-            other,
-            f"; {sure}.",
+            f" leads the leaderboard: {strength}. The probability that it is the best snapshot is "
+            f"{probability(best.chance)}; {sure}.",
         ]
     )
 
 
 def _improving(story: Story) -> Html | None:
-    """Return a sentence on the rating trends of mains; `None` if no trend can be estimated."""
+    """Return a sentence on how the strength of mains changed; `None` if none can be estimated."""
     mains = (
         story.players[story.players["role"] == MAIN]["player"].tolist() or story.players["player"].tolist()
     )
     said = []
     for player in mains[:MOST_TRENDS]:
-        trend = trend_of(story.ratings, player)
+        trend = trend_of(story.order, story.snapshots, player, story.totals.env_steps)
         if trend is None:
             continue
-        moved = f"{trend.change:+.1f} [{trend.low:+.1f}, {trend.high:+.1f}]"
+        moved = f"{trend.change:+.0f} [{trend.low:+.0f}, {trend.high:+.0f}] Elo"
         verdict = {
-            "improving": "is still improving: its rating moved by",
-            "declining": "has become weaker: its rating moved by",
-            "unclear": "shows no clear change: its rating moved by",
+            "improving": "is still improving",
+            "declining": "has become weaker",
+            "unclear": "shows no clear change",
         }[trend.says]
-        said.append(join([element("strong", player), f" {verdict} {moved} "]))
+        said.append(
+            join([element("strong", player), f" {verdict}: {trend.now} is {moved} above {trend.before}"])
+        )
     if not said:
         return None
     more = len(mains) - MOST_TRENDS
     rest = f" (the plot of ratings shows {more} more mains)" if more > 0 else ""
-    over = f"over the last {percent(RECENT)} of the league's steps{rest}."
-    return join([*(join([part, "; "]) for part in said[:-1]), said[-1], over])
+    how = f", its snapshot from before the last {percent(RECENT)} of the league's steps, by games against "
+    return join(
+        [*(join([part, "; "]) for part in said[:-1]), said[-1], f"{how}opponents that do not change{rest}."]
+    )
 
 
 def _lately(story: Story) -> Html | None:

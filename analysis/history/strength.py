@@ -1,0 +1,42 @@
+"""Leaderboards in the order of strength (`analysis.statistics.strength`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from analysis.statistics.strength.order import Order
+
+COLUMNS = ("elo", "elo_low", "elo_high", "p_best")
+
+
+def ordered(board: pd.DataFrame, order: Order, ends: dict[str, tuple[str, str]]) -> pd.DataFrame:
+    """Return the leaderboard `board` of one run, best first, with what `order` has of each.
+
+    Columns are added: `elo`, `elo_low`, `elo_high` and `p_best` float64, `apart` bool. `games` are all that
+    were played, for the record too. `ends`: stages (player, snapshot) of players that learn, by their names.
+    """
+    by_name = {place.competitor: place for place in order.places}
+    found = board.copy()
+    names = [str(name) for name in board["competitor"]]
+    places = [by_name.get(name) for name in names]
+    nothing = float("nan")
+    for column, attribute in zip(COLUMNS, ("elo", "low", "high", "chance"), strict=True):
+        values = [nothing if place is None else float(getattr(place, attribute)) for place in places]
+        found[column] = np.array(values, dtype=np.float64)
+    for row, name in enumerate(names):
+        if name in ends and ends[name] in order.stages:
+            found.loc[found.index[row], "elo"] = order.stages[ends[name]]
+    found["apart"] = np.array([place is not None and place.apart for place in places], dtype=np.bool_)
+    played = np.array([0 if place is None else place.games for place in places], dtype=np.int64)
+    found["games"] = np.maximum(found["games"].to_numpy(dtype=np.int64), played)
+    rank = {name: number for number, name in enumerate(order.names)}
+    last = len(rank)
+    found["_place"] = [rank.get(name, last) for name in names]
+    found["_unknown"] = found["elo"].isna()
+    found["_less"] = -found["elo"].fillna(0.0)
+    return (
+        found.sort_values(["apart", "_unknown", "_less", "_place"], kind="stable")
+        .drop(columns=["_place", "_unknown", "_less"])
+        .reset_index(drop=True)
+    )

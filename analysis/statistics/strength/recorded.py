@@ -1,0 +1,103 @@
+"""What a run has recorded on the strengths of its competitors, by SQL, and the order that follows.
+
+A player that learns is another opponent after each freeze, so its games are given by stage: `home_until` is
+the snapshot that ended the stage in which home played them, NULL for what it played since its last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+
+import pyarrow as pa
+import yaml
+
+from analysis.statistics.strength.facts import Meeting, Member, Score
+from analysis.statistics.strength.order import Order, order_by_score, order_of
+
+_MEMBER = tuple(each.name for each in fields(Member))
+
+MEMBERS = """
+WITH latest AS (
+    SELECT competitor, max_by(mu, (seq, coalesce(batch, 0))) AS mu FROM ratings GROUP BY competitor
+),
+origins AS (
+    SELECT player, max_by(snapshot_id, seq) AS snapshot_id FROM decisions
+    WHERE kind IN ('freeze', 'reset') AND snapshot_id IS NOT NULL GROUP BY player
+)
+SELECT
+    c.competitor, c.kind, c.role, c.player,
+    CASE WHEN c.kind = 'player' THEN o.snapshot_id ELSE s.parent_id END AS parent,
+    coalesce(s.env_steps, 0) AS env_steps,
+    c.kind = 'snapshot' AND s.parent_id IS NULL AND coalesce(s.env_steps, 0) = 0
+        AND coalesce(s.updates, 0) = 0 AND s.player IN (SELECT player FROM players)
+        AND coalesce(s.reason, '') NOT LIKE '%, from %' AS untrained,
+    latest.mu
+FROM competitors c
+LEFT JOIN snapshots s ON c.competitor = s.snapshot_id
+LEFT JOIN origins o ON c.kind = 'player' AND c.competitor = o.player
+LEFT JOIN latest ON c.competitor = latest.competitor
+ORDER BY c.added_at, c.competitor
+"""
+"""One row per competitor, in order of joining. `parent`: the snapshot that its weights began as."""
+
+_ENDS = """
+ends AS (
+    SELECT s.player, s.snapshot_id, min(d.seq) AS seq
+    FROM snapshots s JOIN decisions d ON s.snapshot_id = d.snapshot_id
+    WHERE d.kind = 'freeze' GROUP BY s.player, s.snapshot_id
+)
+"""
+
+MEETINGS = f"""
+WITH {_ENDS}
+SELECT
+    m.home, m.away, h.snapshot_id AS home_until, a.snapshot_id AS away_until,
+    CAST(sum(m.games) AS BIGINT) AS games, CAST(sum(m.wins) + 0.5 * sum(m.draws) AS DOUBLE) AS points
+FROM meetings m
+ASOF LEFT JOIN ends h ON m.home = h.player AND m.seq <= h.seq
+ASOF LEFT JOIN ends a ON m.away = a.player AND m.seq <= a.seq
+WHERE m.home < m.away
+GROUP BY m.home, m.away, h.snapshot_id, a.snapshot_id
+ORDER BY m.home, m.away, home_until, away_until
+"""
+"""One row per pair that met and stage of each, with the points of home: a draw is half a win."""
+
+SCORES = f"""
+WITH {_ENDS}
+SELECT
+    s.competitor, e.snapshot_id AS until, count(*) AS games, avg(s.score) AS mean,
+    coalesce(var_samp(s.score), 0) AS variance
+FROM seats s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
+GROUP BY s.competitor, e.snapshot_id ORDER BY s.competitor, until
+"""
+"""One row per competitor and stage, with mean and variance of its scores: for games with one seat."""
+
+SETTING = """
+SELECT
+    (SELECT count(DISTINCT coalesce(team, seat)) FROM seats WHERE seq = (SELECT max(seq) FROM seats))
+        AS teams,
+    (SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1) AS config
+"""
+"""One row: the number of teams in a match, and the settings as YAML."""
+
+
+def recorded_order(ask: Callable[[str], pa.Table]) -> Order:
+    """Return the order of a run's competitors; `ask` answers SQL on its tables."""
+    members = [Member(**{name: row[name] for name in _MEMBER}) for row in ask(MEMBERS).to_pylist()]
+    (setting,) = ask(SETTING).to_pylist()
+    if setting["teams"] == 1:
+        return order_by_score(members, (Score(**row) for row in ask(SCORES).to_pylist()))
+    meetings = (Meeting(**row) for row in ask(MEETINGS).to_pylist())
+    return order_of(members, meetings, teams=setting["teams"] or 2, anchor=_anchor(setting["config"]))
+
+
+def _anchor(config: str | None) -> str | None:
+    """Return the competitor whose rating a run's settings fix, if they name one."""
+    try:
+        found = yaml.safe_load(config or "")
+    except yaml.YAMLError:
+        return None
+    ratings = found.get("ratings") if isinstance(found, dict) else None
+    anchor = ratings.get("anchor") if isinstance(ratings, dict) else None
+    return anchor if isinstance(anchor, str) else None

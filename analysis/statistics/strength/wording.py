@@ -1,0 +1,36 @@
+"""What an order says, in words."""
+
+from __future__ import annotations
+
+import math
+
+from analysis.statistics.strength.order import Order, Place
+
+_LEAST, _MOST = 0.01, 0.99  # nothing nearer to 0 or 1 is stated
+
+
+def of_best(order: Order) -> str:
+    """Return the best snapshot, how likely it is the best, and how many others may be, in one line."""
+    best = order.best
+    if best is None:
+        return "no snapshot has been trained yet"
+    if math.isnan(best.chance):
+        return f"{best.competitor}, the newest: no game that tells snapshots apart is recorded"
+    level = len(order.level())
+    rest = "" if not level else f"; {level} more cannot be told from it (95 %)"
+    return f"{best.competitor}, the best with probability {probability(best.chance)}{rest}"
+
+
+def above(order: Order, place: Place) -> str:
+    """Return the strength of a place with its interval, such as +408 [+370, +448]."""
+    if math.isnan(place.elo):
+        return ""
+    if order.unit != "Elo":
+        return f"{place.elo:.3f} [{place.low:.3f}, {place.high:.3f}]"
+    interval = "" if math.isnan(place.low) else f" [{place.low:+.0f}, {place.high:+.0f}]"
+    return f"{place.elo:+.0f}{interval}"
+
+
+def probability(value: float) -> str:
+    """Return a probability with two digits, none nearer to 0 or 1 than one percent."""
+    return f"under {_LEAST}" if value < _LEAST else f"over {_MOST}" if value > _MOST else f"{value:.2f}"

@@ -1,0 +1,52 @@
+"""The command `league ratings`: all competitors of a run, best first."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows, printable
+
+if TYPE_CHECKING:
+    from analysis.statistics.strength.order import Place
+
+
+def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
+    """Show all competitors, best first by strength: Elo with its interval, and the probability of being best.
+
+    Bots, the anchor and untrained weights are listed apart, behind the others. mu, sigma and skill (mu - 3
+    sigma) are TrueSkill's, by which opponents are drawn.
+    """
+    from analysis.statistics.strength.recorded import recorded_order
+    from analysis.statistics.strength.wording import above, of_best, probability
+    from storage import query
+
+    rated = ["mu", "sigma", "skill", "games", "win_rate"]
+    newest = "SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
+    if query(run, newest, as_of=as_of)["most_lead"].null_count == 0:
+        rated.append("lead")  # payoffs count scores
+    table = query(run, f"SELECT competitor, role, {', '.join(rated)} FROM leaderboard", as_of=as_of)
+    rows = {row["competitor"]: row for row in table.to_pylist()}
+    order = recorded_order(lambda question: query(run, question, as_of=as_of))
+    places = [place for place in order.places if place.competitor in rows]
+    for place in places:  # those for the record alone are counted, too
+        rows[place.competitor]["games"] = max(rows[place.competitor]["games"] or 0, place.games)
+    if as_json:
+        header = ["competitor", "role", "elo", "elo_low", "elo_high", "p_best", "apart", *rated]
+        print_rows(header, [_figures(place, rows[place.competitor], rated) for place in places], as_json)
+        return
+    unit = "mean score" if order.unit != "Elo" else "Elo"
+    above_what = "" if order.yardstick is None else f" above {order.yardstick}"
+    print(printable(f"Best: {of_best(order)}. Strength is {unit}{above_what}."))
+    shown = []
+    for place in places:
+        row = rows[place.competitor]
+        chance = "apart" if place.apart else "" if math.isnan(place.chance) else probability(place.chance)
+        shown.append((row["competitor"], row["role"], above(order, place), chance, *(row[n] for n in rated)))
+    print_rows(["competitor", "role", "strength", "best", *rated], shown, as_json)
+
+
+def _figures(place: Place, row: dict[str, Any], rated: list[str]) -> tuple[Any, ...]:
+    """Return the row of a place; what is not known is `None`."""
+    numbers = (None if math.isnan(x) else x for x in (place.elo, place.low, place.high, place.chance))
+    return (row["competitor"], row["role"], *numbers, place.apart, *(row[name] for name in rated))
