@@ -74,7 +74,8 @@ class EvaluationSettings(Section):
     """Runners that play evaluation matches, and fixed yardsticks; neither is learned from.
 
     Evaluation matches are between members of the league, and rated. Yardsticks measure each snapshot of a
-    main when it is frozen; they change neither ratings nor what is trained.
+    main when it is frozen; they change neither ratings nor what is trained. Nor does the round robin of the
+    newest snapshots, by which it is known how strong they are when training ends.
     """
 
     runners: int = Field(
@@ -91,6 +92,16 @@ class EvaluationSettings(Section):
         ge=2,
         le=MOST_AT_ONCE,
         description="Least number of games of each snapshot against each opponent among the yardsticks",
+    )
+
+    placing: float = Field(
+        default=0.01,
+        ge=0,
+        le=0.5,
+        allow_inf_nan=False,
+        description="Share of the env steps played that the newest snapshots of mains play besides: among "
+        "each other, against the best rated, the oldest and bots; half of it as training ends. For the "
+        "record only: nothing is rated or learned from it. 0, or seats or envs that differ by role: none",
     )
 
     _by_name = field_validator("yardsticks", mode="before")(by_name)

@@ -48,6 +48,7 @@ class LeaderboardRow:
     win_rate: float | None
     lead: float | None
     retired: bool
+    apart: bool = False  # a bot, the anchor, or untrained weights: listed behind the others
 
     @property
     def exposure(self) -> float:
@@ -264,12 +265,26 @@ class Standings:
         return np.sum(of_size, axis=0) / self._matchups.total()
 
     def leaderboard(self) -> list[LeaderboardRow]:
-        """Return all competitors, retired snapshots too, best first by mu - 3 sigma."""
+        """Return all competitors, retired snapshots too, best first by mu - 3 sigma.
+
+        Bots, the anchor and untrained weights are last, so they never lead. A snapshot without a rated game
+        is placed by the sigma of its player, which it is a copy of.
+        """
         sigmas = self.ratings.sigma
         rows = []
+        key: dict[str, float] = {}
         for index, name in enumerate(self._roster.ids):
             member = self._roster.at(index)
             games, wins, draws = self.payoff.totals(index)
+            apart = isinstance(member, Bot) or name == self._anchor
+            sigma = float(sigmas[index])
+            if isinstance(member, Snapshot):
+                own = member.player in self._roster
+                first = own and member.env_steps == member.updates == 0 and member.parent_id is None
+                apart = apart or (first and ", from " not in member.reason)
+                if own and not self.ratings.games[index]:
+                    sigma = float(sigmas[self._roster.index(member.player)])
+            key[name] = float(self.ratings.mu[index]) - 3.0 * sigma
             rows.append(
                 LeaderboardRow(
                     competitor=name,
@@ -280,9 +295,10 @@ class Standings:
                     win_rate=(wins + 0.5 * draws) / games if games else None,
                     lead=self.payoff.total_lead(index) / games if games and self.payoff.scores else None,
                     retired=self._roster.is_retired(name),
+                    apart=apart,
                 )
             )
-        return sorted(rows, key=lambda row: row.exposure, reverse=True)
+        return sorted(rows, key=lambda row: (row.apart, -key[row.competitor]))
 
 
 def _won(outcome: npt.NDArray[np.int8]) -> Floats:

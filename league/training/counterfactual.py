@@ -27,6 +27,7 @@ from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
+from league.training.placing.placed import is_round_robin
 from league.training.state.state import State
 from league.training.state.tally import Tally, matches_of
 from storage.archive import open_reader
@@ -139,7 +140,7 @@ def replay(
     fold = _Fold(state, other.resolve(), matchmaking, config["seed"], league)
     batches = 0
     for fact, time in _facts(Path(run)):
-        if isinstance(fact, ResultBatch):
+        if isinstance(fact, ResultBatch) and not is_round_robin(fact):
             if batches % every == 0:
                 fold.ask(fact, time)
             batches += 1
@@ -231,7 +232,7 @@ class _Fold:
         match fact:
             case LivePlayer() | Snapshot() | Bot():
                 self._admit(fact)
-            case ResultBatch():
+            case ResultBatch() if not is_round_robin(fact):
                 self._recorded.count(fact.matches)
                 self._clocks.count(fact)
             case Remove() if not self._roster.is_retired(fact.player):

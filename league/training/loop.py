@@ -1,7 +1,8 @@
 """THE LOOP: how a league trains.
 
     measure   snapshots of mains play a few games against fixed yardsticks, if there are any: not recorded
-              as matches, not rated, not learned from
+              as matches, not rated, not learned from. Now and then the newest snapshots play a round robin,
+              which is recorded, and not rated or learned from
     ask       the matchmaker draws whole matches for the player that is furthest behind its share;
               a runner plays them with the players' newest weights: to their end, or a fragment of them,
               and then the others go on in its next request
@@ -94,6 +95,7 @@ def train(
             session.begin(progress or no_progress)
             with _showing(make_view, session) as show:
                 runners.until(lambda steps: session.overdue(steps, show))
+                session.placing.until(lambda steps: session.overdue(steps, show))
                 while not (session.finished() or interrupted.is_set()):
                     session.measure()
                     session.ask()

@@ -31,6 +31,7 @@ from league.training.losses.again import Again, Part
 from league.training.losses.crashes import Crashes
 from league.training.losses.incident_log import IncidentLog
 from league.training.measuring import Measuring
+from league.training.placing.placing import Placing
 from league.training.remote import Upload
 from league.training.state.members import Member, Ticket
 from league.training.state.state import State
@@ -87,6 +88,8 @@ class Session:
         self.incidents = IncidentLog(archive)
         self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
         self._deeds.frozen, self.measuring.died = self.measuring.frozen, self.incidents.record
+        self.placing = Placing(settings, archive, self._sources, self.state, evaluators or runners)
+        self.placing.died = self.incidents.record
         self._openings = settings.opening.openings()
         self._envs = settings.following()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
@@ -125,9 +128,10 @@ class Session:
         self._began = self._saved = self.log.since = time.monotonic()
 
     def end(self) -> None:
-        """Freeze the mains as they are now and save everything; matches under way are dropped."""
+        """Freeze the mains as they are now, save everything and place them; matches under way are dropped."""
         self._deeds.end()
         self.measuring.end()
+        self.placing.end()
         self._note_deaths()
 
     def finished(self) -> bool:
@@ -262,8 +266,9 @@ class Session:
             self._submit(matches, self.evaluators)
 
     def measure(self) -> None:
-        """Submit games of snapshots against fixed yardsticks, if there are any to play."""
+        """Submit games of snapshots against fixed yardsticks, if there are any, and of the round robin."""
         self.measuring.ask()
+        self.placing.ask()
 
     def _request(self, member: Member, runner: int | None = None) -> None:
         """Request matches for a player; of a `runner` that plays fragments, as many as it has room for."""
@@ -349,7 +354,7 @@ class Session:
             rollouts += self.evaluators.ready(0.0)
         if rollouts:
             self._again.played()
-        for rollout in self.measuring.take(rollouts):
+        for rollout in self.placing.take(self.measuring.take(rollouts)):
             ticket = self._tickets.pop(rollout.request_id)
             if ticket.runner is not None:
                 self._take_fragment(rollout, ticket, ticket.runner)
@@ -420,7 +425,7 @@ class Session:
         """
         cost = 0
         set_aside: list[Part] = []
-        for request_id in self.measuring.lost(loss.requests):
+        for request_id in self.placing.lost(self.measuring.lost(loss.requests)):
             ticket = self._tickets.pop(request_id)
             blamed = request_id == loss.suspect
             if ticket.runner is not None:

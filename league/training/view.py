@@ -146,14 +146,14 @@ class PlainView:
     def _print(self, session: Session) -> None:
         self._news.print_new(session)
         env_steps, trained, matches = self._rates.update(session)
-        best = session.standings.leaderboard()[:1]
+        best = [row for row in session.standings.leaderboard()[:1] if not row.apart]
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
         played = session.totals.played_steps
         self._console.print(
             f"{session.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
             f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
             f"{len(session.roster.snapshots())} snapshots"
-            + "".join(f"  best {row.competitor} {row.exposure:.1f}" for row in best),
+            + "".join(f"  best by TrueSkill {row.competitor} {row.exposure:.1f}" for row in best),
             highlight=False,
             soft_wrap=True,
         )
@@ -221,12 +221,13 @@ def _table(title: str, name: str, *numbers: str) -> Table:
 
 def _leaderboard(session: Session) -> Table:
     counted = "win rate" if session.standings.scale is None else "lead"
-    table = _table("Leaderboard, by mu - 3 sigma", "competitor", "mu", "sigma", "games", counted)
+    table = _table("Leaderboard, by TrueSkill: mu - 3 sigma", "competitor", "mu", "sigma", "games", counted)
     for row in session.standings.leaderboard()[:LEADERBOARD_ROWS]:
         rate = "" if row.win_rate is None else f"{row.win_rate:.2f}"
         if row.lead is not None:
             rate = f"{row.lead:+.3f}"
-        style = "bold" if row.competitor in session.members else None  # those that learn
+        learns = row.competitor in session.members
+        style = "bold" if learns else "dim" if row.apart else None
         table.add_row(
             row.competitor, f"{row.mu:.1f}", f"{row.sigma:.1f}", f"{row.games:,}", rate, style=style
         )

@@ -33,6 +33,7 @@ league:
 rollout: {slots: 64, matches_per_request: 64}
 learner: {batch_steps: 256, lr: 1e-3}
 runners: 0
+evaluation: {placing: 0}
 stop: {env_steps: 8_000}
 """
 
@@ -153,6 +154,7 @@ def tiny():
             },
             "rollout": {"slots": 64, "matches_per_request": 128},
             "learner": {"batch_steps": 256, "lr": 3e-3},
+            "evaluation": {"placing": 0.0},  # tests count matches
             "stop": {"env_steps": 100_000},
         }
         for key, value in changes.items():

@@ -16,6 +16,7 @@ from league.rules.rating.rating import RatingSettings
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
+from league.training.placing.placed import Placed, is_round_robin
 from league.training.state.members import Member, Totals
 from league.training.state.tally import Tally
 from storage.arrays import Indices
@@ -62,6 +63,7 @@ class State:
         self.totals = Totals()
         self.match_mix: Counter[str] = Counter()
         self.tally = Tally()
+        self.placed = Placed()
         self.newest: deque[Snapshot] = deque(maxlen=NEWEST)
         self.news: deque[tuple[str, str]] = deque(
             maxlen=NEWEST
@@ -77,6 +79,8 @@ class State:
             target = f" to {event.target}" if isinstance(event, Reset) else ""
             self.news.appendleft((f"{event.kind} {about}{target}", event.reason))
         match event:
+            case ResultBatch() if is_round_robin(event):
+                self.placed.apply(event)
             case ResultBatch():
                 changes = self.standings.record(event)
                 self._count(event)

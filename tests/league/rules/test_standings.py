@@ -163,13 +163,29 @@ def test_the_leaderboard_is_ordered_by_what_is_nearly_certain(roster, make):
     standings.record(make.games(*[("main-0", "x-0", WIN)] * 10, ("main-0", "x-0", DRAW)))
     roster.retire("x-0@0")
     rows = standings.leaderboard()
-    assert [r.exposure for r in rows] == sorted((r.exposure for r in rows), reverse=True)
+    led = [r.exposure for r in rows if not r.apart]
+    assert led == sorted(led, reverse=True)
+    assert [r.apart for r in rows] == sorted(r.apart for r in rows)
     by_name = {r.competitor: r for r in rows}
     assert by_name["main-0"].games == 11
     assert by_name["main-0"].win_rate == pytest.approx(10.5 / 11)
     assert by_name["random"].role is None
     assert by_name["random"].win_rate is None
     assert by_name["x-0@0"].retired
+
+
+def test_bots_anchors_and_untrained_weights_never_lead_and_a_newcomer_is_never_last(make):
+    old, new = make.snapshot("main-0@5", env_steps=5), make.snapshot("main-0@9", env_steps=9)
+    roster = Roster([Bot("random"), LivePlayer("main-0", MAIN), make.snapshot("main-0@0"), old])
+    standings = Standings(roster, RatingSettings(anchor="random"))
+    standings.record(make.games(*[("random", "main-0", WIN), ("main-0@0", "main-0@5", WIN)] * 20))
+    standings.record(make.games(*[("main-0", "main-0@5", WIN)] * 20))
+    roster.admit(new)
+    standings.on_admit(new, parent="main-0")
+    rows = standings.leaderboard()
+    assert {row.competitor for row in rows[-2:]} == {"random", "main-0@0"}
+    assert all(row.apart for row in rows[-2:])
+    assert [row.competitor for row in rows[:-2]].index("main-0@9") < 2
 
 
 def test_a_pure_cycle_stays_finite_and_only_the_payoff_sees_it(make):

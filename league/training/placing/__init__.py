@@ -1,0 +1,1 @@
+"""Placing: a short round robin of the newest snapshots, for the record only."""
