@@ -42,7 +42,7 @@ _LEAST = 5.0 / ELO
 _ROUNDS = 4
 _AROUND = (0.4, 0.63, 1.0, 1.6, 2.5)  # times the likeliest spreads
 _LEAST_VARIANCE = 1e-4  # of a game
-_SMALL = 60  # nodes up to which draws are moved by the exact density
+_SMALL = 30  # nodes up to which draws are moved by the exact density
 
 
 def strengths(field: Field, seed: int = 0) -> Floats:

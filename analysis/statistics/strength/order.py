@@ -183,8 +183,15 @@ def _ordered(
             name, member.kind, elo, low, high, chance.get(name, np.nan), games.get(name, 0), name in apart
         )
         places.append((place, number))
-    places.sort(key=lambda each: (each[0].apart, np.isnan(each[0].elo), -each[0].elo, -each[1]))
+    places.sort(key=_key)
     return Order(tuple(place for place, _ in places), yardstick, unit, draws)
+
+
+def _key(each: tuple[Place, int]) -> tuple[bool, bool, float, int]:
+    """Return what places are sorted by: strength, and where nothing is known the newest first."""
+    place, number = each
+    unknown = bool(np.isnan(place.elo))
+    return place.apart, unknown, 0.0 if unknown else -place.elo, -number
 
 
 def _by_rating(members: Sequence[Member], draws: dict[str, Floats]) -> dict[str, float]:

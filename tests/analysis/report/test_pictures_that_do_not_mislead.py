@@ -137,7 +137,7 @@ def test_what_was_measured_of_exploitability_is_in_the_summary(kind, worth, said
 def test_the_rating_is_the_first_column_behind_the_name_and_times_are_the_leagues(planted):
     html = html_of(planted, "leaderboard")
     heads = re.findall(r"<th scope=\"col\"[^>]*>([^<]*)", html)
-    assert heads[:3] == ["#", "competitor", "mu, 95 %"]
+    assert heads[:3] == ["#", "competitor", "Elo, 95 %"]
     with analysis.open_run(planted) as history:
         frozen = history.snapshots()["league_env_steps"]
     assert f"{frozen.max():,}" in html

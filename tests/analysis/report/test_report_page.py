@@ -98,7 +98,7 @@ def test_ids_are_unique_and_all_links_lead_somewhere(page):
 def test_the_summary_says_what_the_run_holds(page, planted):
     with analysis.open_run(planted) as history:
         matches = history.sql("SELECT count(*) AS n FROM matches")["n"].item()
-        leader = history.leaderboard()["competitor"].iloc[0]
+        leader = history.order().best.competitor
         frozen = len(history.snapshots())
     assert f"{matches:,} matches" in page.said
     assert f"{leader} leads the leaderboard" in page.said
@@ -109,12 +109,14 @@ def test_the_summary_says_what_the_run_holds(page, planted):
 def test_the_leaderboard_is_the_leaderboard(page, planted):
     rows = page.tables["leaderboard-table"][1:]
     with analysis.open_run(planted) as history:
-        board = history.leaderboard()
+        board = history.standing()
     assert [row[1] for row in rows] == board["competitor"].tolist()
-    assert [row[4] for row in rows] == [f"{rate:.2f}" for rate in board["win_rate"]]
-    mu, margin = rows[0][2].split(" ± ")
-    assert float(mu) == pytest.approx(board["mu"].iloc[0], abs=0.06)
-    assert float(margin) == pytest.approx(1.96 * board["sigma"].iloc[0], abs=0.06)
+    assert [row[5] for row in rows] == [f"{rate:.2f}" for rate in board["win_rate"]]
+    assert rows[0][2].startswith(f"{board['elo'].iloc[0]:+.0f} [{board['elo_low'].iloc[0]:+.0f}, ")
+    apart = [row[1] for row in rows if not row[0].isdigit()]
+    assert (
+        apart == board[board["apart"]]["competitor"].tolist() == board["competitor"].tolist()[-len(apart) :]
+    )
 
 
 def test_shares_of_an_equilibrium_are_decided_or_called_undecided(tournament):

@@ -287,11 +287,16 @@ def test_a_run_that_trains_can_be_read_but_not_trained_by_another(
 # ---------------------------------------------------------------- ratings, compare
 
 
-def test_ratings_are_ordered_by_skill_and_name_everyone(league_command, trained):
+def test_ratings_are_ordered_by_strength_and_name_everyone(league_command, trained):
     board = rows(league_command("ratings", trained, "--json"))
-    assert set(board[0]) >= {"competitor", "role", "mu", "sigma", "games", "win_rate"}
-    skills = [row["mu"] - 3 * row["sigma"] for row in board]
-    assert skills == sorted(skills, reverse=True)
+    assert set(board[0]) >= {"competitor", "role", "elo", "p_best", "mu", "sigma", "games", "win_rate"}
+    known = [row["elo"] for row in board if not row["apart"] and row["elo"] is not None]
+    assert known == sorted(known, reverse=True)
+    assert [row["apart"] for row in board] == sorted(row["apart"] for row in board)
+    assert {row["competitor"] for row in board if row["apart"]} >= {"main-0@0", "main-1@0"}
+    best = rows(league_command("compare", trained, "best", "main-0@0", "--pairs", 2, "--json"))
+    named = max((row for row in board if row["p_best"] is not None), key=lambda row: row["elo"])
+    assert best["a"] == named["competitor"]
     ids = {snapshot.snapshot_id for snapshot in open_reader(trained).snapshots()}
     assert ids <= {row["competitor"] for row in board}
     table = league_command("ratings", trained).stdout

@@ -30,9 +30,8 @@ def test_the_newest_snapshot_plays_first():
 def test_it_meets_other_new_ones_the_best_rated_the_oldest_and_bots():
     roster, standings = league(20, "random")
     standings.ratings.mu[roster.index("main-0@7")] = 40.0
-    met = {
-        name for pair in next_pairs(roster, standings, Placed(), 100) if "main-0@19" in pair for name in pair
-    }
+    pairs = next_pairs(roster, standings, Placed(), 100)
+    met = {name for pair in pairs if "main-0@19" in pair for name in pair}
     assert {f"main-0@{20 - i}" for i in range(1, NEWEST + 1)} <= met
     assert {"main-0@0", "main-0@7", "random"} <= met
 
