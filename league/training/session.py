@@ -131,7 +131,7 @@ class Session:
         """Freeze the mains as they are now, save everything and place them; matches under way are dropped."""
         self._deeds.end()
         self.measuring.end()
-        self.placing.end()
+        self.placing.end(self.seconds())
         self._note_deaths()
 
     def finished(self) -> bool:

@@ -19,7 +19,9 @@ ROUND_ROBIN = "round_robin"  # the match type
 def is_round_robin(results: ResultBatch) -> bool:
     """Return whether these are matches of the round robin, which come in batches of their own."""
     matches = results.matches
-    return matches.purpose is Purpose.EVALUATION and matches.match_types == (ROUND_ROBIN,)
+    if matches.purpose is not Purpose.EVALUATION or not len(matches):
+        return False
+    return matches.match_types[matches.match_type[0]] == ROUND_ROBIN
 
 
 class Placed:

@@ -8,6 +8,8 @@ are played in this process, by a runner of their own, else by the runners of eva
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -127,10 +129,21 @@ class Placing:
         self._asked.difference_update(request_ids)
         return others
 
-    def end(self) -> None:
-        """Play what the share has left, so that the snapshots of the end are placed; Ctrl-C ends it."""
-        self.until(lambda steps: stopping())
-        while not stopping() and (self.ask(1.0) or self._asked):
+    def end(self, seconds: float) -> None:
+        """Play what the share has left, so that the snapshots of the end are placed; Ctrl-C ends it.
+
+        `seconds` of training: no more than the share of them is taken, unless the run can be repeated to the
+        bit (in one process, to a number of env steps).
+        """
+        exact = self._own is not None and self._settings.stop.minutes is None
+        until = math.inf if exact else time.monotonic() + self._share * seconds
+
+        def over(steps: int = 0) -> bool:
+            """Return whether it has to end now."""
+            return stopping() or time.monotonic() >= until
+
+        self.until(over)
+        while not over() and (self.ask(1.0) or self._asked):
             self.take([] if self._own is not None else self._runners.ready(WAIT_SECONDS))
             for loss in [] if self._own is not None else self._runners.losses():
                 self.lost(loss.requests)
