@@ -296,8 +296,8 @@ class History:
         """Return `leaderboard` of the one run in order of strength; `order` if it is known already.
 
         Columns are added: `elo` float64 (above `Order.yardstick`, NaN: not known), `elo_low` and `elo_high`
-        float64 (95 % interval), `p_best` float64 (probability that no other snapshot is stronger; NaN: it is
-        none), `apart` bool (bots, the anchor and untrained weights, which are last).
+        float64 (95 % interval), `p_best` float64 (probability that no other snapshot is stronger; NaN: it
+        cannot be), `apart` bool (bots, the anchor and untrained weights, which are last).
         """
         known = self.order() if order is None else order
         frozen = self.snapshots()

@@ -108,7 +108,7 @@ def _best(story: Story) -> Html | None:
         return join(["No snapshot has been trained yet, so none leads the leaderboard."])
     if math.isnan(best.elo):
         return join(
-            [element("strong", best.competitor), " is the newest snapshot. No game tells them apart."]
+            [element("strong", best.competitor), " is the newest snapshot. No game shows which is stronger."]
         )
     if order.unit != "Elo":
         strength = f"its mean score is {number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
@@ -121,7 +121,7 @@ def _best(story: Story) -> Html | None:
     sure = (
         "no other snapshot is level with it"
         if level == 0
-        else f"{count(level, 'other snapshot')} cannot be told from it (95 %)"
+        else f"{count(level, 'other snapshot')} may be as strong (95 %)"
     )
     return join(
         [

@@ -33,7 +33,7 @@ class Place:
     elo: float  # above the yardstick; of games with one seat, the mean score
     low: float  # of the 95 % interval
     high: float
-    chance: float  # probability that it is the best snapshot; nan: it is none, or is not estimated
+    chance: float  # probability that it is the best snapshot; nan: it cannot be, or is not estimated
     games: int  # that it played; a player that learns since its last snapshot
     apart: bool  # a bot, an anchor, or untrained: it never leads
 
@@ -73,7 +73,7 @@ class Order:
         return EloEstimate(float(apart.mean()), float(low), float(high), superiority)
 
     def level(self) -> list[str]:
-        """Return the other snapshots that may be as strong as the best: nothing tells them apart at 95 %."""
+        """Return the other snapshots that may be as strong as the best, at 95 %."""
         if self.best is None:
             return []
         first, found = self.best.competitor, []

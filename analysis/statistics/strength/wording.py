@@ -15,9 +15,9 @@ def of_best(order: Order) -> str:
     if best is None:
         return "no snapshot has been trained yet"
     if math.isnan(best.chance):
-        return f"{best.competitor}, the newest: no game that tells snapshots apart is recorded"
+        return f"{best.competitor}, the newest: no game shows which snapshot is stronger"
     level = len(order.level())
-    rest = "" if not level else f"; {level} more cannot be told from it (95 %)"
+    rest = "" if not level else f"; {level} more may be as strong (95 %)"
     return f"{best.competitor}, the best with probability {probability(best.chance)}{rest}"
 
 
