@@ -307,7 +307,9 @@ class History:
                 frozen["player"], frozen["env_steps"], frozen["snapshot_id"], strict=True
             )
         }
-        return ordered(self.leaderboard(stages=stages), known, ends)
+        newest = frozen.groupby("player")["env_steps"].max()
+        last = {f"{player} from {steps}": str(player) for player, steps in newest.items()}
+        return ordered(self.leaderboard(stages=stages), known, ends, last)
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
         """Return the ratings' history: one row per competitor and batch of results that moved it, in order.

@@ -10,16 +10,19 @@ from analysis.statistics.strength.order import Order
 COLUMNS = ("elo", "elo_low", "elo_high", "p_best")
 
 
-def ordered(board: pd.DataFrame, order: Order, ends: dict[str, tuple[str, str]]) -> pd.DataFrame:
+def ordered(
+    board: pd.DataFrame, order: Order, ends: dict[str, tuple[str, str]], last: dict[str, str]
+) -> pd.DataFrame:
     """Return the leaderboard `board` of one run, best first, with what `order` has of each.
 
     Columns are added: `elo`, `elo_low`, `elo_high` and `p_best` float64, `apart` bool. `games` are all that
-    were played, for the record too. `ends`: stages (player, snapshot) of players that learn, by their names.
+    were played, for the record too. Stages of players that learn are found by their names: `ends` has
+    (player, snapshot) of those that ended, `last` the player of those that go on.
     """
     by_name = {place.competitor: place for place in order.places}
     found = board.copy()
     names = [str(name) for name in board["competitor"]]
-    places = [by_name.get(name) for name in names]
+    places = [by_name.get(last.get(name, name)) for name in names]
     nothing = float("nan")
     for column, attribute in zip(COLUMNS, ("elo", "low", "high", "chance"), strict=True):
         values = [nothing if place is None else float(getattr(place, attribute)) for place in places]
@@ -31,8 +34,7 @@ def ordered(board: pd.DataFrame, order: Order, ends: dict[str, tuple[str, str]])
     played = np.array([0 if place is None else place.games for place in places], dtype=np.int64)
     found["games"] = np.maximum(found["games"].to_numpy(dtype=np.int64), played)
     rank = {name: number for number, name in enumerate(order.names)}
-    last = len(rank)
-    found["_place"] = [rank.get(name, last) for name in names]
+    found["_place"] = [rank.get(name, len(rank)) for name in names]
     found["_unknown"] = found["elo"].isna()
     found["_less"] = -found["elo"].fillna(0.0)
     return (
