@@ -66,7 +66,7 @@ def test_the_page_follows_the_run_without_reload_and_whoever_reads_keeps_their_p
     field = browser.one("#leaderboard-table-search")
     field.send_keys("main")
     rows = len(browser.all("#leaderboard-table tbody tr"))
-    assert "random" not in browser.one("#leaderboard").text
+    assert "random" not in browser.one("#leaderboard-table").text
 
     with Archive.open(run) as archive:
         archive.append_results(played((0, 1), (0, 1), first=1_000_000), [])
