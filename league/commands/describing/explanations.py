@@ -43,11 +43,11 @@ def with_comments(text: str) -> str:
     lines = []
     for line, path in _lines_with_paths(text):
         paths = (path, tuple(_elsewhere(path))) if path else ()
-        key = next((known[each] for one in paths for each in known if _alike(each, one)), None)
-        if key is not None:
+        found = next((known[each] for one in paths for each in known if _alike(each, one)), None)
+        if found is not None:
             indent = line[: len(line) - len(line.lstrip(" "))]
             lines += [
-                f"{indent}# {part}" for part in textwrap.wrap(_comment(key), max(40, WIDTH - len(indent)))
+                f"{indent}# {part}" for part in textwrap.wrap(_comment(found), max(40, WIDTH - len(indent)))
             ]
         lines.append(line)
     return "\n".join(lines) + "\n"
