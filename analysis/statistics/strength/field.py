@@ -53,7 +53,7 @@ def field_of(members: Sequence[Member], meetings: Iterable[Meeting], teams: int 
                 met.append((home, away, each))
     stages = {node for home, away, _ in met for node in (home, away) if known[node[0]].kind == "player"}
     nodes: list[Node] = [(member.competitor, None) for member in known.values()]
-    nodes += sorted(node for node in stages if node[1] is not None)  # type: ignore[type-var]
+    nodes += sorted(node for node in stages if node[1] is not None)
     index = {node: number for number, node in enumerate(nodes)}
     every = {member.competitor: member for member in members}
     parent, generations = np.full(len(nodes), -1, dtype=np.int64), np.ones(len(nodes))
