@@ -188,10 +188,11 @@ def _ordered(
 
 
 def _key(each: tuple[Place, int]) -> tuple[bool, bool, float, int]:
-    """Return what places are sorted by: strength, and where nothing is known the newest first."""
+    """Return what places are sorted by: strength; where nothing is known those that learn, then the newest."""
     place, number = each
-    unknown = bool(np.isnan(place.elo))
-    return place.apart, unknown, 0.0 if unknown else -place.elo, -number
+    if np.isnan(place.elo):
+        return place.apart, True, 0.0 if place.kind == "player" else 1.0, -number
+    return place.apart, False, -place.elo, -number
 
 
 def _by_rating(members: Sequence[Member], draws: dict[str, Floats]) -> dict[str, float]:

@@ -9,6 +9,7 @@ import pytest
 
 import analysis
 from analysis import plots
+from analysis.history.strength import ordered
 from analysis.plots.pairings import pairings
 from analysis.report.interactive import UNPLAYED, heatmap
 from analysis.report.makers import OF_A_GAME_FOR_ONE, sections
@@ -16,6 +17,8 @@ from analysis.report.sections.beyond import UNDECIDED, beyond, solve
 from analysis.report.sections.overview import _exploited
 from analysis.report.story import Story
 from analysis.solution.payoffs import Payoffs
+from analysis.statistics.strength.facts import Member
+from analysis.statistics.strength.order import order_of
 from tests.analysis.plots.drawn import texts, words
 from tests.analysis.plots.leagues import board_of, league, payoff_of
 
@@ -153,9 +156,8 @@ def test_the_plots_of_a_tournament_are_in_the_order_of_its_ranking(tournament):
 
 def test_bots_are_last_in_the_pictures_of_a_league():
     board = board_of(["random", "main-0@0"]).assign(kind=["bot", "snapshot"])
-    history = SimpleNamespace(leaderboard=lambda stages: board)
-    story = SimpleNamespace(is_tournament=False, history=history)
-    assert Story.staged_board.func(story)["competitor"].tolist() == ["main-0@0", "random"]
+    order = order_of([Member("random", "bot"), Member("main-0@0", "snapshot")], [])
+    assert ordered(board, order, {}, {})["competitor"].tolist() == ["main-0@0", "random"]
 
 
 def test_a_game_for_one_has_scores_instead_of_ratings(solitary):

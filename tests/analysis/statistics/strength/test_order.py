@@ -83,6 +83,7 @@ def test_without_any_game_the_newest_is_first():
     order = order_of(line(4), [])
     assert order.best is not None
     assert order.best.competitor == "main@3"
+    assert order.names[:2] == ["main", "main@3"]
     assert math.isnan(order.best.elo)
     assert order.level() == []
 
