@@ -188,7 +188,7 @@ def _ordered(
 
 
 def _key(each: tuple[Place, int]) -> tuple[bool, bool, float, int]:
-    """Return what places are sorted by: strength; where nothing is known those that learn, then the newest."""
+    """Return what places are sorted by: strength; where it is unknown those that learn, then the newest."""
     place, number = each
     if np.isnan(place.elo):
         return place.apart, True, 0.0 if place.kind == "player" else 1.0, -number
