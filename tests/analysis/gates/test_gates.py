@@ -242,18 +242,20 @@ def test_a_rating_over_who_has_played_no_game_fails(played):
     assert checked("rating > -900 against random", played).sentence.endswith("random has played no game")
 
 
-@pytest.mark.parametrize(("text", "name"), [("p_best > 0.95", "new@2"), ("rating > 0 against old", "new@2")])
-def test_gates_of_the_posterior_pass_from_six_pairs_on(tmp_path, text, name):
+@pytest.mark.slow
+def test_gates_of_the_posterior_pass_from_six_pairs_on(tmp_path):
     """Four pairs of clean wins passed: the posterior may be sure, but then the prior of the field decides."""
     field = [snapshot("old@1"), snapshot("new@2")]
 
     def played(pairs):
         return verdict(store(tmp_path / str(pairs), field, [duel("new@2", "old@1", [(1.0, 1.0)] * pairs)]))
 
-    few = checked(text, played(5))
-    assert (few.passed, few.unsure) == (False, True)
-    assert f"of the 6 pairs that it takes at least, {name} has played 5; play more pairs" in few.sentence
-    assert checked(text, played(6)).passed
+    few, enough = played(5), played(6)
+    for text in ("p_best > 0.95", "rank <= 1", "rating > 0 against old"):
+        result = checked(text, few)
+        assert (result.passed, result.unsure) == (False, True)
+        assert "of the 6 pairs that it takes at least, new@2 has played 5; play more" in result.sentence
+        assert checked(text, enough).passed
 
 
 def test_a_rank_that_is_not_sure_passes_no_gate(played):
