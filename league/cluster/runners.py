@@ -10,6 +10,7 @@ above, and none begins until the shard has its place
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import MutableMapping
 from typing import Any
@@ -20,7 +21,7 @@ from league.cluster.placement import Amounts
 Room = MutableMapping[str, dict[str, float]]  # that shards lack, on each node
 
 
-class ComingAndGoing:
+class ComingAndGoing(ABC):
     """The part of a group of runners that follows the nodes. Runners have numbers, which they keep."""
 
     _ray: Any
@@ -38,8 +39,9 @@ class ComingAndGoing:
         self._held: set[int] | None = None  # those that begin when shards have their places
         self._began: Counter[str] = Counter()  # since the last look, by node
 
+    @abstractmethod
     def _start(self, runner: int) -> Any:
-        raise NotImplementedError
+        """Start the runner's actor, and return it."""
 
     def follow(self, seen: Seen, room: Room, *, hold: bool) -> list[str]:
         """Follow the nodes; return what has happened, a sentence each.

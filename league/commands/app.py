@@ -29,6 +29,8 @@ from league.commands.console import (
     progress_bars,
     usage,
 )
+from league.commands.describing.configs import config_app
+from league.commands.describing.envs import envs_app
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
 from league.commands.matches import play, replay
@@ -42,13 +44,10 @@ from league.commands.tournaments import compare, tournament
 from league.interrupts import last_words
 
 app = typer.Typer(
-    help="Train, evaluate and analyse leagues of game-playing policies.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-config_app = typer.Typer(help="Show the keys of configs.", no_args_is_help=True)
-envs_app = typer.Typer(help="List and check games.", no_args_is_help=True)
 app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
 
@@ -65,6 +64,24 @@ class Format(StrEnum):
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"league {version('checkpoint-league')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[  # printed by its callback
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit"),
+    ] = False,
+) -> None:
+    """Train, evaluate and analyse leagues of game-playing policies."""
 
 
 @app.command()
@@ -214,110 +231,6 @@ app.command()(diagnose)
 app.command()(plot)
 app.command()(report)
 app.command()(serve)
-
-
-@config_app.command()
-def schema() -> None:
-    """Print all keys with their types, bounds, defaults and meaning, as JSON Schema."""
-    from league.config.settings import Settings
-
-    print(json.dumps(Settings.model_json_schema(), indent=2))
-
-
-@config_app.command("reference")
-def config_reference(
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write instead of stdout")] = None,
-) -> None:
-    """Print all keys of leagues and tournaments as a Markdown page."""
-    from league.commands.reference import page
-
-    if out is None:
-        sys.stdout.write(page())
-    else:
-        out.write_text(page(), encoding="utf-8")
-
-
-@config_app.command()
-def show(config: Annotated[Path, typer.Argument(help="A YAML file")], set_: SetOption = None) -> None:
-    """Print the config with every default filled in."""
-    from league.config.loading import load
-
-    sys.stdout.write(load(config, set_ or ()).to_yaml())
-
-
-@config_app.command()
-def plan(
-    config: Annotated[Path, typer.Argument(help="A YAML file")],
-    gpus: Annotated[int | None, typer.Option(min=0, help="Number of GPUs; default resources.gpus")] = None,
-    nodes: Annotated[
-        str | None, typer.Option(metavar="N|A+B", help="Number of nodes, or the GPUs of each; default one")
-    ] = None,
-    set_: SetOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Print which player would learn where and what is asked of Ray, without starting anything."""
-    from dataclasses import asdict
-
-    from league.config.loading import load
-    from league.config.placement import nodes_of, place
-
-    overrides = [*(set_ or ()), *([] if gpus is None else [f"resources.gpus={gpus}"])]
-    settings = load(config, overrides)
-    found = place(settings, None if nodes is None else nodes_of(settings.resources.gpus, nodes))
-    if as_json:
-        print(json.dumps(asdict(found) | {"total": found.total()}))
-    else:
-        print("\n".join(found.lines()))
-
-
-@envs_app.command("list")
-def list_envs(as_json: JsonOption = False) -> None:
-    """List the native games, with their seats, spaces and bots; games of libraries are not listed."""
-    from league.envs import registry
-    from league.models.bots.scripted import bots_for
-
-    rows = []
-    for env_id in registry.ids():
-        game = registry.make(env_id, 1)
-        shape = "x".join(str(n) for n in game.observation_specs[0].shape)
-        actions = game.action_specs[0].mask_width
-        rows.append((env_id, game.num_seats, shape, actions, ", ".join(bots_for(env_id))))
-    print_rows(("env", "seats", "observation", "actions", "bots"), rows, as_json)
-
-
-@envs_app.command("check")
-def check_env(
-    env_id: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="A native game, openspiel:..., pettingzoo:..., gymnasium:..., or module:Class"
-        ),
-    ],
-    options: Annotated[
-        str, typer.Option("--options", metavar="YAML", help="Options of the game, such as '{seats: 2}'")
-    ] = "{}",
-    matches: Annotated[
-        int, typer.Option("--matches", min=1, help="Number of matches that each check plays")
-    ] = 256,
-    as_json: JsonOption = False,
-) -> None:
-    """Play a game in every way a league will, and report errors of the game."""
-    import yaml
-
-    from league.envs.conformance import check
-    from storage.errors import Mistake
-
-    try:
-        given = yaml.safe_load(options)
-    except yaml.YAMLError:
-        given = None
-    if not isinstance(given, dict):
-        raise Mistake(f"--options {options}: expected a YAML mapping, such as '{{seats: 2}}'")
-    report = check(env_id, given, num_matches=matches)
-    rows = [(item.name, "passed" if item.passed else "FAILED", item.message) for item in report.checks]
-    print_rows(("check", "result", "message"), rows, as_json)
-    if not report.passed:
-        raise Mistake(f"env '{env_id}' fails a check, {report.first_cause}")
 
 
 def main() -> None:

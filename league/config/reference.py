@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -31,6 +31,22 @@ class _Group:
     path: str  # "" for the config itself
     model: Model
     choice: str = ""  # such as "kind: mcts", where several classes share a place
+
+
+class Key(NamedTuple):
+    """A key of a config, as Markdown describes it."""
+
+    path: str  # such as "league.roles.<name>.freeze.max_steps"
+    choice: str  # such as "kind: mcts", where the key is of one of several classes
+    type: str
+    default: str
+    meaning: str
+
+
+def keys(settings: Model, inside: Inside | None = None) -> Iterator[Key]:
+    """Yield all keys of `settings`, nested ones after their sections; `inside` as for `reference`."""
+    for group in _groups(_Group("", settings), inside or {}, ()):
+        yield from _keys(group, inside or {})
 
 
 def reference(settings: Model, inside: Inside | None = None) -> str:
@@ -96,13 +112,18 @@ def _kind(model: Model) -> str:
     return f"kind: {' or '.join(kinds)}" if kinds else model.__name__
 
 
-def _table(group: _Group, inside: Inside) -> list[str]:
-    rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
+def _keys(group: _Group, inside: Inside) -> Iterator[Key]:
     for name, field in group.model.model_fields.items():
         path = _join(group.path, name)
         below = _below(path, field.annotation, inside)
         kind = "mapping to section" if path in inside else _type(field)
-        cells = (f"`{name}`", kind, _default(field), _meaning(field, below))
+        yield Key(path, group.choice, kind, _default(field), _meaning(field, below))
+
+
+def _table(group: _Group, inside: Inside) -> list[str]:
+    rows = ["| key | type | default | meaning |", "|---|---|---|---|"]
+    for key in _keys(group, inside):
+        cells = (f"`{key.path.rpartition('.')[2]}`", key.type, key.default, key.meaning)
         rows.append("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |")
     return rows
 

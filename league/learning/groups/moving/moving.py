@@ -14,6 +14,7 @@ Where runners play on the learners' cards, shards are left to Ray.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ PATIENCE_SECONDS = 5.0  # in which Ray finds another place for a group whose nod
 STEADY_LOOKS = 2  # at nodes with more GPUs, before all shards are planned again
 
 
-class Moving(Replacing):
+class Moving(Replacing, ABC):
     """Shards of actors, each in a placement group, and what is done when its nodes come or go."""
 
     _settings: LearnerSettings
@@ -54,20 +55,21 @@ class Moving(Replacing):
         self._coming: dict[int, Any] = {}  # groups that were asked for, for shards that are to move
         self._steady = 0
 
+    @abstractmethod
     def _lay_out(self, plan: Sequence[Shard]) -> None:
         """Note the plan, and the bundles of each shard."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _make_makers(self) -> None:
         """Have each shard's actors made in its places of the groups, from now on."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
-        raise NotImplementedError
+        """Return the outcome of a block that was sent; `None` for one that was dropped."""
 
+    @abstractmethod
     def state(self, player: str) -> LearnerState:
         """Return a copy of the learner's state, taken after everything submitted before."""
-        raise NotImplementedError
 
     def follow(self, seen: Seen) -> Moves:
         """Move shards whose nodes are gone or about to leave; to be called after each look at the nodes."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from typing import Any
 
-from league.config.reference import reference
+from league.config.reference import Key, keys, reference
 from league.config.settings import Settings
 from league.rules.matchmaking import branches
 from league.rules.roles import RoleSettings
@@ -18,19 +19,30 @@ each key of a mapping. `null` means that the setting is off or is derived.
 """
 
 
+def _inside() -> dict[str, Any]:
+    """Return the classes in a league's config that its annotations do not show."""
+    return {
+        "league.roles": RoleSettings,
+        "league.roles.<name>.opponents.branches": branches.BRANCHES,
+    }
+
+
+@functools.cache
+def all_keys() -> tuple[Key, ...]:
+    """Return all keys of a league's config, then those of a tournament's that it does not have."""
+    found = list(keys(Settings, _inside()))
+    known = {key.path for key in found}
+    return (*found, *(key for key in keys(TournamentSettings) if key.path not in known))
+
+
 def page() -> str:
     """Return the Markdown of all keys of a league's and of a tournament's config."""
-    roles = {"league.roles": RoleSettings}
-    kinds: object = branches.BRANCHES
-    of_branches = {"league.roles.<name>.opponents.branches": kinds} if isinstance(kinds, Mapping) else {}
-    league = reference(Settings, {**roles, **of_branches})
-    tournament = reference(TournamentSettings)
     return "\n".join(
         [
             _HEAD,
             "## League: `league train CONFIG`\n",
-            league,
+            reference(Settings, _inside()),
             "## Tournament: `league tournament CONFIG`\n",
-            tournament,
+            reference(TournamentSettings),
         ]
     )
