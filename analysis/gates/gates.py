@@ -10,8 +10,9 @@
 
 SUBJECT is a competitor, snapshot or player (its newest snapshot); without one it is the newest snapshot of
 the field. A measure with an interval (elo, score, rating, rank) passes only if all of its 95 % interval does:
-a gate that is not sure yet is not passed. Where the field falls into parts that never met, no gate passes on
-rank, p_best, or a rating across the parts.
+a gate that is not sure yet is not passed. On rating, rank and p_best no gate passes before its competitors
+have played FEWEST_PAIRS pairs: of fewer, the prior decides. Where the field falls into parts that never met,
+no gate passes on rank, p_best, or a rating across the parts.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ OPERATORS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
 }
+FEWEST_PAIRS = 6
+"""Pairs before a gate on the posterior passes: the fewest that by themselves show a score over 1/2, at 95 %,
+if all are won (0.025 ** (1 / 6) > 1/2)."""
 EXAMPLE = "elo > 20 against main-0@120000"
 _TOKEN = re.compile(r"[<>=!]+|%|[^\s<>%]+")
 
@@ -60,7 +64,7 @@ class Evidence(Protocol):
         """The ratings of those who have played."""
 
     def value(self, competitor: str, column: str) -> float:
-        """Return the competitor's games, rank, rank_low, rank_high or p_best; nan where it has none."""
+        """Return the competitor's games, pairs, rank, its interval's ends or p_best; nan if it has none."""
 
     def difference(self, a: str, b: str) -> EloEstimate:
         """Return how far `a` is rated above `b`; both have played."""
@@ -123,10 +127,22 @@ class Gate:
             return GateResult(self.text, False, False, f"gate '{self.text}' failed: {measured}")
         holds = OPERATORS[self.operator]
         kept = [holds(end, self.bound) for end in (measured.low, measured.high)]
-        state = "passed" if all(kept) else "is not sure yet" if any(kept) else "failed"
-        more = "; play more pairs" if state == "is not sure yet" else ""
-        sentence = f"gate '{self.text}' {state}: {measured.words}{more}"
-        return GateResult(self.text, all(kept), any(kept) and not all(kept), sentence)
+        few = gate._few(evidence, gate.subject)
+        passed, unsure = all(kept) and not few, any(kept) and bool(few or not all(kept))
+        state = "passed" if passed else "is not sure yet" if unsure else "failed"
+        more = f"{few}; play more pairs" if unsure else ""
+        return GateResult(self.text, passed, unsure, f"gate '{self.text}' {state}: {measured.words}{more}")
+
+    def _few(self, evidence: Evidence, subject: str) -> str:
+        """Return the end of a sentence on too few pairs for the measure, empty if there are enough."""
+        if self.measure in DIRECT or self.measure == "games":
+            return ""
+        over = (self.against or evidence.anchor) if self.measure == "rating" else None
+        pairs = {name: evidence.value(name, "pairs") for name in (subject, over) if name is not None}
+        name = min(pairs, key=pairs.__getitem__)
+        if pairs[name] >= FEWEST_PAIRS:
+            return ""
+        return f"; of the {FEWEST_PAIRS} pairs that it takes at least, {name} has played {pairs[name]:.0f}"
 
     def _measure(self, evidence: Evidence, subject: str) -> _Measured | str:
         """Return the measure of `subject`, or a sentence with the reason why there is none."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtrit
 
 from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
 from analysis.statistics.valid import check_counts, check_scores
@@ -127,20 +128,27 @@ def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.i
 def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
     """Return normalized Elo with its 95 % interval, from counts [..., K] of evenly spaced scores.
 
-    The interval is that of a t-value with its sample's skewness and kurtosis (the delta method), one tenth of
-    a pair added at either end. It holds 0 where that of Elo does. Where it does not, the mean bounds the
-    t-value too, since no score in [0, 1] deviates by more than sqrt(mean (1 - mean)). Raise ValueError as
+    The interval is that of the inverse hyperbolic sine of the t-value, which is far less skewed: where all
+    games of a pair end alike it is half the log-odds. Its variance is that of the delta method, with its
+    sample's skewness and kurtosis and a quarter of a pair added at either end. Its quantile is Student's. It
+    holds 0 where that of Elo does. Where it does not, the mean bounds the t-value too, since no score in
+    [0, 1] deviates by more than sqrt(mean (1 - mean)); the bound of pairs that were all won is exact (C.
+    Clopper, E. Pearson: The use of confidence or fiducial limits, Biometrika 26, 1934). Raise ValueError as
     `elo_from_counts` does.
     """
     given = check_counts(counts, least=1.0)
-    places = given.shape[-1]
+    places, n = given.shape[-1], given.sum(axis=-1)
     unit = NORMALIZED_ELO / math.sqrt((places - 1) / 2)
     t, _ = _t_value(given)
-    middle, deviation = _t_value(given + 0.1 * np.isin(np.arange(places), (0, places - 1)))
-    low, high = middle - Z_95 * deviation, middle + Z_95 * deviation
+    middle, deviation = _t_value(given + 0.25 * np.isin(np.arange(places), (0, places - 1)))
+    half = stdtrit(np.maximum(n - 1.0, 1.0), 0.975) * deviation / np.sqrt(1.0 + middle**2)
     logistic = elo_from_counts(given)
     with np.errstate(over="ignore"):  # only in values that are cut off below
+        low, high = (np.sinh(np.arcsinh(middle) + sign * half) for sign in (-1.0, 1.0))
         least, most = (np.sinh(bound * math.log(10.0) / 800.0) for bound in (logistic.low, logistic.high))
+    won = 0.025 ** (1.0 / n)  # the least chance to win all
+    exact = np.maximum((won - 0.5) / np.sqrt(won * (1.0 - won)), 0.0)
+    least, most = np.where(t == np.inf, exact, least), np.where(t == -np.inf, -exact, most)
     low = np.where(t == -np.inf, t, np.where(least > 0.0, np.maximum(low, least), np.minimum(low, 0.0)))
     high = np.where(t == np.inf, t, np.where(most < 0.0, np.minimum(high, most), np.maximum(high, 0.0)))
     return EloEstimates(unit * t, unit * low, unit * high, logistic.los)

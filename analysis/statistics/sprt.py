@@ -148,12 +148,12 @@ def _up_to(time: float, end: float, low: float, high: float, drift: float, varia
     below = _hits_low(time, low, high, drift, variance)
     if end <= low:
         return below
-    width, at = high - low, np.linspace(low, end, 801)
-    k = np.arange(1, _TERMS + 1)[:, None] * math.pi / width
+    width, reach, tilt = high - low, end - low, drift / variance
+    k = np.arange(1, _TERMS + 1) * math.pi / width
     decay = np.exp(-0.5 * (k**2 * variance + drift**2 / variance) * time)
-    waves = (np.sin(-k * low) * np.sin(k * (at - low)) * decay).sum(axis=0)
-    density = 2.0 / width * np.exp(drift * at / variance) * waves
-    return min(1.0, max(0.0, below + float(np.trapezoid(density, at))))
+    waves = math.exp(tilt * end) * (tilt * np.sin(k * reach) - k * np.cos(k * reach))
+    waves = (waves + math.exp(tilt * low) * k) / (tilt**2 + k**2)  # integrals of exp(tilt x) sin(k (x - low))
+    return min(1.0, max(0.0, below + 2.0 / width * float(np.sum(np.sin(-k * low) * waves * decay))))
 
 
 def _hits_low(time: float, low: float, high: float, drift: float, variance: float) -> float:

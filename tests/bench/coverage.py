@@ -1,13 +1,15 @@
 """Do 95 % intervals hold the truth 95 times of 100, whatever the schedule? Simulated fields say so.
 
-    python -m tests.bench.coverage [--fields 100] [--only swiss]
+    python -m tests.bench.coverage [--fields 100] [--first 0] [--only swiss]
 
 Strengths are drawn anew for each field, from a normal distribution of the spread said (a ladder is evenly
 spaced, a chain rises by the same step each generation), and games by Bradley and Terry, or Luce at a table of
 more than two. Counted is how often intervals hold: of all ratings, of the one rated first, of the one rated
 last, of differences. `signif.` is the share of differences whose interval is on one side of 0: of equals it
-is the share of false alarms. Behind each figure is its standard error over fields. At the end, of all fields
-together: how often the one rated first is the best, by the probability that was said.
+is the share of false alarms. Behind each figure is its standard error over fields, of which there are
+`--fields`, with seeds from `--first` on. At the end, of all fields together: how often the one rated first is
+the best, by the probability that was said. `--few` is for that table alone: round robins of 2 to 20 with 1 to
+4 pairs, of spreads from 0 to 400 Elo, and how often equals are called the best with over 0.95.
 """
 
 from __future__ import annotations
@@ -89,6 +91,12 @@ DESIGNS = (
     *(Design("chain", n, 50.0, 20) for n in (10, 20, 55, 100)),
     Design("chain", 30, 50.0, 2),
 )
+FEW = tuple(
+    Design("round_robin", field, spread, pairs)
+    for spread in (0.0, 50.0, 150.0, 400.0)
+    for field, pairs in ((2, 1), (2, 2), (2, 4), (5, 2), (5, 4), (10, 1), (10, 3), (20, 1))
+)
+"""Fields of which little is known, for the probability of being the best."""
 
 
 def played(truth: Floats, pairings: Pairings, design: Design, rng: np.random.Generator) -> Games:
@@ -183,30 +191,44 @@ def line(design: Design, found: Sequence[Held]) -> str:
     return f"| {design.title} | " + " | ".join(cells) + " |"
 
 
+def reliability(found: Sequence[Held]) -> str:
+    """The table of how often the one rated first is the best, by the probability that was said."""
+    rows = ["\n| `p_best` of the first | fields | said | is the best |", "|---|---|---|---|"]
+    said, best = (np.array([getattr(one, name) for one in found]) for name in ("p_best", "best"))
+    for low, high in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.9), (0.9, 0.95), (0.95, 1.01)):
+        among = (low <= said) & (said < high)
+        if among.any():
+            error = (best[among].mean() * (1.0 - best[among].mean()) / among.sum()) ** 0.5
+            shown = f"{said[among].mean():.3f} | {best[among].mean():.3f} ± {error:.3f}"
+            rows.append(f"| {low:.2f} to {min(high, 1.0):.2f} | {among.sum()} | {shown} |")
+    return "\n".join(rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--fields", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first field")
+    parser.add_argument("--few", action="store_true", help="little known fields, for p_best")
     parser.add_argument("--only", default="", help="designs whose title holds this")
     arguments = parser.parse_args()
     print("| design | all | first | last | differences | signif. |\n|---|---|---|---|---|---|", flush=True)
     everything: list[Held] = []
-    for design in DESIGNS:
+    equals: list[Held] = []
+    for design in FEW if arguments.few else DESIGNS:
         if arguments.only not in design.title:
             continue
-        found = [held(design, seed) for seed in range(arguments.fields)]
+        seeds = range(arguments.first, arguments.first + arguments.fields)
+        found = [held(design, seed) for seed in seeds]
         print(line(design, found), flush=True)
         if design.spread:
             everything += found
-    print("\n| `p_best` of the first | fields | said | is the best |\n|---|---|---|---|")
-    said, best = (np.array([getattr(one, name) for one in everything]) for name in ("p_best", "best"))
-    for low, high in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.01)):
-        among = (low <= said) & (said < high)
-        if among.any():
-            error = (best[among].mean() * (1.0 - best[among].mean()) / among.sum()) ** 0.5
-            shown = f"{said[among].mean():.3f} | {best[among].mean():.3f} ± {error:.3f}"
-            print(f"| {low:.2f} to {min(high, 1.0):.2f} | {among.sum()} | {shown} |")
+        else:
+            equals += found
+    print(reliability(everything))
+    sure = sum(one.p_best > 0.95 for one in equals)
+    print(f"\nOf {len(equals)} fields of equals, in {sure} one had a `p_best` over 0.95.")
 
 
 if __name__ == "__main__":

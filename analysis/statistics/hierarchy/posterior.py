@@ -198,9 +198,16 @@ def _evidence(games: Games, cells: Cells, prior: Prior) -> Evidence:
 
 def _skewed(evidence: Evidence, x: Floats) -> bool:
     """Return whether the draws `x` [S, K] leave the log-odds of some game so open that they are skewed."""
-    if not len(evidence.cells.home):
+    cells = evidence.cells
+    if not len(cells.home):
         return False
-    return bool((evidence.design @ x[:: max(1, len(x) // 400)].T).std(axis=1).max() > _KNOWN)
+    own = x[:: max(1, len(x) // 400)]
+    c = np.atleast_2d(np.cov(own, rowvar=False, bias=True))
+    variance = c[cells.home, cells.home] + c[cells.away, cells.away] - 2.0 * c[cells.home, cells.away]
+    shared = 2.0 * (c[cells.home, cells.place] - c[cells.away, cells.place])
+    shared = shared + cells.contrast @ c[cells.place, cells.place]
+    variance = variance + (cells.contrast * shared).sum(axis=1)
+    return bool(variance.max() > _KNOWN**2)
 
 
 def _relative(x: Floats, part: Indices, anchor: int | None) -> Floats:

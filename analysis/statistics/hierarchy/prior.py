@@ -9,8 +9,8 @@ The spread of steps and the drift are estimated. Those without a parent are a fi
 chain, in which only neighbours met, from being drawn together.
 
 Both have places of spread PLACES. Spreads are half Cauchy beforehand (A. Gelman: Prior distributions for
-variance parameters in hierarchical models, Bayesian Analysis 1, 2006), but not 0 (Y. Chung et al.: A
-nondegenerate penalized likelihood estimator for variance parameters, Psychometrika 78, 2013).
+variance parameters in hierarchical models, Bayesian Analysis 1, 2006). They are integrated over, so none has
+to be kept from 0; a prior that does so calls two equals different too often after few pairs.
 
 The parameters [K] are one vector: theta [N], gamma of all places but the last [T - 1], and the drift of
 lines.
@@ -127,7 +127,7 @@ class Prior:
     def log_hyper(self, spreads: Floats) -> Floats:
         """Return the log prior density [G] of the logarithms of `spreads` [G, h]."""
         scaled = spreads / np.array(self.scales)
-        return (2.0 * np.log(scaled) - 1.5 * np.log1p(scaled**2)).sum(axis=-1)
+        return (np.log(scaled) - np.log1p(scaled**2)).sum(axis=-1)
 
 
 def grid(prior: Prior, points: int) -> Floats:

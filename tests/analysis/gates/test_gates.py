@@ -209,7 +209,7 @@ def test_few_pairs_pass_no_gate_however_their_intervals_are_drawn(tmp_path):
     run = store(tmp_path / "run", field, results)
     plain, drawn = verdict(run), verdict(run, bootstrap=50)
     assert drawn.value("new@2", "elo_low") > 200.0 > plain.value("new@2", "elo_low")
-    for gate in ("rating > 200", "rating > 200 against old", "p_best > 0.999"):
+    for gate in ("rating > 200", "rating > 200 against old", "p_best > 0.95", "rank <= 2"):
         assert checked(gate, drawn) == checked(gate, plain)
         assert not checked(gate, drawn).passed
     assert checked("rating > 200", drawn).unsure
@@ -240,6 +240,22 @@ def test_who_has_played_no_game_fails_with_a_sentence(played, text):
 
 def test_a_rating_over_who_has_played_no_game_fails(played):
     assert checked("rating > -900 against random", played).sentence.endswith("random has played no game")
+
+
+@pytest.mark.slow
+def test_gates_of_the_posterior_pass_from_six_pairs_on(tmp_path):
+    """Four pairs of clean wins passed: the posterior may be sure, but then the prior of the field decides."""
+    field = [snapshot("old@1"), snapshot("new@2")]
+
+    def played(pairs):
+        return verdict(store(tmp_path / str(pairs), field, [duel("new@2", "old@1", [(1.0, 1.0)] * pairs)]))
+
+    few, enough = played(5), played(6)
+    for text in ("p_best > 0.95", "rank <= 1", "rating > 0 against old"):
+        result = checked(text, few)
+        assert (result.passed, result.unsure) == (False, True)
+        assert "of the 6 pairs that it takes at least, new@2 has played 5; play more" in result.sentence
+        assert checked(text, enough).passed
 
 
 def test_a_rank_that_is_not_sure_passes_no_gate(played):

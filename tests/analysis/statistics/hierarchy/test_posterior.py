@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from analysis.gates.gates import FEWEST_PAIRS
 from analysis.statistics.hierarchy.parts import long_lines, parts_of
 from analysis.statistics.hierarchy.posterior import lines_of, posterior
 from tests.analysis.simulated_games import games_from, transitive
+from tests.bench import best_of_two
 from tests.bench.coverage import Design, chain, held
 
 
@@ -102,6 +104,26 @@ def test_one_that_won_all_its_games_is_skewed_upwards():
     assert 250.0 < gap.low < 600.0
     assert gap.high - gap.elo > 1.5 * (gap.elo - gap.low)
     assert gap.los > 0.999
+
+
+def test_from_six_pairs_on_equals_are_seldom_called_the_best():
+    """Exactly: a given one of two equals had a `p_best` over 0.95 after two pairs with probability 0.062."""
+    assert best_of_two.sure(2, 0.0)[0] > 0.05
+    assert all(best_of_two.sure(pairs, 0.0)[0] <= 0.05 for pairs in (FEWEST_PAIRS, 9, 20))
+    assert best_of_two.sure(FEWEST_PAIRS, 150.0)[1] > 0.95
+
+
+def test_two_equals_seldom_look_different_after_few_pairs():
+    """A prior that kept spreads from 0 called 12.5 of 100 different after two pairs, and 7 after four."""
+    assert all(2 * best_of_two.sure(pairs, 0.0, 0.975)[0] <= 0.05 for pairs in (2, 4, 10))
+
+
+def test_the_best_of_two_is_as_likely_as_by_quadrature():
+    """Eight of twelve games won; the luck of pairs is estimated, which makes the posterior a little wider."""
+    home, away = np.tile([0, 1], 6), np.tile([1, 0], 6)
+    points = np.array([1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1])  # three pairs won, two split, one lost
+    found = posterior(games_from(2, home, away, points, np.repeat(np.arange(6), 2)), place_advantage=False)
+    assert found.p_best[0] == pytest.approx(best_of_two.p_best(6)[8], abs=0.06)
 
 
 @pytest.mark.parametrize(
