@@ -78,12 +78,13 @@ def newcomers(
     asked = [source for source in settings.competitors if again or source not in begun.competitors]
     if not asked:
         return None
+    names = {entrant.competitor for entrant in field}
     from_runs = any(source.run is not None or source.folder is not None for source in asked)
     given = settings.env if from_runs else begun.env
     entries = gather(
         asked,
         env=None if given is None else given.model_dump(),
-        seat_envs={},
+        seat_envs={name: env.model_dump() for name, env in settings.seat_envs.items() if name not in names},
         teams=begun.teams,
         bots=dict(begun.bots) | dict(settings.bots),
         step_limit=begun.rollout.step_limit,
