@@ -71,11 +71,13 @@ class Story:
 
     @cached_property
     def state(self) -> State | None:
-        """State of the run: running, or how it ended; `None` of an earlier moment, and of a mirror.
+        """State of the run: running, or how it ended; `None` if that is not known.
 
-        A mirror does not show whether a process still writes the run.
+        It is not known of an earlier moment, of a branch that was never trained, and of a mirror, which does
+        not show whether a process writes the run.
         """
-        if self.history.moment is not None or origin(self.run) is not None:
+        unknown = self.history.moment is not None or origin(self.run) is not None
+        if unknown or not self.session["sessions"]:
             return None
         return state_now(self.history)
 
