@@ -271,6 +271,6 @@ class Story:
 def state_now(history: History) -> State:
     """Return the state of the one run of `history` at this moment."""
     row = history.sql(FACTS).astype(object).iloc[0]
-    facts = {str(name): None if pd.isna(value) else value for name, value in row.items()}
+    facts: dict[str, Any] = {str(name): None if pd.isna(value) else value for name, value in row.items()}
     facts |= {name: int(facts[name]) for name in ("env_steps", "of_env_steps") if facts[name] is not None}
     return state_of(facts, is_written(history.runs[0] / LEDGER))
