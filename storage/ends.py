@@ -66,7 +66,9 @@ class State:
     @property
     def word(self) -> str:
         """The state in a word or two."""
-        return {"running": "running now", "killed": "killed, no end is recorded"}.get(self.kind, self.kind)
+        return {"running": "running now", "killed": "killed, or of an older version"}.get(
+            self.kind, self.kind
+        )
 
 
 def state_of(facts: Mapping[str, Any], written: bool) -> State:

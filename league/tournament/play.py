@@ -32,7 +32,7 @@ from league.tournament.stages import stages_of
 from storage.archive import Archive, open_reader
 from storage.disk import Progress
 from storage.errors import Mistake
-from storage.layout import require_new
+from storage.layout import FORMAT, require_new
 from storage.records import Entrant
 
 MOST_PAIRS_EACH = 10**6  # of any two; more would take years of play and exceed memory
@@ -80,6 +80,8 @@ def play(
     else:
         if settings is None:
             raise ValueError("settings: found none, expected some for a new tournament")
+        if (out / FORMAT).exists():
+            settings_of(out)  # refuses the run of a league, which no --resume would go on with
         require_new(out)
         _trust(settings)
         entries = _gather(settings, progress)

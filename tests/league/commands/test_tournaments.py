@@ -100,6 +100,12 @@ def test_what_cannot_change_is_one_message(tournament):
         assert "start a new one with another --out" in done.stderr.splitlines()[-1]
 
 
+def test_the_run_of_a_league_is_no_place_for_a_tournament(tournament, run):
+    done = tournament(*FAST, out=run)
+    assert done.returncode == 2
+    assert "found the run of a league, expected that of a tournament; choose another --out" in done.stderr
+
+
 def test_tables_and_matches_are_written_for_others(tournament, tmp_path):
     table, matches = tmp_path / "table.csv", tmp_path / "matches.parquet"
     done = tournament(*FAST, "--set", "rollout.record=1", "--export", table, "--export-matches", matches)
