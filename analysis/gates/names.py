@@ -29,6 +29,16 @@ def with_runs(entrants: Sequence[Entrant], known: Mapping[str, str] | None = Non
     )
 
 
+def shown_names(entrants: Sequence[Entrant]) -> dict[str, str]:
+    """Return the names under which entrants are shown, by the recorded ones, in their order.
+
+    A tournament that began with one run recorded ids without it; once another has joined, all are shown with
+    their runs.
+    """
+    shown = with_runs(entrants, labels_of(entrants))
+    return {old.competitor: new.competitor for old, new in zip(entrants, shown, strict=True)}
+
+
 def has_run(entrant: Entrant) -> bool:
     """Return whether the name of an entrant has its origin in front."""
     own = entrant.snapshot_id or ""

@@ -10,10 +10,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.diagnostics import Finding, diagnose
+from analysis.gates.names import shown_names
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
 from analysis.statistics.elo import Z_95
-from analysis.tournaments.tournament import Verdict, shown_names, verdict
+from analysis.tournaments.tournament import Verdict, verdict
 from storage.ends import FACTS, State, state_of
 from storage.errors import Mistake
 from storage.layout import LEDGER, origin
@@ -143,10 +144,11 @@ class Story:
     @cached_property
     def leaderboard(self) -> pd.DataFrame:
         """Leaderboard of the history; in a tournament ordered by the verdict."""
-        board = self._with_runs(self.history.leaderboard())
+        board = self.history.leaderboard()
         if not self.is_tournament:
             return board
         order = {name: place for place, name in enumerate(self.verdict.table["competitor"])}
+        board = self._with_runs(board)
         place = board["competitor"].map(order).fillna(len(order))
         return board.iloc[place.argsort(kind="stable")].reset_index(drop=True)
 

@@ -23,7 +23,7 @@ like 119).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.gates.field import find_recorded
-from analysis.gates.names import labels_of, with_runs
+from analysis.gates.names import shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, tally
@@ -164,16 +164,6 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
         repeated_pairs=sum(count for _, count in repeated),
         ends=tuple(ends.tolist()),
     )
-
-
-def shown_names(entrants: Sequence[Entrant]) -> dict[str, str]:
-    """Return the names under which entrants are shown, by the recorded ones, in their order.
-
-    A tournament that began with one run recorded ids without it; once another has joined, all are shown with
-    their runs.
-    """
-    shown = with_runs(entrants, labels_of(entrants))
-    return {old.competitor: new.competitor for old, new in zip(entrants, shown, strict=True)}
 
 
 def tournament_results(folder: Path, moves: bool = False) -> Iterator[ResultBatch]:
