@@ -98,8 +98,10 @@ def play_tournament(
 ) -> Path:
     """Play the tournament of `config` (a YAML file or a mapping) and return its run folder.
 
-    `analysis.verdict` judges that run. `out` defaults to runs/<name>. Raise league.config.file.ConfigError,
-    storage.errors.Mistake if it cannot be played, league.tournament.loop.Interrupted after Ctrl-C.
+    `analysis.verdict` judges that run. `out` defaults to runs/<name>. With `resume` the tournament that is
+    there goes on: what it played counts, and more pairs, competitors and other gates may be asked for. Raise
+    league.config.file.ConfigError, storage.errors.Mistake if it cannot be played,
+    league.tournament.loop.Interrupted after Ctrl-C.
     """
     from league.tournament.play import play
     from league.tournament.settings import load

@@ -50,7 +50,10 @@ class ResourceSettings(Section):
         default=1.0, gt=0, allow_inf_nan=False, description="CPUs that each runner asks Ray for"
     )
     threads: int = Field(
-        default=1, ge=1, description="Torch threads of each process; more than 1 slows busy cores down"
+        default=1,
+        ge=1,
+        le=1024,
+        description="Torch threads of each process; more than 1 slows busy cores down",
     )
     placement: Placement = Field(
         default="pack",

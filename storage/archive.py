@@ -143,15 +143,26 @@ class Archive(ArchiveReader):
         """Number of the next match, decision or update; the first is 1."""
         return self._next_seq
 
-    def begin_session(self, run_row: Mapping[str, Any], config_yaml: str) -> int:
+    def begin_session(
+        self, run_row: Mapping[str, Any], config_yaml: str, entrants: Sequence[Entrant] = ()
+    ) -> int:
         """Record that the run continues, and its settings; `create` does so for the first session.
+
+        `entrants` join a tournament from now on, in the same frame. Raise StorageError if a name is taken.
 
         The file of settings is that of the newest session, but where a remote knows the run by its first one.
         """
+        for entrant in entrants:
+            self._require_free(entrant.competitor)
         if not any(map(_names_remote, (self.config(), yaml.safe_load(config_yaml)))):
             write_whole(self.run / CONFIG, [config_yaml.encode()])
-        table = columns.run_table(run_row, config_yaml, self._next_seq, time.time())
-        return self._append({"runs": table}, numbers=0)
+        now = time.time()
+        tables = {"runs": columns.run_table(run_row, config_yaml, self._next_seq, now)}
+        if entrants:
+            tables |= entrant_tables(entrants, now)
+        sequence = self._append(tables, numbers=0)
+        self._competitors |= {entrant.competitor: entrant for entrant in entrants}
+        return sequence
 
     def add_player(self, player: LivePlayer, decisions: Sequence[Decision] = ()) -> int:
         """Record a new player, in one frame with the `decisions` (an Add) that it comes from.

@@ -1,12 +1,13 @@
 """Ends of sessions as rows of the table `ends`: trained, stopped before the end, failed.
 
-A session without a row was killed, or is still training (`league.commands.runs` knows which). No state of the
-league is a fold of ends, so a run resumes without reading them.
+A session without a row was killed, or is still training: `state_of` decides which. No state of the league is
+a fold of ends, so a run resumes without reading them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -24,6 +25,12 @@ _END = pa.schema(
     ]
 )
 MOST_REASON = 1000  # characters
+
+FACTS = """
+SELECT (SELECT max(started_at) FROM runs) AS session, (SELECT count(*) FROM entrants) AS entrants, newest.*
+FROM (SELECT 1) LEFT JOIN (SELECT * EXCLUDE (seq) FROM ends ORDER BY ended_at DESC LIMIT 1) AS newest ON true
+"""
+"""Query of one row, from which `state_of` decides."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +54,44 @@ class End:
             return f"Trained for {span(self.seconds)}, {self.env_steps:,} env steps"
         why = f": {self.reason}" if self.reason else ""
         return f"{self.state.capitalize()} after {span(self.seconds)}{of or ' (no limit is set)'}{why}"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a run: how its newest session ended, if it did."""
+
+    kind: Literal["running", "trained", "stopped", "failed", "killed", "played"]
+    sentence: str  # such as "Stopped after 45 s of 10 min"
+
+    @property
+    def word(self) -> str:
+        """The state in a word or two."""
+        return {"running": "running now", "killed": "killed, or of an older version"}.get(
+            self.kind, self.kind
+        )
+
+
+def state_of(facts: Mapping[str, Any], written: bool) -> State:
+    """Return the state of a run, given the row of FACTS and whether a process writes the run now.
+
+    A killed session and one of a version that recorded no ends look the same.
+    """
+    end = _newest_end(facts)
+    if end is not None and not facts["entrants"]:
+        return State(end.state, end.sentence())
+    if written:
+        return State("running", "tournament, playing now" if facts["entrants"] else "training now")
+    if facts["entrants"]:
+        return State("played", "tournament")
+    return State("killed", "killed, or of an older version: no end is recorded")
+
+
+def _newest_end(facts: Mapping[str, Any]) -> End | None:
+    """Return the end of the newest session; `None` if it has none."""
+    if facts["ended_at"] is None or (facts["session"] is not None and facts["ended_at"] < facts["session"]):
+        return None
+    row = {field.name: facts[field.name] for field in fields(End)}
+    return End(**row | {"ended_at": facts["ended_at"].timestamp(), "reason": row["reason"] or ""})
 
 
 def end_table(end: End, seq: int) -> pa.Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from analysis.gates.names import labels_of, with_runs
 from storage.errors import Mistake
 from storage.records import Entrant
 from storage.suggestions import nearest
@@ -38,6 +39,18 @@ def find(name: str, entrants: Sequence[Entrant]) -> Entrant:
         raise Mistake(f"'{name}' fits {len(chosen)} competitors: {some}; give more of its id")
     near = ", ".join(nearest(name, known, n=3, cutoff=0.3)) or ", ".join(known[:SHOWN])
     raise Mistake(f"'{name}' takes no part in this tournament; nearest: {near or 'none'}")
+
+
+def find_recorded(name: str, entrants: Sequence[Entrant]) -> Entrant:
+    """Return the entrant that `name` means, as it was recorded: its own name, or any that `find` takes.
+
+    Where runs are shown in front of names, `name` may be what is shown. Raise Mistake as `find` does.
+    """
+    for entrant in entrants:
+        if entrant.competitor == name:
+            return entrant
+    shown = with_runs(entrants, labels_of(entrants))
+    return entrants[shown.index(find(name, shown))]
 
 
 def newest(entrants: Sequence[Entrant]) -> list[Entrant]:

@@ -102,9 +102,10 @@ def _header(story: Story) -> Html:
 
 
 def as_of(story: Story) -> str:
-    """Return text with the time of the last fact that the run has recorded, if any."""
-    last = story.totals.last
-    return "" if last is None else f", as of {moment(last)}"
+    """Return text with the state of the run, and the time of the last fact that it has recorded, if any."""
+    last, state = story.totals.last, story.state
+    shown = "" if state is None or state.kind == "played" else f", {state.word}"
+    return shown if last is None else f"{shown}, as of {moment(last)}"
 
 
 def _hash(script: str) -> str:

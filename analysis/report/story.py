@@ -10,13 +10,17 @@ from typing import Any
 import pandas as pd
 
 from analysis.diagnostics import Finding, diagnose
+from analysis.gates.names import shown_names
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
 from analysis.statistics.elo import Z_95
 from analysis.statistics.strength.order import Order
 from analysis.tournaments.tournament import Verdict, verdict
+from storage.ends import FACTS, State, state_of
 from storage.errors import Mistake
-from storage.layout import origin
+from storage.layout import LEDGER, origin
+from storage.ledger.ledger import is_written
+from storage.reader import open_reader
 from storage.tables.live import names_of
 
 SCORE_POINTS = 40  # of each player
@@ -66,6 +70,18 @@ class Story:
             }
         first = {str(name): value for name, value in rows.iloc[0].items()}
         return {**first, "name": rows["name"].iloc[-1], "sessions": len(rows) - len(self.branches)}
+
+    @cached_property
+    def state(self) -> State | None:
+        """State of the run: running, or how it ended; `None` if that is not known.
+
+        It is not known of an earlier moment, of a branch that was never trained, and of a mirror, which does
+        not show whether a process writes the run.
+        """
+        unknown = self.history.moment is not None or origin(self.run) is not None
+        if unknown or not self.session["sessions"]:
+            return None
+        return state_now(self.history)
 
     @cached_property
     def is_tournament(self) -> bool:
@@ -133,6 +149,7 @@ class Story:
             return self.history.standing(self.order)
         board = self.history.leaderboard()
         order = {name: place for place, name in enumerate(self.verdict.table["competitor"])}
+        board = self._with_runs(board)
         place = board["competitor"].map(order).fillna(len(order))
         return board.iloc[place.argsort(kind="stable")].reset_index(drop=True)
 
@@ -144,17 +161,17 @@ class Story:
     @cached_property
     def ratings(self) -> pd.DataFrame:
         """Frame of ratings over time, at most RATING_POINTS of each competitor."""
-        return self.history.ratings(points=RATING_POINTS)
+        return self._with_runs(self.history.ratings(points=RATING_POINTS))
 
     @cached_property
     def payoff(self) -> pd.DataFrame:
         """Frame of the payoff between all competitors."""
-        return self.history.payoff()
+        return self._with_runs(self.history.payoff())
 
     @cached_property
     def staged_payoff(self) -> pd.DataFrame:
         """Frame of the payoff, in which a live player is one competitor for each stage of its training."""
-        return self.history.payoff(stages=not self.is_tournament)
+        return self._with_runs(self.history.payoff(stages=not self.is_tournament))
 
     @cached_property
     def staged_board(self) -> pd.DataFrame:
@@ -236,6 +253,31 @@ class Story:
             )
         return verdict(self.run)
 
+    def _with_runs(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a frame with the names of a tournament's competitors as its verdict shows them."""
+        names = self._shown_names
+        renamed = {
+            column: frame[column].map(lambda name: names.get(name, name))
+            for column in ("competitor", "home", "away")
+            if names and column in frame
+        }
+        return frame.assign(**renamed)
+
+    @cached_property
+    def _shown_names(self) -> dict[str, str]:
+        if not self.is_tournament:
+            return {}
+        shown = shown_names(open_reader(self.run).entrants())
+        return shown if any(old != new for old, new in shown.items()) else {}
+
     def sql(self, query: str) -> pd.DataFrame:
         """Return the result of `query` on the run, for data that no frame holds."""
         return self.history.sql(query)
+
+
+def state_now(history: History) -> State:
+    """Return the state of the one run of `history` at this moment."""
+    row = history.sql(FACTS).astype(object).iloc[0]
+    facts: dict[str, Any] = {str(name): None if pd.isna(value) else value for name, value in row.items()}
+    facts |= {name: int(facts[name]) for name in ("env_steps", "of_env_steps") if facts[name] is not None}
+    return state_of(facts, is_written(history.runs[0] / LEDGER))

@@ -17,7 +17,7 @@ import pandas as pd
 from analysis.history.history import History
 from analysis.report.makers import sections_of
 from analysis.report.page import as_of, page
-from analysis.report.story import Story
+from analysis.report.story import Story, state_now
 from analysis.report.writing.markup import element
 from analysis.report.writing.resources import resource
 from analysis.report.writing.section import Section
@@ -29,7 +29,7 @@ _NEWS = """
 SELECT
     (SELECT max(seq) FROM matches), (SELECT count(*) FROM snapshots), (SELECT count(*) FROM decisions),
     (SELECT count(*) FROM updates), (SELECT count(*) FROM players), (SELECT count(*) FROM runs),
-    (SELECT count(*) FROM yardsticks)
+    (SELECT count(*) FROM yardsticks), (SELECT count(*) FROM ends)
 """
 
 
@@ -132,9 +132,12 @@ class Watch:
 
 
 def _news(history: History) -> tuple[object, ...]:
-    """Return counts that change whenever the run records a new fact."""
+    """Return counts that change whenever the run records a new fact, and its state.
+
+    A run that is killed records nothing, but its state changes.
+    """
     (row,) = history.sql(_NEWS).astype(object).itertuples(index=False, name=None)
-    return tuple(None if pd.isna(value) else value for value in row)
+    return (*(None if pd.isna(value) else value for value in row), state_now(history))
 
 
 def _mark(html: str) -> str:

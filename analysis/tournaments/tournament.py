@@ -30,7 +30,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.gates.field import find
+from analysis.gates.field import find_recorded
+from analysis.gates.names import shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, tally
@@ -125,23 +126,28 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
     """
     folder = run_folder(run)
     reader = open_reader(folder)
-    entrants = tuple(reader.entrants())
-    if not entrants:
+    recorded = tuple(reader.entrants())
+    if not recorded:
         raise Mistake(f"{run}: no tournament was played there, expected a run made by: league tournament")
     config = reader.config()
     anchor = anchor or config.get("anchor")
-    anchor = None if anchor is None else find(anchor, entrants).competitor
+    shown = shown_names(recorded)
+    anchor = None if anchor is None else shown[find_recorded(anchor, recorded).competitor]
+    entrants = tuple(replace(entrant, competitor=shown[entrant.competitor]) for entrant in recorded)
     names = [entrant.competitor for entrant in entrants]
     results = list(tournament_results(folder))
-    counted = tally(results, names, Rule(**config.get("rules", {})))
-    games = _of_those_who_played(counted.games)
+    counted = tally(results, list(shown), Rule(**config.get("rules", {})))
+    repeated = [(tuple(shown[name] for name in who), count) for who, count in counted.repeated_pairs]
+    games = _of_those_who_played(replace(counted.games, competitors=tuple(names)))
     zero = anchor if anchor in games.competitors else None
     ratings = posterior(games, anchor=zero, seed=seed)
     rng = np.random.default_rng(seed)
     uncertainty = _uncertainty(games, ratings, zero, bootstrap, rng)
     met = meetings_of(games)
     table = standings_table(games, met, ratings, uncertainty, names)
-    table = table.merge(trueskill_table(folder), on="competitor", how="left")
+    trueskill = trueskill_table(folder)
+    trueskill["competitor"] = trueskill["competitor"].map(shown)
+    table = table.merge(trueskill, on="competitor", how="left")
     reasons = [batch.reason for batch in results]
     ends = np.bincount(np.concatenate(reasons or [np.zeros(0, np.int8)]), minlength=len(EndReason))
     return Verdict(
@@ -151,11 +157,11 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
         ratings=ratings,
         cyclic=cyclic_share(games, rng) if len(games) and len(games.competitors) > 2 else None,
         table=table,
-        pairings=pairings_table(games, met, ratings, counted.repeated_pairs),
+        pairings=pairings_table(games, met, ratings, repeated),
         place_advantage=places_table(ratings),
         unfinished_pairs=counted.unfinished_pairs,
         ruled_out_pairs=counted.ruled_out_pairs,
-        repeated_pairs=sum(count for _, count in counted.repeated_pairs),
+        repeated_pairs=sum(count for _, count in repeated),
         ends=tuple(ends.tolist()),
     )
 

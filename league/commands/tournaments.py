@@ -6,6 +6,8 @@ import dataclasses
 import json
 import math
 import re
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -92,12 +94,18 @@ def tournament(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Run folder of the tournament; default runs/<name>")
+        Path | None,
+        typer.Option(
+            help="Run folder of the tournament; default runs/<name>. A tournament that is there goes on: it "
+            "plays what is still missing"
+        ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Continue a tournament that was stopped or killed; show one that is finished"
+            "--resume",
+            help="Go on with the tournament in OUT, also without CONFIG or RUN: finish what was stopped or "
+            "killed, play more pairs or competitors, check other gates",
         ),
     ] = False,
     seed: Annotated[
@@ -131,6 +139,7 @@ def tournament(
     from analysis.tournaments import wording
     from analysis.tournaments.exports import check_path, export, match_records
     from analysis.tournaments.tournament import verdict
+    from league.tournament.folder import is_tournament
     from league.tournament.play import play
     from league.tournament.view import TournamentView
     from storage.errors import Mistake
@@ -163,9 +172,22 @@ def tournament(
             "--resume, to continue a tournament"
         )
     folder = out or Path("runs") / settings.name
+    goes_on = resume or is_tournament(folder)
+    if goes_on and sources and not _is_config(sources):
+        settings = _resumed_settings(folder, options, sources)
     console = Console(stderr=True)
     with progress_bars() as progress, TournamentView(console, settings.log_seconds) as view:
-        play(settings, folder, resume=resume, observe=view.show, tell=view.tell, progress=progress)
+        if goes_on and not resume:
+            view.tell(f"{folder}: a tournament is there and goes on (--out names another folder)")
+        play(
+            settings,
+            folder,
+            resume=goes_on,
+            regather=not resume,
+            observe=view.show,
+            tell=view.tell,
+            progress=progress,
+        )
     found = verdict(folder, anchor=settings.anchor)
     results = [parse_gate(gate).check(found) for gate in settings.gates]
     if table_file is not None:
@@ -184,6 +206,8 @@ def tournament(
             *(r.sentence for r in results),
         ):
             print(line)
+        if any(result.unsure for result in results):
+            print(f"To play more pairs: {_more_pairs(folder, settings)}")
     if not all(result.passed for result in results):
         raise typer.Exit(1)
 
@@ -307,7 +331,7 @@ def _new_settings(sources: list[str], options: _Options) -> TournamentSettings:
     from league.tournament.settings import load
     from storage.errors import Mistake
 
-    if len(sources) == 1 and Path(sources[0]).suffix in (".yaml", ".yml"):
+    if _is_config(sources):
         if options.field or options.bots:
             raise Mistake(
                 f"{sources[0]}: found --{options.first_of_field} beside a config, expected it for runs "
@@ -315,16 +339,28 @@ def _new_settings(sources: list[str], options: _Options) -> TournamentSettings:
             )
         return load(sources[0], options.overrides, options.changes)
     names = {"name": re.sub(r"[^A-Za-z0-9._-]", "-", Path(sources[0]).name) + "-tournament"}
+    competitors = _competitors(sources, options)
+    return load(names | {"competitors": competitors} | options.changes, options.overrides)
+
+
+def _is_config(sources: list[str]) -> bool:
+    return len(sources) == 1 and Path(sources[0]).suffix in (".yaml", ".yml")
+
+
+def _competitors(sources: list[str], options: _Options) -> list[dict[str, Any]]:
+    """Return the entries of `competitors` that the command line names. Raise Mistake."""
+    from storage.errors import Mistake
+
     competitors: list[dict[str, Any]] = [_competitor(source, options.field) for source in sources]
     chosen = [name for name in options.field if name != "modes"]
-    if chosen and not any("run" in competitor for competitor in competitors):
+    if sources and chosen and not any("run" in competitor for competitor in competitors):
         raise Mistake(
             f"{sources[0]}: found --{chosen[0].removesuffix('s')} beside exported folders, which "
             "hold one snapshot each, expected it for runs; leave it out"
         )
     if options.bots:
         competitors.append({"bots": options.bots})
-    return load(names | {"competitors": competitors} | options.changes, options.overrides)
+    return competitors
 
 
 def _competitor(source: str, field: dict[str, Any]) -> dict[str, Any]:
@@ -336,15 +372,36 @@ def _competitor(source: str, field: dict[str, Any]) -> dict[str, Any]:
     return {"run": source} | field
 
 
-def _resumed_settings(out: Path, options: _Options) -> TournamentSettings:
-    """Return the settings of the tournament in `out`, with the changes of the command line."""
+def _resumed_settings(out: Path, options: _Options, sources: Sequence[str] = ()) -> TournamentSettings:
+    """Return the settings of the tournament in `out`, with the changes of the command line.
+
+    Its competitors are those that the command line names, if any; those of before take part anyway.
+    """
     from league.tournament.folder import settings_of
     from league.tournament.settings import load
     from storage.errors import Mistake
 
-    if options.field or options.bots:
-        raise Mistake(f"{out}: the field of a tournament cannot change; leave out --{options.first_of_field}")
-    return load(settings_of(out).model_dump(mode="json"), options.overrides, options.changes)
+    if options.field and not sources:
+        raise Mistake(
+            f"{out}: found --{options.first_of_field} without a RUN, expected the run that they are of; "
+            f"such as: league tournament RUN --{options.first_of_field} ... --out {out}"
+        )
+    settings = settings_of(out).model_dump(mode="json")
+    if named := _competitors(list(sources), options):
+        settings |= {"competitors": named, "env": None}
+    return load(settings, options.overrides, options.changes)
+
+
+def _more_pairs(folder: Path, settings: TournamentSettings) -> str:
+    """Return the command that plays twice as many pairs."""
+    schedule = settings.schedule
+    if schedule.budget is not None:
+        more = f"--set schedule.budget={2 * schedule.budget}"
+    elif schedule.rounds is not None:
+        more = f"--set schedule.rounds={2 * schedule.rounds}"
+    else:
+        more = f"--pairs {2 * schedule.pairs}"
+    return f"league tournament --out {shlex.quote(str(folder))} --resume {more}"
 
 
 def _split(seeds: str | None) -> list[str] | None:

@@ -30,11 +30,13 @@ from storage.suggestions import did_you_mean
 
 RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
 FEWEST_RUNNERS = 64  # that are never refused
+MOST_THREADS = 64  # of one process on a machine with fewer processors
 
 
 def check(settings: Settings) -> None:
     """Raise ValueError or Mistake for the first contradiction."""
     _check_runners(settings)
+    _check_threads(settings)
     game = settings.game
     _check_following(settings, game)
     _check_policies(settings, game)
@@ -83,6 +85,17 @@ def _check_runners(settings: Settings) -> None:
         )
 
 
+def _check_threads(settings: Settings) -> None:
+    """Raise ValueError for more torch threads than any use of this machine asks for."""
+    threads, processors = settings.resources.threads, os.cpu_count() or 1
+    most = max(MOST_THREADS, processors)
+    if settings.resources.address is None and threads > most:
+        raise ValueError(
+            f"resources.threads: found {threads:,}, but this machine has {processors:,} "
+            f"processor{'' if processors == 1 else 's'}, expected at most {most:,}; lower it"
+        )
+
+
 def _check_fragments(settings: Settings) -> None:
     """Raise ValueError for fragments whose experience is more than the memory of this machine."""
     rollout = settings.rollout
@@ -101,28 +114,27 @@ def _check_fragments(settings: Settings) -> None:
 
 def _check_policies(settings: Settings, game: BatchedGame) -> None:
     """Raise ValueError unless each player's network can be built, for seats that the game has."""
-    for role, players in settings.league.player_names().items():
-        for player in players:
-            seats = settings.league.seats_of(player, role) or ()
-            if max(seats, default=0) >= game.num_seats:
-                raise ValueError(
-                    f"league: seats of {player}: found {list(seats)}, but '{settings.env.id}' has "
-                    f"{game.num_seats} seats, numbered from 0"
-                )
-            try:
-                spec = settings.policy_spec(player, role)
-            except ValidationError as error:
-                raise ValueError(f"league: policy of {player}: {sentence_of(error)}") from None
-            spec.trust()  # named by the author of the config
-            check_network(spec)
-            check_learner_connectors(spec)
-            _check_mirror(settings, spec.settings.mirror, player)
-            if settings.opening.share and build_network(spec).memory_size:
-                raise ValueError(
-                    f"opening.share is {settings.opening.share:g}, but the network of "
-                    f"{player} has a memory, and what it would remember of moves that it "
-                    "has not made is not learned from; set policy.memory to none, or the share to 0"
-                )
+    for role, player in settings.league.different_players():
+        seats = settings.league.seats_of(player, role) or ()
+        if max(seats, default=0) >= game.num_seats:
+            raise ValueError(
+                f"league: seats of {player}: found {list(seats)}, but '{settings.env.id}' has "
+                f"{game.num_seats} seats, numbered from 0"
+            )
+        try:
+            spec = settings.policy_spec(player, role)
+        except ValidationError as error:
+            raise ValueError(f"league: policy of {player}: {sentence_of(error)}") from None
+        spec.trust()  # named by the author of the config
+        check_network(spec)
+        check_learner_connectors(spec)
+        _check_mirror(settings, spec.settings.mirror, player)
+        if settings.opening.share and build_network(spec).memory_size:
+            raise ValueError(
+                f"opening.share is {settings.opening.share:g}, but the network of "
+                f"{player} has a memory, and what it would remember of moves that it "
+                "has not made is not learned from; set policy.memory to none, or the share to 0"
+            )
 
 
 def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> None:
@@ -159,9 +171,8 @@ def _check_learner(settings: Settings) -> None:
             raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
         except ValueError as error:
             raise ValueError(f"league.{place}.learner.{error}") from None
-    for role, players in settings.league.player_names().items():
-        for player in players:
-            check_actions(settings.learner_of(player, role).loss, settings.policy_spec(player, role), player)
+    for role, player in settings.league.different_players():
+        check_actions(settings.learner_of(player, role).loss, settings.policy_spec(player, role), player)
 
 
 def _check_shards(settings: Settings) -> None:
@@ -337,15 +348,14 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
     """
     team_of_seat = settings.matchmaking.team_of_seat(game.num_seats)
     filled: set[int] = set()
-    for role, players in settings.league.player_names().items():
-        for player in players:
-            seats = settings.league.seats_of(player, role) or range(game.num_seats)
-            teams = {int(t) for t in team_of_seat if set(np.flatnonzero(team_of_seat == t)) <= set(seats)}
-            if not teams:
-                raise ValueError(
-                    f"league: seats of {player}: found {list(seats)}, expected those of a whole team"
-                )
-            filled |= teams
+    for role, player in settings.league.different_players():
+        seats = settings.league.seats_of(player, role) or range(game.num_seats)
+        teams = {int(t) for t in team_of_seat if set(np.flatnonzero(team_of_seat == t)) <= set(seats)}
+        if not teams:
+            raise ValueError(
+                f"league: seats of {player}: found {list(seats)}, expected those of a whole team"
+            )
+        filled |= teams
     open_seats = [s for s, t in enumerate(team_of_seat.tolist()) if t not in filled]
     if open_seats:
         raise ValueError(

@@ -115,8 +115,12 @@ class Settings(Section):
 
     def policy_specs(self) -> dict[str, PolicySpec]:
         """Return the policies of the players that the league begins with, by name."""
+        of_settings = {
+            player if player in self.league.members else role: self.policy_spec(player, role)
+            for role, player in self.league.different_players()
+        }
         return {
-            player: self.policy_spec(player, role)
+            player: of_settings[player if player in self.league.members else role]
             for role, players in self.league.player_names().items()
             for player in players
         }
@@ -127,11 +131,7 @@ class Settings(Section):
         Roles that have no player yet count: the league builder may add one, and a runner that takes the place
         of a dead one has to know its code before the first request.
         """
-        of_players = [
-            self._policy_of(player, role)
-            for role, players in self.league.player_names().items()
-            for player in players
-        ]
+        of_players = [self._policy_of(player, role) for role, player in self.league.different_players()]
         of_roles = [self._policy_of("", role) for role in self.league.resolve()]
         return tuple(sorted({path for policy in (*of_players, *of_roles) for path in policy.own_code}))
 

@@ -185,6 +185,9 @@ _PLAYERS: Mapping[str, Mapping[str, int]] = MappingProxyType(
 )
 
 
+MOST_PLAYERS = 512  # that a league begins with
+
+
 class LeagueSettings(Section):
     """League: a preset, the number of players of each role, and changes to the preset."""
 
@@ -248,6 +251,11 @@ class LeagueSettings(Section):
             raise ValueError(
                 f"players: found {found or 'none'}, but a league needs at least one main, as all other roles "
                 "train against mains; add 'main: 1'"
+            )
+        if (total := sum(self.players.values())) > MOST_PLAYERS:
+            raise ValueError(
+                f"players: found {total:,} in all, expected at most {MOST_PLAYERS}, as each has a network "
+                "and an optimizer of its own; lower their number"
             )
         names = [name for of_role in self.player_names().values() for name in of_role]
         for name in self.members:
@@ -348,6 +356,17 @@ class LeagueSettings(Section):
         return {
             Role(role): [f"{role}-{i}" for i in range(count)] for role, count in self.players.items() if count
         }
+
+    def different_players(self) -> list[tuple[Role, str]]:
+        """Return the role and name of one player for each set of settings that players share, in order."""
+        return [
+            (role, name)
+            for role, names in self.player_names().items()
+            for name in [
+                *[n for n in names if n not in self.members][:1],
+                *(n for n in names if n in self.members),
+            ]
+        ]
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

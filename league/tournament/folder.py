@@ -1,24 +1,31 @@
-"""Run folder of a tournament: its settings, and the check that a resumed tournament plays the same games."""
+"""Run folder of a tournament: its settings, and what may change when it goes on.
+
+More pairs, another schedule, more competitors, other gates and another anchor continue a tournament: all that
+it played counts. The game, the seed, the openings and the way of playing stay, so that all its games are of
+one kind.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from league.tournament.settings import Resolved, TournamentSettings, load_resolved
+from league.tournament.entry.entrants import Entries, gather
+from league.tournament.settings import GameSettings, Resolved, TournamentSettings, load_resolved
+from league.tournament.stages import newest_settings
 from league.training.resume import ResumeRefused
 from storage.archive import open_reader
+from storage.disk import Progress
 from storage.errors import NotARun
-from storage.layout import CONFIG, require_run
+from storage.layout import require_run
+from storage.records import Entrant
 
 DECIDING = (
     "seed",
-    "competitors",
-    "schedule",
     "opening.plies",
     "opening.book",
     "rules",
-    "leave_out_damaged",
     "ratings",
     "rollout.slots",
     "rollout.matches_per_request",
@@ -28,6 +35,16 @@ DECIDING = (
 """Settings that determine the games and their records."""
 RESOLVED = ("env", "teams", "rollout.step_limit", "ratings.anchor", "opening.book_hash", "bots", "seat_envs")
 """Settings that were filled in if they were not given."""
+OF_ENTRANTS = ("bots", "seat_envs")
+"""Settings by the name of an entrant: those of newcomers are free."""
+
+
+def is_tournament(out: Path) -> bool:
+    """Return whether the folder holds a tournament that can go on."""
+    try:
+        return "competitors" in _settings(out)
+    except NotARun:
+        return False
 
 
 def settings_of(out: Path) -> Resolved:
@@ -35,25 +52,71 @@ def settings_of(out: Path) -> Resolved:
 
     Trust is never taken from a folder: only the user can give it.
     """
-    require_run(out)
-    config = open_reader(out).config()
-    if not isinstance(config, dict) or "competitors" not in config:
+    config = _settings(out)
+    if "competitors" not in config:
         raise NotARun(
             f"{out}: found the run of a league, expected that of a tournament; choose another --out"
         )
-    return load_resolved(out / CONFIG, {"trust": ()})
+    return load_resolved(config, {"trust": ()})
 
 
-def going_on(settings: TournamentSettings, begun: Resolved, out: Path) -> Resolved:
+def newcomers(
+    settings: TournamentSettings,
+    begun: Resolved,
+    field: Sequence[Entrant],
+    out: Path,
+    *,
+    again: bool,
+    progress: Progress | None = None,
+) -> Entries | None:
+    """Return the competitors of `settings` that join the `field` of the tournament in `out`.
+
+    Sources of competitors that the tournament has used already are looked into only if `again` is True: a run
+    may have frozen more by now. Return `None` if there is nothing to look into. Raise Mistake for competitors
+    of another game or with other weights than they played with, and as `gather` does.
+    """
+    asked = [source for source in settings.competitors if again or source not in begun.competitors]
+    if not asked:
+        return None
+    names = {entrant.competitor for entrant in field}
+    from_runs = any(source.run is not None or source.folder is not None for source in asked)
+    given = settings.env if from_runs else begun.env
+    entries = gather(
+        asked,
+        env=None if given is None else given.model_dump(),
+        seat_envs={name: env.model_dump() for name, env in settings.seat_envs.items() if name not in names},
+        teams=begun.teams,
+        bots=dict(begun.bots) | dict(settings.bots),
+        step_limit=begun.rollout.step_limit,
+        leave_out_damaged=settings.leave_out_damaged,
+        beside=field,
+        progress=progress,
+    )
+    if GameSettings(id=entries.env_id, options=entries.env_options) != begun.env:
+        options = f" {entries.env_options}" if entries.env_options else ""
+        raise ResumeRefused(
+            f"{out}: the competitors that are named play '{entries.env_id}'{options}, the tournament plays "
+            f"'{begun.env.id}'; name others, or start a new one with another --out"
+        )
+    return entries
+
+
+def going_on(
+    settings: TournamentSettings,
+    begun: Resolved,
+    out: Path,
+    field: Sequence[Entrant] = (),
+    joining: Entries | None = None,
+) -> Resolved:
     """Return `settings`, with those that were not given taken from `begun`, of the tournament in `out`.
 
-    Raise ResumeRefused for settings that would lead to other games.
+    `field` are its entrants so far. Raise ResumeRefused for settings that lead to games of another kind.
     """
-    now, before = _flat(settings), _flat(begun)
+    now, before = _flat(_of_field(settings, field)), _flat(_of_field(begun, field))
     for name in dict.fromkeys([*now, *before]):
         decides = any(f"{name}.".startswith(f"{deciding}.") for deciding in DECIDING)
         found = any(f"{name}.".startswith(f"{resolved}.") for resolved in RESOLVED)
-        if found and (now.get(name) is None or (name in ("bots", "seat_envs") and not now[name])):
+        if found and (now.get(name) is None or (name in OF_ENTRANTS and not now[name])):
             continue
         if (decides or found) and now.get(name) != before.get(name):
             raise ResumeRefused(
@@ -61,10 +124,34 @@ def going_on(settings: TournamentSettings, begun: Resolved, out: Path) -> Resolv
                 f"{_to_text(before.get(name))}; give the old settings, or start a new one with another --out"
             )
     rollout = settings.rollout.model_copy(update={"step_limit": begun.rollout.step_limit})
-    kept = {
-        name: getattr(begun, name) for name in ("env", "seat_envs", "teams", "bots", "ratings", "opening")
-    }
+    kept: dict[str, Any] = {name: getattr(begun, name) for name in ("env", "teams", "ratings", "opening")}
+    kept["competitors"] = (
+        *begun.competitors,
+        *(source for source in settings.competitors if source not in begun.competitors),
+    )
+    kept["bots"] = dict(settings.bots) | (joining.bots if joining else {}) | dict(begun.bots)
+    brought = joining.seat_envs if joining else {}
+    kept["seat_envs"] = {name: GameSettings(**env) for name, env in brought.items()} | dict(begun.seat_envs)
     return Resolved(**(dict(settings) | kept | {"rollout": rollout}))
+
+
+def _settings(out: Path) -> dict[str, Any]:
+    """Return the settings of the newest session, as the ledger has them. Raise NotARun."""
+    require_run(out)
+    found = newest_settings(out)
+    if not isinstance(found, dict):
+        found = open_reader(out).config()
+    return found if isinstance(found, dict) else {}
+
+
+def _of_field(settings: TournamentSettings, field: Sequence[Entrant]) -> TournamentSettings:
+    """Return the settings without those of bots and seats that are not in `field`."""
+    names = {entrant.competitor for entrant in field}
+    kept = {
+        setting: {name: value for name, value in getattr(settings, setting).items() if name in names}
+        for setting in OF_ENTRANTS
+    }
+    return settings.model_copy(update=kept)
 
 
 def _flat(settings: TournamentSettings) -> dict[str, Any]:

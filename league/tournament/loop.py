@@ -7,6 +7,9 @@
 A round is a function of the settings and of the recorded results. The result of a request is a function
 of the request. So a tournament that was killed goes on with exactly the games that it would have played,
 with any number of runners, and its ledger ends like that of a tournament that never stopped.
+
+A tournament that goes on with more pairs or more competitors plays one stage after the other
+(league/tournament/stages.py): what earlier stages recorded is remembered, then the last one plays the rest.
 """
 
 from __future__ import annotations
@@ -30,8 +33,10 @@ from league.rules.matchmaking.seating import match_seeds
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.tournament.pairs import Pairs
-from league.tournament.schedules.base import Pairings, Schedule
+from league.tournament.schedules import make_schedule
+from league.tournament.schedules.base import Pairings
 from league.tournament.settings import Resolved
+from league.tournament.stages import Stage
 from storage.archive import Archive
 from storage.errors import Failure
 from storage.records import Entrant, MatchBatch, ResultBatch
@@ -74,11 +79,13 @@ class Tournament:
         settings: Resolved,
         entrants: Sequence[Entrant],
         pairs: Pairs,
-        schedule: Schedule,
+        stages: Sequence[Stage],
         archive: Archive,
         table: Callable[[], Table],
     ) -> None:
         """`archive` holds the entrants and earlier results; `table` is called when the first match is due.
+
+        `stages` are those of the archive, with one at least.
 
         So a tournament that is over can be shown even if its entrants no longer exist.
         """
@@ -86,39 +93,70 @@ class Tournament:
         self._names = [entrant.competitor for entrant in entrants]
         self._envs = following(settings.model_dump())
         self._pairs = pairs
-        self._schedule = schedule
+        self._stages = stages
+        self._total_pairs = 0
         self._standings = Standings(Roster(entrants), settings.ratings, teams=pairs.team_of_seat)
         self._recorded = deque(archive.results())  # results of earlier sessions, until their round comes
         self._resumed_games = sum(map(len, self._recorded))
         self._first = 0  # number of the first pair of the next round
         self._games = 0
+        self._taken = 0  # requests whose results are remembered or recorded
 
     def run(self, interrupted: threading.Event, observe: Observer) -> str | None:
         """Play to the end and return the conclusion of the schedule, if it has one. Raise Interrupted."""
         history: list[Pairings] = []
         played: list[ResultBatch] = []
-        while True:
-            # all rounds together, as in the verdict, so that repeats of earlier pairs are left out
-            games = games_of(played, self._names, self._settings.rules.rule())
-            rng = np.random.default_rng([self._settings.seed, len(history)])
-            pairings = self._schedule.next_round(history, games, rng)
-            if pairings is None:
-                break
-            results = self._play(pairings, interrupted, observe)
-            history.append(pairings)
-            if self._schedule.goes_by_results:
-                played += [dataclasses.replace(batch, recordings=None) for batch in results]
+        conclusion: str | None = None
+        for number, stage in enumerate(self._stages):
+            names = self._names[: stage.field]
+            schedule = make_schedule(stage.schedule, names, self._pairs.num_teams, tuple(history))
+            self._total_pairs = schedule.total_pairs()
+            watched = schedule.goes_by_results or number + 1 < len(self._stages)
+            while stage.requests is None or self._taken < stage.requests:
+                # all rounds together, as in the verdict, so that repeats of earlier pairs are left out
+                games = games_of(
+                    played if schedule.goes_by_results else [], names, self._settings.rules.rule()
+                )
+                rng = np.random.default_rng([self._settings.seed, len(history)])
+                pairings = schedule.next_round(history, games, rng)
+                if pairings is None:
+                    conclusion = schedule.conclusion(games)
+                    break
+                results, whole = self._play(pairings, stage.requests, interrupted, observe)
+                history.append(pairings[:whole])
+                if watched:
+                    played += [dataclasses.replace(batch, recordings=None) for batch in results]
+        observe(self.standing())
         self._archive.flush()
-        return self._schedule.conclusion(games)
+        return conclusion
 
     def standing(self) -> Standing:
         """Return the progress so far."""
-        total = self._schedule.total_pairs()
-        return Standing(self._games // self._pairs.games, total, self._games, self._resumed_games)
+        pairs = self._games // self._pairs.games
+        total = max(pairs, self._total_pairs)
+        return Standing(pairs, total, self._games, self._resumed_games)
 
-    def _play(self, pairings: Pairings, interrupted: threading.Event, observe: Observer) -> list[ResultBatch]:
-        """Play one round and return its results, request by request."""
-        requests = self._requests(pairings)
+    def _play(
+        self, pairings: Pairings, most: int | None, interrupted: threading.Event, observe: Observer
+    ) -> tuple[list[ResultBatch], int]:
+        """Play one round and return its results, request by request, and the number of its pairs.
+
+        A stage that has ended has `most` requests; of its last round only those before that are remembered.
+        """
+        size = max(1, self._settings.rollout.matches_per_request // self._pairs.games)
+        requests, chunk = self._requests(pairings, size)
+        whole = len(pairings)
+        if most is not None and most - self._taken < len(requests):
+            left = most - self._taken
+            whole = chunk[left] * size  # a chunk of which a part is missing is not counted
+            self._first -= len(pairings) - min(len(pairings), (chunk[left - 1] + 1) * size)
+            requests = requests[:left]
+        return self._results(requests, interrupted, observe), whole
+
+    def _results(
+        self, requests: list[MatchBatch], interrupted: threading.Event, observe: Observer
+    ) -> list[ResultBatch]:
+        """Remember or play the matches of these requests and return their results."""
         results: list[ResultBatch] = []
         while self._recorded and len(results) < len(requests):
             results.append(self._remember(requests[len(results)]))
@@ -135,7 +173,7 @@ class Tournament:
                 self._archive.flush()
                 raise Interrupted(
                     f"{self._archive.run}: interrupted after {self._games // self._pairs.games:,} of "
-                    f"{self._schedule.total_pairs():,} pairs; everything is saved: --resume goes on"
+                    f"{self.standing().total_pairs:,} pairs; everything is saved: --resume goes on"
                 )
             while again and runners.room() > 0:
                 lost = again.popleft()
@@ -157,15 +195,23 @@ class Tournament:
             observe(self.standing())
         return results
 
-    def _requests(self, pairings: Pairings) -> list[MatchBatch]:
-        """Return the matches of a round, split into requests, with numbers that continue those before."""
-        size = max(1, self._settings.rollout.matches_per_request // self._pairs.games)
+    def _requests(self, pairings: Pairings, size: int) -> tuple[list[MatchBatch], list[int]]:
+        """Return the matches of a round, with numbers that continue those before, split into requests.
+
+        Each chunk of `size` pairs is one request, or one for each env that its matches are played in. With
+        the requests comes the number of each one's chunk.
+        """
         first, self._first = self._first, self._first + len(pairings)
         whole = [
             self._pairs.matches(pairings[start : start + size], first + start)
             for start in range(0, len(pairings), size)
         ]
-        return [part for matches in whole for part, _ in self._envs.split(matches, lambda name: name)]
+        parts = [
+            (part, number)
+            for number, matches in enumerate(whole)
+            for part, _ in self._envs.split(matches, lambda name: name)
+        ]
+        return [part for part, _ in parts], [number for _, number in parts]
 
     def _request(self, matches: MatchBatch) -> PlayRequest:
         table = self._table()
@@ -198,6 +244,7 @@ class Tournament:
         changes = self._standings.record(results)
         self._archive.append_results(results, changes)
         self._games += len(results)
+        self._taken += 1
         return results
 
     def _remember(self, asked: MatchBatch) -> ResultBatch:
@@ -217,6 +264,7 @@ class Tournament:
             results = dataclasses.replace(results, matches=asked)
         self._standings.record(results)
         self._games += len(results)
+        self._taken += 1
         return results
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.gates.field import find
+from analysis.gates.field import SHOWN, find_recorded
 from analysis.gates.gates import parse_gate
+from analysis.gates.names import labels_of, with_runs
 from league.cluster.joining import own_modules
 from league.envs import registry
 from league.interrupts import interrupts
@@ -21,16 +22,17 @@ from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, Runner
 from league.rollout.supply import start_peers
 from league.runtime import available_cpus, check_resources, ray_session
 from league.tournament.entry.entrants import Entries, Source, gather, sources_of
-from league.tournament.folder import going_on, settings_of
+from league.tournament.folder import going_on, newcomers, settings_of
 from league.tournament.loop import Observer, Table, Tournament
 from league.tournament.pairs import Pairs
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Schedule
 from league.tournament.settings import MANY_GAMES, GameSettings, Resolved, TournamentSettings
+from league.tournament.stages import stages_of
 from storage.archive import Archive, open_reader
 from storage.disk import Progress
 from storage.errors import Mistake
-from storage.layout import require_new
+from storage.layout import FORMAT, require_new
 from storage.records import Entrant
 
 MOST_PAIRS_EACH = 10**6  # of any two; more would take years of play and exceed memory
@@ -42,33 +44,49 @@ def play(
     out: Path,
     *,
     resume: bool = False,
+    regather: bool = False,
     observe: Observer = lambda standing: None,
     tell: Callable[[str], None] = lambda sentence: None,
     progress: Progress | None = None,
 ) -> Path:
     """Play a tournament into the run folder `out`, and return `out`.
 
-    With `resume` go on with the tournament in the folder and its entrants; settings that are not given are
-    taken from it. Otherwise the folder must not exist. `tell` receives sentences on entrants that were left
-    out, and the conclusion of the schedule.
+    With `resume` go on with the tournament in the folder: what it played counts, and the settings may ask for
+    more pairs, another schedule, other gates, and further competitors, who join those of before. Its sources
+    of competitors are looked into again only with `regather`. Settings that are not given are taken from it.
+    Otherwise the folder must not exist. `tell` receives sentences on entrants that join or were left out, and
+    the conclusion of the schedule.
 
     Raise Mistake for invalid entrants, schedules, gates or openings, before anything is played or written;
     Interrupted at Ctrl-C, when all acknowledged results are saved.
     """
     entries: Entries | None = None  # None: entrants come from the run folder
     if resume:
-        begun = settings_of(out)
-        entrants = tuple(open_reader(out).entrants())
-        resolved = begun if settings is None else going_on(_named(settings, entrants), begun, out)
+        resolved = begun = settings_of(out)
+        entrants = field = tuple(open_reader(out).entrants())
+        if settings is not None:
+            _trust(settings)
+            joining = newcomers(settings, begun, field, out, again=regather, progress=progress)
+            if joining is not None:
+                _tell_left_out(joining, tell)
+                entrants = (*field, *joining.entrants)
+            resolved = going_on(_named(settings, entrants), begun, out, field, joining)
+        if len(entrants) > len(field):
+            tell(
+                f"{out}: {len(entrants) - len(field)} join the {len(field)} of before: "
+                + ", ".join(entrant.competitor for entrant in entrants[len(field) :][:SHOWN])
+                + (", ..." if len(entrants) - len(field) > SHOWN else "")
+            )
     else:
         if settings is None:
             raise ValueError("settings: found none, expected some for a new tournament")
+        if (out / FORMAT).exists():
+            settings_of(out)  # refuses the run of a league, which no --resume would go on with
         require_new(out)
         _trust(settings)
         entries = _gather(settings, progress)
-        for name, why in entries.left_out:
-            tell(f"left out: {name}: {why}")
-        entrants = entries.entrants
+        _tell_left_out(entries, tell)
+        entrants, field = entries.entrants, ()
         resolved = _rated(_resolved(_named(settings, entrants), entries))
     pairs, schedule = check(resolved, entrants)
     runners = _number_of_runners(resolved, schedule.total_pairs() * pairs.games)
@@ -83,9 +101,9 @@ def play(
         starter = _Starter(stack, resolved, runners, entrants, entries, progress)
         if not resume:
             starter.start()  # before anything is written, so that a mistake leaves no run folder
-        archive = stack.enter_context(_open(resolved, entrants, out, resume, progress))
+        archive = stack.enter_context(_open(resolved, entrants[len(field) :], out, resume, progress))
         interrupted = stack.enter_context(interrupts())
-        tournament = Tournament(resolved, entrants, pairs, schedule, archive, starter.start)
+        tournament = Tournament(resolved, entrants, pairs, stages_of(out), archive, starter.start)
         conclusion = tournament.run(interrupted, observe)
     if conclusion is not None:
         tell(conclusion)
@@ -139,7 +157,7 @@ def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Sch
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
     for gate in settings.gates:
-        parse_gate(gate).resolve(entrants)
+        parse_gate(gate).resolve(with_runs(entrants, labels_of(entrants)))
     if game.draw_possible and settings.ratings.draw_probability == 0.0:
         raise Mistake(
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
@@ -194,6 +212,11 @@ def _gather(settings: TournamentSettings, progress: Progress | None) -> Entries:
     )
 
 
+def _tell_left_out(entries: Entries, tell: Callable[[str], None]) -> None:
+    for name, why in entries.left_out:
+        tell(f"left out: {name}: {why}")
+
+
 def _resolved(settings: TournamentSettings, entries: Entries) -> Resolved:
     """Return the settings, filled in with values found in the runs."""
     found = {
@@ -212,7 +235,7 @@ def _named(settings: TournamentSettings, entrants: tuple[Entrant, ...]) -> Tourn
 
     def found(setting: str, name: str | None) -> str | None:
         try:
-            return None if name is None else find(name, entrants).competitor
+            return None if name is None else find_recorded(name, entrants).competitor
         except Mistake as error:
             raise Mistake(f"{setting}: {error}") from None
 
@@ -272,12 +295,12 @@ def _start_runners(settings: Resolved, number: int) -> Iterator[RunnerGroup]:
 
 def _open(
     settings: Resolved,
-    entrants: tuple[Entrant, ...],
+    joining: tuple[Entrant, ...],
     out: Path,
     resume: bool,
     progress: Progress | None,
 ) -> Archive:
-    """Return the archive in `out`, a new one or, with `resume`, the existing one."""
+    """Return the archive in `out`, a new one or, with `resume`, the existing one, with entrants that join."""
     game = registry.make(settings.env.id, 1, **settings.env.options)
     row = {
         "name": settings.name,
@@ -286,7 +309,7 @@ def _open(
         "most_lead": game.most_lead,
     }
     if not resume:
-        return Archive.create(out, settings.to_yaml(), row, progress, entrants=entrants)
+        return Archive.create(out, settings.to_yaml(), row, progress, entrants=joining)
     archive = Archive.open(out, progress)
-    archive.begin_session(row, settings.to_yaml())
+    archive.begin_session(row, settings.to_yaml(), joining)
     return archive

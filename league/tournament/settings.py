@@ -203,12 +203,12 @@ def load(
     return parse(TournamentSettings, *fields_of(source, overrides, changes, name="tournament"))
 
 
-def load_resolved(path: Path, changes: Mapping[str, Any]) -> Resolved:
-    """Return the settings that a run folder's config.yaml holds, with `changes` on top.
+def load_resolved(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> Resolved:
+    """Return the settings that a tournament recorded, with `changes` on top.
 
     Raise ConfigError for anything that is wrong.
     """
-    return parse(Resolved, *fields_of(path, changes=changes, name="tournament"))
+    return parse(Resolved, *fields_of(recorded, changes=changes, name="tournament"))
 
 
 def _read_book(path: Path, expected_hash: str | None) -> list[tuple[float, ...]]:

@@ -38,10 +38,13 @@ def overview(story: Story) -> Section:
     if story.is_tournament:
         return section("overview", TITLE, *_tournament(story), _figures(story))
     if not story.totals.matches:
-        return section("overview", TITLE, _begun(story), _figures(story))
+        ended = _ended(story)
+        told = [paragraph(ended)] if ended else []
+        return section("overview", TITLE, _begun(story), *told, _figures(story))
     said = [
         _branched(story),
         _trained(story),
+        _ended(story),
         _best(story),
         _improving(story),
         _lately(story),
@@ -98,6 +101,23 @@ def _trained(story: Story) -> Html:
             f"It was resumed {count(resumed, 'time')}." if resumed else None,
         ]
     )
+
+
+def _ended(story: Story) -> Html | None:
+    """Return a sentence on how training ended, or that it goes on; `None` where that is not known."""
+    state = story.state
+    if state is None or state.kind == "played":
+        return None
+    if state.kind == "running":
+        shown = ": this page shows what is recorded so far."
+        return join(["It is ", element("strong", "running now"), shown])
+    if state.kind == "trained":
+        return join([element("strong", "Training ended as planned"), f": {state.sentence}."])
+    said, why = state.sentence, ". "
+    if state.kind == "killed":
+        said, why = "Training was killed, or is of an older version", ": no end is recorded. "
+    how = _code(f"league train {story.argument} --resume")
+    return join([element("strong", said), f"{why}To go on: ", how, "."])
 
 
 def _best(story: Story) -> Html | None:

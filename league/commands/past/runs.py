@@ -12,9 +12,9 @@ from league.commands.console import JsonOption, print_rows
 HEADER = ("run", "game", "state", "env_steps", "matches", "snapshots", "began")
 _FACTS = """
 SELECT (SELECT arg_max(env, started_at) FROM runs) AS game,
-    (SELECT min(started_at) FROM runs) AS began, (SELECT max(started_at) FROM runs) AS session,
+    (SELECT min(started_at) FROM runs) AS began,
     (SELECT count(*) FROM matches) AS matches, (SELECT coalesce(sum(env_steps), 0) FROM matches) AS env_steps,
-    (SELECT count(*) FROM snapshots) AS snapshots, (SELECT count(*) FROM entrants) AS entrants
+    (SELECT count(*) FROM snapshots) AS snapshots
 """
 
 
@@ -37,29 +37,16 @@ def runs(
 def row_of(run: Path) -> tuple[Any, ...]:
     """Return what the table says of a run; of one that cannot be read, why."""
     from storage import query
+    from storage.ends import FACTS, state_of
     from storage.errors import Failure, Mistake
+    from storage.layout import LEDGER
+    from storage.ledger.ledger import is_written
 
     try:
         (facts,) = query(run, _FACTS).to_pylist()
-        state = state_of(run, facts)
+        (ended,) = query(run, FACTS).to_pylist()
+        state = state_of(ended, is_written(run / LEDGER)).sentence
     except (Failure, Mistake) as error:
         return (str(run), "", " ".join(str(error).split()), None, None, None, None)
     numbers = (int(facts[name]) for name in ("env_steps", "matches", "snapshots"))
     return (str(run), facts["game"], state, *numbers, f"{facts['began']:%Y-%m-%d %H:%M}")
-
-
-def state_of(run: Path, facts: dict[str, Any]) -> str:
-    """Return how the newest session of a run ended, in words."""
-    from storage import query
-    from storage.ends import End
-    from storage.layout import LEDGER
-    from storage.ledger.lock import is_written
-
-    if is_written(run / LEDGER):
-        return "tournament, playing now" if facts["entrants"] else "training now"
-    if facts["entrants"]:
-        return "tournament"
-    rows = query(run, "SELECT * EXCLUDE (seq) FROM ends ORDER BY ended_at DESC LIMIT 1").to_pylist()
-    if not rows or rows[0]["ended_at"] < facts["session"]:
-        return "killed, or of an older version: no end is recorded"
-    return End(**rows[0] | {"ended_at": rows[0]["ended_at"].timestamp()}).sentence()

@@ -126,7 +126,10 @@ def _check(env_id: str, game: BatchedGame, teams: tuple[int, ...] | None) -> Non
     number = game.num_seats if teams is None else len(teams)
     if number < 2:
         kind = "seat" if teams is None else "team"
-        raise Mistake(f"env '{env_id}' has one {kind}, expected a game in which competitors meet")
+        raise Mistake(
+            f"env '{env_id}' has one {kind}, expected a game in which competitors meet; what one of them "
+            "scores is shown by: league evaluate RUN SNAPSHOT"
+        )
     if not game.shared_spaces:
         raise Mistake(
             f"env '{env_id}': its seats differ in observations or actions, expected a game in which every "

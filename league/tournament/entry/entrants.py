@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
+from analysis.gates.names import labels_of, with_runs
 from league.competitors.modes import temperature_of
 from league.competitors.names import named_bot
 from league.envs.adapters.gymnasium.following import FollowingEnvs
@@ -31,7 +32,6 @@ from league.tournament.entry.origins import (
     address_of,
     bot_entrant,
     open_origin,
-    with_ids,
 )
 from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors, find_damaged
 from storage.disk import Progress
@@ -122,9 +122,12 @@ def gather(
     bots: Mapping[str, BotSettings] = {},
     step_limit: int | None = None,
     leave_out_damaged: bool = False,
+    beside: Sequence[Entrant] = (),
     progress: Progress | None = None,
 ) -> Entries:
-    """Return all entrants that `sources` name, ready to play.
+    """Return all entrants that `sources` name, ready to play; without those that are among `beside` already.
+
+    `beside` are the entrants of a tournament that goes on.
 
     `env` and `seat_envs` (`id`, `options`), `teams`, `step_limit` and `bots` take precedence over the
     runs. With `leave_out_damaged`, entrants that are missing or damaged are listed in `left_out`.
@@ -138,8 +141,8 @@ def gather(
     if unreadable and not origins and not leave_out_damaged:  # the game is unknown
         raise DamagedCompetitors(unreadable, _LEAVE_OUT)
     agreed = agree(list(origins.values()), env, teams, step_limit)
-    entrants = with_ids(_choose(sources, origins, agreed, bots))
-    _require_enough(entrants, agreed, 0)
+    entrants = _beside(beside, _choose(sources, origins, agreed, bots))
+    _require_enough([*beside, *entrants], agreed, 0)
     settings = _bot_settings(entrants, origins, agreed, bots)
     found, damaged = _read(entrants, {origin.address: origin for origin in origins.values()})
     brought = _seat_envs(entrants, origins, seat_envs)
@@ -153,7 +156,7 @@ def gather(
     if damaged and not leave_out_damaged:
         raise DamagedCompetitors(damaged, _LEAVE_OUT)
     entrants = tuple(entrant for entrant in entrants if entrant.competitor not in damaged)
-    _require_enough(entrants, agreed, len(damaged))
+    _require_enough([*beside, *entrants], agreed, len(damaged))
     return Entries(
         env_id=agreed.env_id,
         env_options=agreed.env_options,
@@ -222,6 +225,38 @@ def _choose(
         # an unknown name is an import path, or causes an error when the bot is built
         chosen += [bot_entrant(named_bot(text, known) or text) for text in source.bots]
     return list({(entrant.run, entrant.competitor): entrant for entrant in chosen}.values())
+
+
+def _beside(beside: Sequence[Entrant], chosen: Sequence[Entrant]) -> tuple[Entrant, ...]:
+    """Return those of `chosen` that are not among `beside`, under names that no other has.
+
+    Raise Mistake for one that is there with other weights.
+    """
+    there = {_identity(entrant): entrant for entrant in beside}
+    for entrant in chosen:
+        known = there.get(_identity(entrant))
+        if known is not None and known.blob_hash != entrant.blob_hash:
+            raise Mistake(
+                f"{entrant.run}: '{known.competitor}' has other weights than those it has played with in "
+                "this tournament; restore them from a copy, or start a new tournament with another --out"
+            )
+    joining = [entrant for entrant in chosen if _identity(entrant) not in there]
+    found = with_runs([*beside, *joining], labels_of(beside))[len(beside) :]
+    names = {entrant.competitor for entrant in beside}
+    for entrant in found:
+        if entrant.competitor in names:
+            raise Mistake(
+                f"competitors: '{entrant.competitor}' is not the one that has played under this name so far; "
+                "name its members instead, or start a new tournament with another --out"
+            )
+    return found
+
+
+def _identity(entrant: Entrant) -> tuple[str | None, str | None, float | None]:
+    """Return what an entrant is recognised by, whatever its name: a bot by its name."""
+    if entrant.run is None:
+        return None, entrant.competitor, None
+    return entrant.run, entrant.snapshot_id, entrant.temperature
 
 
 def _bot_settings(

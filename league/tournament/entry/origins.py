@@ -7,9 +7,8 @@ tournament finds its entrants again by it.
 from __future__ import annotations
 
 import functools
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,8 +35,6 @@ from storage.snapshots import blobs
 from storage.snapshots.manifests import CorruptManifest
 from storage.upkeep.exported_mixtures import is_mixture
 from storage.upkeep.exports import MANIFEST, MAX_TEXT, WEIGHTS, NotAnExport, is_plain, read_manifest, shown
-
-_ODD = re.compile(r"[^\w./@+-]")
 
 
 class Origin(ABC):
@@ -260,35 +257,3 @@ def _mixture_entrant(mixture: Mixture, address: str, temperature: float = SAMPLE
 def bot_entrant(name: str) -> Entrant:
     """Return the entrant of a bot, which has neither an origin nor a mode."""
     return Entrant(name, "bot", None, None, None, None, None, None, None, None)
-
-
-def with_ids(entrants: Sequence[Entrant]) -> tuple[Entrant, ...]:
-    """Return the entrants with distinct ids, which do not depend on their order.
-
-    Unless ids are distinct, all snapshots get their origin's name in front: `connect_four/main-0@120000`.
-    """
-    if len({entrant.competitor for entrant in entrants}) == len(entrants):
-        return tuple(entrants)
-    labels = _labels({entrant.run for entrant in entrants if entrant.run is not None})
-    return tuple(
-        entrant
-        if entrant.run is None
-        else replace(entrant, competitor=f"{labels[entrant.run]}/{entrant.competitor}")
-        for entrant in entrants
-    )
-
-
-def _labels(addresses: Collection[str]) -> dict[str, str]:
-    """Return the last parts of each address, as few as make all labels different.
-
-    Characters that are special in gates, lists of seeds or shells become "-", unless only they differ.
-    """
-    most = max((address.count("/") + 1 for address in addresses), default=0)
-    for odd in (_ODD, None):
-        for count in range(1, most + 1):
-            labels = {address: "/".join(address.split("/")[-count:]) for address in addresses}
-            if odd is not None:
-                labels = {address: odd.sub("-", label) for address, label in labels.items()}
-            if len(set(labels.values())) == len(labels):
-                return labels
-    raise AssertionError("addresses differ")

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from league.tournament.schedules.adaptive import Adaptive
-from league.tournament.schedules.base import Schedule
+from league.tournament.schedules.base import Pairings, Schedule
+from league.tournament.schedules.completion import Completion
 from league.tournament.schedules.gauntlet import Gauntlet
 from league.tournament.schedules.round_robin import RoundRobin
 from league.tournament.schedules.settings import ScheduleSettings
@@ -15,23 +18,35 @@ from storage.errors import Mistake
 from storage.suggestions import nearest
 
 
-def make_schedule(settings: ScheduleSettings, competitors: Sequence[str], num_teams: int) -> Schedule:
+def make_schedule(
+    settings: ScheduleSettings,
+    competitors: Sequence[str],
+    num_teams: int,
+    before: Sequence[Pairings] = (),
+) -> Schedule:
     """Return the schedule of a tournament of `competitors`, `num_teams` of which meet in a match.
 
+    What was played `before`, by other schedules or in a smaller field, counts: the schedule plays the rest.
     Raise Mistake for too few competitors, a seed that is no competitor, and a k that excludes none of them.
     """
     _check(settings, competitors, num_teams)
     field = len(competitors)
-    if settings.kind == "round_robin":
-        return RoundRobin(field, num_teams, settings.pairs)
-    if settings.kind == "gauntlet":
-        seeds = [competitors.index(seed) for seed in settings.seeds]
-        return Gauntlet(field, num_teams, settings.pairs, seeds)
     if settings.kind == "swiss":
-        return Swiss(field, num_teams, settings.pairs, settings.rounds)
+        return Swiss(field, num_teams, settings.pairs, settings.rounds, before)
     if settings.kind == "adaptive":
-        return Adaptive(field, num_teams, settings)
-    return TopK(field, num_teams, settings)
+        return Adaptive(field, num_teams, settings, before)
+    if settings.kind == "top_k":
+        return TopK(field, num_teams, settings, before)
+    seeds = [competitors.index(seed) for seed in settings.seeds]
+    if before:
+        meeting = np.zeros((field, field), dtype=np.int64)
+        members = seeds or list(range(field))
+        meeting[members, :] = meeting[:, members] = settings.pairs
+        np.fill_diagonal(meeting, 0)
+        return Completion(meeting, num_teams, before)
+    if settings.kind == "gauntlet":
+        return Gauntlet(field, num_teams, settings.pairs, seeds)
+    return RoundRobin(field, num_teams, settings.pairs)
 
 
 def _check(settings: ScheduleSettings, competitors: Sequence[str], num_teams: int) -> None:

@@ -24,11 +24,24 @@ class Swiss(Schedule):
     If the field does not divide into tables, the last of those with the fewest pauses pause for half a point.
     """
 
-    def __init__(self, field: int, num_teams: int, pairs: int, rounds: int | None) -> None:
-        """Plan `rounds` rounds; `None`: twice those of a knock-out, at most those with new opponents."""
+    def __init__(
+        self,
+        field: int,
+        num_teams: int,
+        pairs: int,
+        rounds: int | None,
+        before: Sequence[Pairings] = (),
+    ) -> None:
+        """Plan `rounds` rounds; `None`: twice those of a knock-out, at most those with new opponents.
+
+        Pairs that were played `before` take the place of as many rounds.
+        """
         self._field, self._num_teams, self._pairs = field, num_teams, pairs
         enough = 2 * math.ceil(math.log2(field))
-        self._rounds = rounds or max(1, min(enough, math.ceil((field - 1) / (num_teams - 1))))
+        planned = rounds or max(1, min(enough, math.ceil((field - 1) / (num_teams - 1))))
+        self._pairs_before, self._per_round = sum(map(len, before)), (field // num_teams) * pairs
+        missing = max(0, math.ceil(planned - self._pairs_before / self._per_round))
+        self._own_rounds, self._rounds = missing, len(before) + missing
 
     def next_round(
         self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
@@ -48,7 +61,7 @@ class Swiss(Schedule):
         return in_tiles(np.repeat(tables, self._pairs, axis=0))
 
     def total_pairs(self) -> int:
-        return self._rounds * (self._field // self._num_teams) * self._pairs
+        return self._pairs_before + self._own_rounds * self._per_round
 
     def _order(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Indices:
         """Return [N] the entrants, the best so far first."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.statistics.games import Games
 from analysis.statistics.ratings import Ratings, bradley_terry
-from league.tournament.schedules.base import pairs_until_all_met
+from league.tournament.schedules.base import Pairings, pairs_until_all_met
 from league.tournament.schedules.pairing.order import boundary_stakes, distances
 from league.tournament.schedules.pairing.rated import Rated
 from league.tournament.schedules.settings import ScheduleSettings
@@ -22,9 +23,11 @@ _erfc = np.vectorize(math.erfc, otypes=[np.float64])
 class TopK(Rated):
     """Pairs with the most information on the k best, until these are known or the budget is used up."""
 
-    def __init__(self, field: int, num_teams: int, settings: ScheduleSettings) -> None:
+    def __init__(
+        self, field: int, num_teams: int, settings: ScheduleSettings, before: Sequence[Pairings] = ()
+    ) -> None:
         round_robin = settings.pairs * pairs_until_all_met(field, num_teams)
-        super().__init__(field, num_teams, settings, settings.budget or max(field, round_robin))
+        super().__init__(field, num_teams, settings, settings.budget or max(field, round_robin), before)
         self._k, self._confidence, self._margin = settings.k, settings.confidence, settings.margin
 
     def conclusion(self, games: Games) -> str:

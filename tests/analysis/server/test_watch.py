@@ -11,6 +11,7 @@ import pytest
 from analysis.server.app import _events
 from analysis.server.watch import Watch
 from storage.archive import Archive
+from storage.ends import End
 from storage.errors import NotARun
 from tests.analysis.history.test_history import played
 from tests.analysis.planted_runs import Plan, plant
@@ -104,6 +105,23 @@ def test_a_run_that_is_taken_away_leaves_the_page_and_is_said_until_it_is_back(r
     assert watch.drawn.parts
     (tmp_path / "elsewhere").rename(run)
     until(lambda: not watch.drawn.trouble)
+
+
+@pytest.mark.variant
+@pytest.mark.long
+def test_an_open_page_says_that_a_run_ended_or_was_killed(tmp_path):
+    """A kill is no fact of the run: only its lock is free."""
+    row = {"name": "new", "env": "tic_tac_toe", "seed": 0, "most_lead": None}
+    archive = Archive.create(tmp_path / "new", "name: new", row)
+    watch = Watch(tmp_path / "new", every_seconds=0.05)
+    watch.begin()
+    assert "running now" in watch.drawn.as_of
+    archive.close()
+    until(lambda: "killed" in watch.drawn.as_of)
+    with Archive.open(tmp_path / "new") as archive:
+        archive.append_end(End(state="stopped", seconds=45.0, env_steps=9, ended_at=4e9))
+        until(lambda: "stopped" in watch.drawn.as_of)
+    watch.close()
 
 
 def test_what_is_no_run_is_refused_at_once(tmp_path):

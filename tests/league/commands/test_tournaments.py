@@ -1,6 +1,7 @@
 """`league tournament` and `league compare`, as a person and a machine of CI see them."""
 
 import json
+import shlex
 import sys
 import types
 
@@ -62,6 +63,47 @@ def test_a_gate_that_holds_lets_pass_and_another_does_not(tournament, tmp_path):
     told = tournament("--resume", "--gate", "games > 1000", "--json", source=None)
     assert told.returncode == 1
     assert json.loads(told.stdout)["gates"][0]["passed"] is False
+
+
+def test_a_gate_that_is_not_sure_yet_gives_the_command_that_goes_on(tournament, league_here):
+    unsure = tournament(*FAST, "--gate", "main-0@0 elo > 0 against main-0@1")
+    assert unsure.returncode == 1, unsure.stderr
+    assert "is not sure yet" in unsure.stdout
+    (line,) = [line for line in unsure.stdout.splitlines() if line.startswith("To play more pairs: ")]
+    more = league_here(*shlex.split(line.partition(": ")[2])[1:], "--json")
+    assert more.returncode in (0, 1), more.stderr
+    assert json.loads(more.stdout)["games"] == 48
+
+
+def test_the_same_command_a_second_time_plays_nothing_and_ends_alike(tournament):
+    given = (*FAST, "--bot", "perfect", "--gate", "perfect games > 20")
+    first, second = tournament(*given), tournament(*given)
+    assert second.returncode == first.returncode == 0, second.stderr
+    assert second.stdout == first.stdout
+    assert "a tournament is there and goes on" in second.stderr
+    assert "join" not in second.stderr
+
+
+def test_a_bot_joins_a_tournament_that_ended(tournament, league_here, tmp_path):
+    tournament(*FAST)
+    done = league_here("tournament", "--out", tmp_path / "out", "--resume", "--bot", "perfect")
+    assert done.returncode == 0, done.stderr
+    assert "1 join the 3 of before: perfect" in done.stderr
+    assert "perfect is best with probability" in done.stdout
+
+
+def test_what_cannot_change_is_one_message(tournament):
+    tournament(*FAST)
+    for changes in (("--seed", 4), ("--opening-plies", 1)):
+        done = tournament(*FAST, *changes)
+        assert done.returncode == 2
+        assert "start a new one with another --out" in done.stderr.splitlines()[-1]
+
+
+def test_the_run_of_a_league_is_no_place_for_a_tournament(tournament, run):
+    done = tournament(*FAST, out=run)
+    assert done.returncode == 2
+    assert "found the run of a league, expected that of a tournament; choose another --out" in done.stderr
 
 
 def test_tables_and_matches_are_written_for_others(tournament, tmp_path):

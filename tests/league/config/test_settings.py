@@ -514,6 +514,10 @@ def _returns_text(p):
     [
         (["seed=9223372036854775808"], "seed: found 9223372036854775808"),
         (["runners=100000"], "runners: found 100,000 in all, but this machine has"),
+        (["resources.threads=1000"], "resources.threads: found 1,000, but this machine has"),
+        (["resources.threads=100000"], "resources.threads: found 100000; input should be less"),
+        (["league.players.main=1000"], "players: found 1,000 in all, expected at most 512"),
+        ([f"league.players.main={10**15}"], "players: found 1,000,000,000,000,000 in all"),
         (
             ["env.id=gymnasium:CartPole-v1", "env.options.threads=100000"],
             "threads is 100,000, expected at most",

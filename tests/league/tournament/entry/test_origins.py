@@ -1,26 +1,20 @@
 """Snapshots come from runs, their remotes, and exported folders, whose manifests may be a stranger's."""
 
-import dataclasses
-import itertools
 import os
 import shutil
 
 import pytest
 
-from league.competitors.modes import in_mode
 from league.rollout.snapshots import load_tensors
 from league.tournament.entry.entrants import EntrantSource, gather, sources_of
 from league.tournament.entry.origins import (
     ExportOrigin,
     RunOrigin,
     address_of,
-    bot_entrant,
     open_origin,
-    with_ids,
 )
 from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors
 from storage.archive import Archive, open_reader
-from storage.records import MAIN, Entrant
 from storage.remote.mirror import local_mirror
 from storage.remote.uploader import Uploader
 from storage.snapshots.manifests import CorruptManifest, read, seal
@@ -124,60 +118,3 @@ def test_weights_that_are_no_plain_file_are_damage_and_not_waited_for(folder):
     os.mkfifo(folder / WEIGHTS)
     with pytest.raises(DamagedCompetitors, match=r"main-0@1 .*no plain file"):
         gather([EntrantSource(folder=str(folder)), EntrantSource(bots=("random", "one_ply"))])
-
-
-def entrant(run, snapshot_id="main-0@5", temperature=1.0):
-    competitor = in_mode(snapshot_id, temperature)
-    return Entrant(competitor, "snapshot", MAIN, "main-0", run, snapshot_id, "b", 5, 1.0, "mlp", temperature)
-
-
-def ids(*entrants):
-    return [found.competitor for found in with_ids(entrants)]
-
-
-def test_who_has_a_name_of_its_own_keeps_it():
-    assert ids(entrant("/runs/a"), entrant("/runs/b", "main-1@5"), bot_entrant("random")) == [
-        "main-0@5",
-        "main-1@5",
-        "random",
-    ]
-
-
-def test_one_snapshot_in_two_modes_is_two_competitors():
-    assert ids(entrant("/runs/a"), entrant("/runs/a", temperature=0.0)) == ["main-0@5", "main-0@5:greedy"]
-
-
-def test_equal_ids_get_the_name_of_their_runs_and_so_do_all_others():
-    found = ids(
-        entrant("/runs/a"), entrant("/runs/b"), entrant("/runs/b", "main-1@5", 0.5), bot_entrant("random")
-    )
-    assert found == ["a/main-0@5", "b/main-0@5", "b/main-1@5:t=0.5", "random"]
-
-
-def test_runs_of_equal_names_are_told_apart_by_the_folders_above_them():
-    assert ids(entrant("/x/best"), entrant("/y/best"), entrant("s3://bucket/z/best")) == [
-        "x/best/main-0@5",
-        "y/best/main-0@5",
-        "z/best/main-0@5",
-    ]
-
-
-def test_names_of_folders_are_written_so_that_a_gate_and_a_list_of_seeds_can_say_them():
-    assert ids(entrant("/my runs, [red]50%:x"), entrant("/runs/né")) == [
-        "my-runs---red-50--x/main-0@5",
-        "né/main-0@5",
-    ]
-    assert ids(entrant("/x/a b"), entrant("/y/a,b")) == ["x/a-b/main-0@5", "y/a-b/main-0@5"]
-    assert ids(entrant("/x/a b"), entrant("/x/a,b")) == ["a b/main-0@5", "a,b/main-0@5"]
-
-
-def test_a_snapshot_that_is_called_like_a_bot_gets_the_name_of_its_run():
-    assert ids(bot_entrant("random"), entrant("/runs/a", "random")) == ["random", "a/random"]
-
-
-def test_the_order_makes_no_difference():
-    field = [entrant("/runs/a"), entrant("/runs/b"), entrant("/runs/b", temperature=0.0), entrant("/runs/c")]
-    named = {dataclasses.replace(e, competitor=""): e.competitor for e in with_ids(field)}
-    for order in itertools.permutations(field):
-        again = {dataclasses.replace(e, competitor=""): e.competitor for e in with_ids(order)}
-        assert again == named

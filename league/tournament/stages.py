@@ -1,0 +1,58 @@
+"""Stages of a tournament: its schedules and fields, one after the other, as its sessions had them.
+
+A tournament that goes on with more pairs, other competitors or another schedule begins a stage. The stage
+before it ends where it was then, and what it played counts. All of this is read from the ledger: from the
+settings of each session, the entrants that came with it, and the number of requests that were recorded by
+then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from league.tournament.schedules.settings import ScheduleSettings
+from storage.layout import LEDGER
+from storage.ledger.ledger import read_frames
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Stretch of a tournament with one schedule and one field."""
+
+    schedule: ScheduleSettings
+    field: int  # number of entrants: those that joined by then
+    requests: int | None = None  # recorded, earlier stages included, when it ended; None: it is the last
+
+
+def stages_of(run: Path) -> list[Stage]:
+    """Return the stages of the tournament in `run`, in order. Raise CorruptLedger."""
+    stages: list[Stage] = []
+    field = requests = 0
+    for frame in read_frames(run / LEDGER, tables=("runs", "entrants", "matches")):
+        if "entrants" in frame.tables:
+            field += frame.tables["entrants"].num_rows
+        if "runs" in frame.tables:
+            schedule = ScheduleSettings(**_settings(frame.tables["runs"].column("config")[-1])["schedule"])
+            if not stages or (stages[-1].schedule, stages[-1].field) != (schedule, field):
+                if stages:
+                    stages[-1] = replace(stages[-1], requests=requests)
+                stages.append(Stage(schedule, field))
+        requests += "matches" in frame.tables
+    return stages
+
+
+def newest_settings(run: Path) -> dict[str, Any] | None:
+    """Return the settings of the newest session, as it recorded them; `None` without any."""
+    found = None
+    for frame in read_frames(run / LEDGER, tables=("runs",)):
+        if "runs" in frame.tables:
+            found = _settings(frame.tables["runs"].column("config")[-1])
+    return found
+
+
+def _settings(text: Any) -> Any:
+    return yaml.safe_load(text.as_py() or "")

@@ -1,0 +1,81 @@
+"""Entrants are named with their runs, wherever two runs take part."""
+
+import dataclasses
+import itertools
+
+from analysis.gates.names import labels_of, with_runs
+from storage.records import MAIN, Entrant
+
+
+def entrant(run, snapshot_id="main-0@5", temperature=1.0):
+    mode = {0.0: ":greedy", 1.0: ""}.get(temperature, f":t={temperature}")
+    return Entrant(
+        f"{snapshot_id}{mode}", "snapshot", MAIN, "main-0", run, snapshot_id, "b", 5, 1.0, "mlp", temperature
+    )
+
+
+def bot_entrant(name):
+    return Entrant(name, "bot", None, None, None, None, None, None, None, None)
+
+
+def ids(*entrants):
+    return [found.competitor for found in with_runs(entrants)]
+
+
+def test_those_of_one_run_keep_their_ids():
+    found = ids(entrant("/runs/a"), entrant("/runs/a", "main-1@5"), bot_entrant("random"))
+    assert found == ["main-0@5", "main-1@5", "random"]
+
+
+def test_where_two_runs_take_part_each_is_named_even_if_no_two_ids_are_equal():
+    found = ids(entrant("/runs/a"), entrant("/runs/b", "main-1@5"), bot_entrant("random"))
+    assert found == ["a/main-0@5", "b/main-1@5", "random"]
+    labelled = with_runs([entrant("/runs/a"), entrant("/runs/b", temperature=0.0)])
+    assert with_runs(labelled) == labelled
+
+
+def test_a_run_that_joins_later_gets_another_label_than_those_in_use():
+    known = labels_of(with_runs([entrant("/x/a"), entrant("/x/b")]))
+    (newcomer,) = with_runs([entrant("/y/a")], known)
+    assert known == {"/x/a": "a", "/x/b": "b"}
+    assert newcomer.competitor == "y/a/main-0@5"
+
+
+def test_one_snapshot_in_two_modes_is_two_competitors():
+    assert ids(entrant("/runs/a"), entrant("/runs/a", temperature=0.0)) == ["main-0@5", "main-0@5:greedy"]
+
+
+def test_equal_ids_get_the_name_of_their_runs_and_so_do_all_others():
+    found = ids(
+        entrant("/runs/a"), entrant("/runs/b"), entrant("/runs/b", "main-1@5", 0.5), bot_entrant("random")
+    )
+    assert found == ["a/main-0@5", "b/main-0@5", "b/main-1@5:t=0.5", "random"]
+
+
+def test_runs_of_equal_names_are_told_apart_by_the_folders_above_them():
+    assert ids(entrant("/x/best"), entrant("/y/best"), entrant("s3://bucket/z/best")) == [
+        "x/best/main-0@5",
+        "y/best/main-0@5",
+        "z/best/main-0@5",
+    ]
+
+
+def test_names_of_folders_are_written_so_that_a_gate_and_a_list_of_seeds_can_say_them():
+    assert ids(entrant("/my runs, [red]50%:x"), entrant("/runs/né")) == [
+        "my-runs---red-50--x/main-0@5",
+        "né/main-0@5",
+    ]
+    assert ids(entrant("/x/a b"), entrant("/y/a,b")) == ["x/a-b/main-0@5", "y/a-b/main-0@5"]
+    assert ids(entrant("/x/a b"), entrant("/x/a,b")) == ["a b/main-0@5", "a,b/main-0@5"]
+
+
+def test_a_snapshot_that_is_called_like_a_bot_gets_the_name_of_its_run():
+    assert ids(bot_entrant("random"), entrant("/runs/a", "random")) == ["random", "a/random"]
+
+
+def test_the_order_makes_no_difference():
+    field = [entrant("/runs/a"), entrant("/runs/b"), entrant("/runs/b", temperature=0.0), entrant("/runs/c")]
+    named = {dataclasses.replace(e, competitor=""): e.competitor for e in with_runs(field)}
+    for order in itertools.permutations(field):
+        again = {dataclasses.replace(e, competitor=""): e.competitor for e in with_runs(order)}
+        assert again == named
