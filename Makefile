@@ -33,7 +33,7 @@ test-long: browser
 test-variants:
 	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
 	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules
-	python -m pytest -m variant tests/league
+	python -m pytest -m variant tests
 
 # The tests of one room: make test-storage, test-analysis, test-league, or a folder: make test-league/rules
 test-%:

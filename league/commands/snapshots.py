@@ -100,7 +100,7 @@ def _arguments(action: Action, given: list[str], wanted: tuple[str, ...]) -> lis
 
     if len(given) < len(wanted):
         missing = wanted[len(given)]
-        means = {"ID": "a snapshot id or a unique prefix", "DIR": "a folder"}[missing]
+        means = {"ID": "a snapshot id, a unique prefix, a player or best", "DIR": "a folder"}[missing]
         raise Mistake(f"snapshots {action}: no {missing} given, expected {means}")
     if len(given) > len(wanted):
         raise Mistake(f"snapshots {action}: found '{given[len(wanted)]}', expected nothing more")
@@ -122,10 +122,12 @@ def _list(run: Path, where: str | None, as_json: bool) -> None:
 
 
 def _show(run: Path, wanted: str) -> None:
+    from league.competitors.names import Names
     from storage import open_reader
 
     reader = open_reader(run)
-    print(json.dumps(reader.manifest(reader.resolve(wanted).snapshot_id), indent=2))
+    found = Names(reader, reader.env()["id"]).snapshot(wanted)
+    print(json.dumps(reader.manifest(found.snapshot_id), indent=2))
 
 
 def _verify(run: Path, as_json: bool) -> None:
@@ -150,7 +152,6 @@ def _verify(run: Path, as_json: bool) -> None:
 
 
 def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
-    from league.competitors.best import BEST
     from league.competitors.mixtures import Mixture
     from league.competitors.names import Names
     from storage import open_reader
@@ -168,7 +169,7 @@ def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
         export_mixture(reader, wanted, members, folder, license=license_)
         print(f"{wanted}, {len(members)} snapshots, exported to {folder}")
         return
-    snapshot = names.snapshot(wanted) if wanted == BEST else reader.resolve(wanted)
+    snapshot = names.snapshot(wanted)
     bring_blob(run, snapshot.blob_hash)
     export_snapshot(reader, snapshot, folder, license=license_)
     print(f"{snapshot.snapshot_id} exported to {folder}")

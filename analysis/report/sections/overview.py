@@ -276,8 +276,10 @@ def _wrong(story: Story) -> Html:
         else []
     )
     warnings = [finding for finding in story.findings if finding.severity == "warning"]
+    notes = len(story.findings) - len(warnings)
     if not warnings and not ends:
-        return paragraph("The diagnostics found no problem.")
+        below = f"; {count(notes, 'note')} on it {'is' if notes == 1 else 'are'} below" if notes else ""
+        return paragraph(f"The diagnostics found no problem{below}.")
     said = [*(sentence(finding.sentence) for finding in warnings[:MOST_FINDINGS]), *ends]
     more = len(warnings) - MOST_FINDINGS
     link = paragraph(element("a", f"And {more} more", href="#findings")) if more > 0 else None

@@ -454,6 +454,12 @@ def test_a_snapshot_is_shown_by_any_unique_prefix(league_command, trained):
     assert league_command("snapshots", trained, "show", snapshot.snapshot_id[:-1]).stdout == whole.stdout
 
 
+def test_a_player_means_its_newest_snapshot_also_where_one_is_shown(league_command, trained):
+    newest = [s for s in open_reader(trained).snapshots() if s.player == "main-0"][-1]
+    shown = json.loads(league_command("snapshots", trained, "show", "main-0").stdout)
+    assert shown["snapshot_id"] == newest.snapshot_id
+
+
 def test_showing_no_or_an_unknown_snapshot_is_refused(league_here, trained):
     refused(league_here("snapshots", trained, "show"), "no ID given")
     refused(league_here("snapshots", trained, "show", "main-0@7777"), "nearest: main-0@")
