@@ -108,7 +108,8 @@ def _title(shown: pd.DataFrame, places: _Places, leaderboard: pd.DataFrame) -> s
     count = len(shown)
     text = f"{count:,} snapshot{'s' * (count != 1)}, {resets or 'none'} after a reset"
     rated = leaderboard[leaderboard["competitor"].astype(str).isin(shown["snapshot_id"].astype(str))]
-    rated = rated[rated["games"] > 0]
+    # in order of strength, one without games is where it belongs, and untrained weights are last
+    rated = rated[~rated["apart"]] if "apart" in rated.columns else rated[rated["games"] > 0]
     if not rated.empty:
         text += f"; rated best: {rated['competitor'].iloc[0]}"
     return text

@@ -10,6 +10,7 @@ from matplotlib.lines import Line2D
 
 from analysis.plots.sheet import EDGE, Sheet, grid, key, legend, legend_height, message, one_run, step_axis
 from analysis.plots.style import INK, SMALL, WIDTH, Look, drawing, looks, role_of, spread
+from analysis.statistics.strength.wording import probability
 from storage.arrays import Floats
 
 POINTS = 200  # points of a line, which is about 270 points wide
@@ -74,7 +75,7 @@ def _title(board: pd.DataFrame) -> str:
         return "No competitor is rated yet"
     if "p_best" in board.columns and board["p_best"].notna().any():
         best = board[board["p_best"].notna()].iloc[0]
-        return f"{best['competitor']} is rated best, with probability {best['p_best']:.2f}"
+        return f"{best['competitor']} is rated best, with probability {probability(best['p_best'])}"
     best = played.iloc[0]
     return f"{best['competitor']} is rated best: μ = {best['mu']:.1f} ± {2 * best['sigma']:.1f}"
 

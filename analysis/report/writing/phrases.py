@@ -8,6 +8,8 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.statistics.strength import wording
+
 MISSING = "–"
 SPACE = "\N{NO-BREAK SPACE}"  # between a number and its unit
 
@@ -69,7 +71,7 @@ def probability(p: Any) -> str:
     """Return a probability as text, never 1 or 0: no measurement is certain."""
     if p is None or pd.isna(p):
         return MISSING
-    return "over 0.99" if p > 0.99 else "under 0.01" if p < 0.01 else f"{p:.2f}"
+    return wording.probability(float(p))
 
 
 def sentence(line: str) -> str:

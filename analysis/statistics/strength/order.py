@@ -33,7 +33,7 @@ class Place:
     elo: float  # above the yardstick; of games with one seat, the mean score
     low: float  # of the 95 % interval
     high: float
-    chance: float  # probability that it is the best snapshot; nan: it cannot be, or is not estimated
+    chance: float  # probability that no other snapshot is stronger; nan: it never leads, or nothing shows it
     games: int  # that it played; a player that learns since its last snapshot
     apart: bool  # a bot, an anchor, or untrained: it never leads
 
@@ -73,12 +73,12 @@ class Order:
         return EloEstimate(float(apart.mean()), float(low), float(high), superiority)
 
     def level(self) -> list[str]:
-        """Return the other snapshots that may be as strong as the best, at 95 %."""
+        """Return the other snapshots that may be as strong as the best, untrained ones too, at 95 %."""
         if self.best is None:
             return []
         first, found = self.best.competitor, []
         for place in self.places:
-            if place.stored and place.competitor != first:
+            if place.kind == "snapshot" and place.competitor != first:
                 ahead = self.ahead(first, place.competitor)
                 if ahead is not None and ahead.low < 0.0:
                     found.append(place.competitor)
@@ -162,9 +162,12 @@ def _ordered(
     candidates = [m.competitor for m in members if m.kind != "player" and m.competitor not in apart]
     candidates = [name for name in candidates if name in draws]
     chance: dict[str, float] = {}
-    if candidates:
-        best = np.bincount(np.argmax([draws[name] for name in candidates], axis=0), minlength=len(candidates))
-        chance = dict(zip(candidates, (best / best.sum()).tolist(), strict=True))
+    # untrained weights may be the strongest, where training went wrong, although they do not lead
+    rivals = [m.competitor for m in members if m.kind == "snapshot" and m.competitor in draws]
+    if len(rivals) > 1:
+        best = np.bincount(np.argmax([draws[name] for name in rivals], axis=0), minlength=len(rivals))
+        likely = dict(zip(rivals, (best / best.sum()).tolist(), strict=True))
+        chance = {name: likely[name] for name in candidates}
     zero: Floats | float = 0.0
     if yardstick is not None:
         zero = draws[yardstick]

@@ -95,7 +95,7 @@ def test_a_million_games_of_one_pairing_say_no_more_than_a_pairing_can():
         line(6), [*games, met("main@5", "random", 300.0, 1_000_000), met("main@4", "random", 280.0, 200)]
     )
     assert order.best is not None
-    assert len(order.level()) == 4
+    assert len(order.level()) == 5  # main@0 too, which has not played
     assert order.best.chance < 0.8
 
 
@@ -136,3 +136,19 @@ def test_four_at_a_table_tell_less_than_as_many_games_of_two():
     width = [np.subtract(order.places[1].high, order.places[1].low) for order in (two, four)]
     assert width[1] > width[0]
     assert [place.games for place in four.places] == [place.games for place in two.places]
+
+
+def test_a_snapshot_that_may_be_weaker_than_its_untrained_weights_is_not_surely_the_best():
+    games = [met(name, "random", 0.0, games=100) for name in ("main@0", "main@1")]
+    order = order_of(line(2), games)
+    assert order.best is not None
+    assert order.best.competitor == "main@1"
+    assert order.best.chance < 0.8
+    assert order.level() == ["main@0"]
+
+
+def test_nothing_is_stated_of_the_only_snapshot_that_is_known():
+    order = order_by_score(line(2), [Score("main", 100, 0.5, 0.1, "main@1")])
+    assert order.best is not None
+    assert order.best.competitor == "main@1"
+    assert np.isnan(order.best.chance)
