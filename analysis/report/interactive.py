@@ -109,7 +109,7 @@ def heatmap(story: Story) -> dict[str, Any] | None:
         "type": "ordinal",
         "field": "j",
         "scale": {"domain": list(range(len(names))), "padding": 0},
-        "axis": {**axis, **below, "title": "opponent, by its place at the left"},
+        "axis": {**axis, **below, "title": "opponent, by place"},
     }
     who_played = [{"field": "row", "title": "row"}, {"field": "column", "title": "against"}]
     return {

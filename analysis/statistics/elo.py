@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
 
 from analysis.statistics.likelihood import EMPTY, Sample, at_mean, mean_interval, sample_of, sample_of_counts
 from analysis.statistics.valid import check_counts, check_scores
@@ -138,6 +137,8 @@ def normalized_elo(counts: npt.ArrayLike) -> EloEstimates:
     """
     given = check_counts(counts, least=1.0)
     places, n = given.shape[-1], given.sum(axis=-1)
+    from scipy.special import stdtrit  # here, as the league's rules read this module and need no scipy
+
     unit = NORMALIZED_ELO / math.sqrt((places - 1) / 2)
     t, _ = _t_value(given)
     middle, deviation = _t_value(given + 0.25 * np.isin(np.arange(places), (0, places - 1)))

@@ -200,7 +200,7 @@ def _names(sheet: Sheet, axes: Axes, rows: list[int], labels: list[str], side: f
     axes.set_xticks(columns, [str(column + 1) for column in columns])
     axes.tick_params(length=0, pad=9)
     axes.tick_params(axis="x", pad=3)
-    axes.set_xlabel("opponent, by its place at the left")
+    axes.set_xlabel("opponent, by place")
     axes.spines[:].set_visible(False)
 
 

@@ -110,14 +110,14 @@ def _ended(story: Story) -> Html | None:
         return None
     if state.kind == "running":
         shown = ": this page shows what is recorded so far."
-        return join(["It is ", element("strong", "running now"), shown])
+        return join(["It is ", element("strong", "running now", class_="words"), shown])
     if state.kind == "trained":
-        return join([element("strong", "Training ended as planned"), f": {state.sentence}."])
+        return join([element("strong", "Training ended as planned", class_="words"), f": {state.sentence}."])
     said, why = state.sentence, ". "
     if state.kind == "killed":
         said, why = "Training was killed, or is of an older version", ": no end is recorded. "
     how = _code(f"league train {story.argument} --resume")
-    return join([element("strong", said), f"{why}To go on: ", how, "."])
+    return join([element("strong", said, class_="words"), f"{why}To go on: ", how, "."])
 
 
 def _best(story: Story) -> Html | None:

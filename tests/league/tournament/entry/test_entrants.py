@@ -80,7 +80,7 @@ def test_a_run_alone_enters_all_of_its_snapshots_in_the_order_of_freezing(snapsh
 def test_snapshots_are_selected_by_sql_over_several_runs(make_run, tmp_path):
     runs = [make_run(tmp_path / name, player=name, snapshots=3) for name in ("adam", "eve")]
     entries = gather([EntrantSource(run=str(run), select="env_steps > 0") for run in runs])
-    assert ids(entries) == ["adam@1", "adam@2", "eve@1", "eve@2"]
+    assert ids(entries) == ["adam/adam@1", "adam/adam@2", "eve/eve@1", "eve/eve@2"]
 
 
 def test_names_are_ids_prefixes_players_and_bots_of_the_run(run):
