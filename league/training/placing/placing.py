@@ -29,7 +29,8 @@ from storage.records import MatchBatch, Purpose
 
 STREAM = 11  # of seeds, apart from those of training
 PAIRS = 8  # of competitors in one request
-SEEDS = 8  # of each, each played once for each team
+SEEDS = 8, 64  # of each, least and most, each played once for each team
+REQUEST_STEPS = 2_048  # env steps of a request, more seeds where matches are short: its policies are loaded
 WHILE = 0.5  # part of the share that is played before the end
 WAIT_SECONDS = 0.1
 _FIRST_REQUEST = -(2**40)  # request ids from here down are of no other request
@@ -71,22 +72,25 @@ class Placing:
         totals, placed = self._state.totals, self._state.placed
         if not totals.matches:
             return False
-        expected = PAIRS * SEEDS * self._num_teams * totals.env_steps / totals.matches
-        if placed.env_steps + expected > part * self._share * totals.env_steps:
+        of_seed = PAIRS * self._num_teams * totals.env_steps / totals.matches
+        wanted = min(max(math.ceil(REQUEST_STEPS / of_seed), SEEDS[0]), SEEDS[1])
+        room = (part * self._share * totals.env_steps - placed.env_steps) / of_seed
+        seeds = min(wanted, math.floor(room))
+        if seeds < (wanted if part < 1.0 else SEEDS[0]):  # as it ends, a small request is better than none
             return False
         pairs = next_pairs(self._state.roster, self._state.standings, placed, PAIRS)
         if not pairs:
             return False
         self._asked.add(self._next)
-        self._runners.submit(self._next, self._request(pairs), {})
+        self._runners.submit(self._next, self._request(pairs, seeds), {})
         self._next -= 1
         return True
 
-    def _request(self, pairs: list[tuple[str, str]]) -> PlayRequest:
+    def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
         names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
         teams, own = self._num_teams, np.eye(self._num_teams, dtype=np.bool_)[:, self._teams]  # [T, S]
         seat = np.concatenate(
-            [np.tile(np.where(own, names.index(one), names.index(other)), (SEEDS, 1)) for one, other in pairs]
+            [np.tile(np.where(own, names.index(one), names.index(other)), (seeds, 1)) for one, other in pairs]
         ).astype(np.int32)
         n = len(seat)
         number = np.arange(n, dtype=np.int64) - self._state.placed.next_id  # those of ids that count down
@@ -151,7 +155,7 @@ class Placing:
 
 
 def _setup(settings: Settings) -> PlaySetup:
-    slots = min(settings.rollout.slots, PAIRS * SEEDS * 2)
+    slots = min(settings.rollout.slots, PAIRS * SEEDS[0] * 2)
     rollout = settings.rollout.model_copy(update={"slots": slots, "record": 0.0})
     return PlaySetup(
         settings.env.id,
