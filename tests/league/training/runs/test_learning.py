@@ -244,6 +244,7 @@ CARTPOLE = {
 }
 
 
+@pytest.mark.variant
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2] if VARIANTS else [0])
