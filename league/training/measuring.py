@@ -68,7 +68,7 @@ class Measuring:
         self._games = bool(opened.opponents)
         self._own: LocalRunnerGroup | None = None
         if self._games and settings.most_runners == 0:
-            self._own = LocalRunnerGroup(_setup(settings))
+            self._own = LocalRunnerGroup(setup_beside(settings, settings.evaluation.yardstick_games))
         self._runners = self._own or runners
         self._waiting: deque[tuple[Snapshot, str]] = deque()  # games to ask for: (snapshot, opponent)
         self._asked: dict[int, _Asked] = {}
@@ -199,8 +199,9 @@ def name_of(record: YardstickRecord) -> str:
     return f"{yardstick}/{record.measure}_{record.mode}"
 
 
-def _setup(settings: Settings) -> PlaySetup:
-    slots = min(settings.rollout.slots, settings.evaluation.yardstick_games)
+def setup_beside(settings: Settings, most_slots: int) -> PlaySetup:
+    """Return how games beside training are played in this process, up to `most_slots` at a time."""
+    slots = min(settings.rollout.slots, most_slots)
     rollout = settings.rollout.model_copy(update={"slots": slots, "record": 0.0})
     return PlaySetup(
         settings.env.id,
@@ -209,4 +210,5 @@ def _setup(settings: Settings) -> PlaySetup:
         settings.resources.threads,
         settings.storage.cache(),
         settings.bots,
+        trust=settings.own_code(),
     )

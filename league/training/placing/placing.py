@@ -16,9 +16,10 @@ import numpy as np
 
 from league.config.settings import Settings
 from league.interrupts import stopping
-from league.rollout.requests import PlayRequest, PlaySetup
+from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import LocalRunnerGroup, Rollout, RunnerGroup
 from league.rules.matchmaking.seating import match_seeds
+from league.training.measuring import setup_beside
 from league.training.placing.field import next_pairs
 from league.training.placing.placed import ROUND_ROBIN
 from league.training.sources import Sources
@@ -50,7 +51,7 @@ class Placing:
         self._share = settings.evaluation.placing if self._can() else 0.0
         self._own: LocalRunnerGroup | None = None
         if self._share > 0.0 and settings.most_runners == 0:
-            self._own = LocalRunnerGroup(_setup(settings))
+            self._own = LocalRunnerGroup(setup_beside(settings, PAIRS * SEEDS[0] * 2))
         self._runners: RunnerGroup = self._own or runners
         self._asked: set[int] = set()
         self._next = _FIRST_REQUEST
@@ -152,17 +153,3 @@ class Placing:
             for loss in [] if self._own is not None else self._runners.losses():
                 self.lost(loss.requests)
                 self.died(loss.incident)
-
-
-def _setup(settings: Settings) -> PlaySetup:
-    slots = min(settings.rollout.slots, PAIRS * SEEDS[0] * 2)
-    rollout = settings.rollout.model_copy(update={"slots": slots, "record": 0.0})
-    return PlaySetup(
-        settings.env.id,
-        settings.env.options,
-        rollout,
-        settings.resources.threads,
-        settings.storage.cache(),
-        settings.bots,
-        trust=settings.own_code(),
-    )
