@@ -15,7 +15,7 @@ from league.envs import registry
 from league.envs.base import BatchedGame
 from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.objective import check_actions
-from league.learning.settings import LearnerSettings, changed, check_precision
+from league.learning.settings import LearnerSettings, changed
 from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
@@ -151,7 +151,7 @@ def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> Non
 
 def _check_learner(settings: Settings) -> None:
     """Raise ValueError for learner settings that do not fit the rest of the run."""
-    learner, runners, gpus = settings.learner, settings.most_runners, settings.resources.gpus
+    learner, runners = settings.learner, settings.most_runners
     if learner.aggregators > runners:
         raise ValueError(
             f"learner.aggregators is {learner.aggregators}, more than the {runners} runners that they would "
@@ -163,7 +163,6 @@ def _check_learner(settings: Settings) -> None:
             "set runners to 1 or more, or processes to 1"
         )
     _check_shards(settings)
-    check_precision(learner, gpus)
     for place, rules in settings.league.resolve().places().items():
         try:
             changed(settings.learner, rules.learner)

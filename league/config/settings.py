@@ -22,6 +22,7 @@ from league.envs.adapters.gymnasium.following import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots
+from league.models.policies.products import Precision
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.openings import OpeningSettings
 from league.rollout.requests import TrainingRollout
@@ -83,6 +84,12 @@ class Settings(Section):
         return self.runners if isinstance(self.runners, int) else self.runners.max
 
     @property
+    def precision_of_play(self) -> Precision:
+        """Precision of policies that play to train: without runners `auto` is float32, to be repeatable."""
+        wanted = self.rollout.precision
+        return "float32" if wanted == "auto" and self.most_runners == 0 else wanted
+
+    @property
     def least_runners(self) -> int:
         """Number of runners that there must be room for, those of evaluation not among them."""
         return self.runners if isinstance(self.runners, int) else self.runners.min
@@ -140,8 +147,14 @@ class Settings(Section):
         return PolicySettings.model_validate(self.policy.model_dump() | changes) if changes else self.policy
 
     def learner_of(self, player: str, role: Role) -> LearnerSettings:
-        """Return the learner settings of `player`, which has the role `role`."""
-        return changed(self.learner, self.league.resolve().of(LivePlayer(player, role)).learner)
+        """Return the learner settings of `player`, which has the role `role`.
+
+        Without runners, `precision: auto` is float32: such runs can be repeated.
+        """
+        own = changed(self.learner, self.league.resolve().of(LivePlayer(player, role)).learner)
+        if self.most_runners == 0 and own.precision == "auto":
+            return own.model_copy(update={"precision": "float32"})
+        return own
 
     def following(self) -> FollowingEnvs:
         """Return the games of matches to which roles bring an env of their own. Raise ValueError."""

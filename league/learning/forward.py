@@ -120,7 +120,8 @@ class Forward:
         if not self._bfloat16:
             yield
             return
-        with torch.autocast("cuda", torch.bfloat16):
+        device = next(self.network.parameters()).device.type
+        with torch.autocast(device, torch.bfloat16):
             yield
 
 

@@ -39,13 +39,14 @@ from league.learning.maths.gae import GAE, advantages
 from league.learning.maths.objective import Objective, Trainee
 from league.learning.maths.optimizers import Optimizers
 from league.learning.maths.schedules import value_at
+from league.learning.precision import settled
 from league.learning.settings import LearnerSettings, ReplaySettings, RingSettings
 from league.learning.state import LearnerState
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
-from storage.errors import Failure, Mistake
+from storage.errors import Failure
 
 __all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings", "RingSettings"]
 
@@ -86,16 +87,11 @@ class Learner:
         """Begin with the weights that `seed` gives; `teacher`: weights of a magnet of kind `snapshot`."""
         self.player = player
         self.spec = spec
-        self.settings = settings
         self.device = torch.device(device)
+        settings, self._precision_trial = settled(spec, settings, self.device)
+        self.settings = settings
         self.updates = 0
         self.env_steps = 0
-        bfloat16 = settings.precision == "bfloat16"
-        if bfloat16 and self.device.type != "cuda":
-            raise Mistake(
-                f"learner.precision: found bfloat16 for player {player} on device '{device}', expected a "
-                "GPU; set learner.precision to float32, or resources.gpus to 1 or more"
-            )
         self._seed = seed
         self._peers = peers
         self._network = build_network(spec)
@@ -103,7 +99,7 @@ class Learner:
         self._network.to(self.device)
         self._mirrored = self._network.mirrored
         self._parameters = dict(self._network.named_parameters())
-        self._forward = Forward(self._network, bfloat16)
+        self._forward = Forward(self._network, settings.precision == "bfloat16")
         self._speedup: float | None = None  # of compiling; None: not tried yet
         if teacher is not None:
             self._check(teacher)
@@ -173,6 +169,8 @@ class Learner:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
         if self.settings.compile:
             metrics["compile_speedup"] = self._speedup or 0.0
+        if self._precision_trial is not None:
+            metrics["bfloat16_speedup"] = self._precision_trial.gain
         return metrics
 
     def update_from_batch(

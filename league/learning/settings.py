@@ -109,8 +109,11 @@ class LearnerSettings(Section):
     gradient_value: Limit | None = Field(
         default=None, description="Size that each number of a gradient is clipped to, before its norm"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        default="float32", description="Precision of the network's products; bfloat16 needs GPUs"
+    precision: Literal["float32", "bfloat16", "auto"] = Field(
+        default="float32",
+        description="Precision of the hidden layers' products, forwards and backwards; auto: bfloat16 where "
+        "it is faster on the learner's processor or GPU and its gradients agree with float32's, but float32 "
+        "with `runners: 0`, which can be repeated to the bit. Weights, losses and optimizer are in float32",
     )
     compile: bool = Field(default=False, description="Use torch.compile if it is faster on the first batch")
     max_backlog: int = Field(
@@ -252,11 +255,6 @@ class LearnerSettings(Section):
                 f"weight_decay: found {self.weight_decay} with optimizer '{self.optimizer}', expected 0; "
                 "set optimizer to adamw"
             )
-        if self.precision == "bfloat16" and self.processes > 1:
-            raise ValueError(
-                f"precision: found bfloat16, which needs GPUs, with processes {self.processes}, which are "
-                "for shards without; choose one"
-            )
         return self
 
 
@@ -284,12 +282,3 @@ def changed(settings: LearnerSettings, changes: Mapping[str, Any]) -> LearnerSet
         if name in SHARED:
             raise ValueError(f"{name}: is shared by all players, expected only in the section learner")
     return LearnerSettings.model_validate(settings.model_dump() | dict(changes))
-
-
-def check_precision(settings: LearnerSettings, gpus: int) -> None:
-    """Raise ValueError if the precision needs GPUs and there are none."""
-    if settings.precision == "bfloat16" and gpus == 0:
-        raise ValueError(
-            "learner.precision: found bfloat16 with resources.gpus 0, expected float32; "
-            "set resources.gpus to 1 or more, or learner.precision to float32"
-        )

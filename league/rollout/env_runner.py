@@ -135,6 +135,7 @@ class EnvRunner:
             record_share=self._record_share,
             fingerprint=request.fingerprint,
             overdue=self.overdue,
+            precision=self._setup.precision,
         )
         self._run(playing)
         return playing.results(), playing.episodes()
@@ -164,6 +165,7 @@ class EnvRunner:
             record_share=self._record_share,
             fragments=True,
             overdue=self.overdue,
+            precision=self._setup.precision,
         )
         self._run(playing, fragment.steps)
         left = playing.cut()

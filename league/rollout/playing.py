@@ -13,6 +13,7 @@ from league.envs.base import BatchedGame, Decisions, Transition
 from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.policies.policy import Policy
+from league.models.policies.products import Precision
 from league.rollout.guard.guard import Guard
 from league.rollout.guard.patience import Patience
 from league.rollout.hand import WAITS, Hand, named
@@ -42,12 +43,14 @@ class Playing:
         fingerprint: bool = False,
         fragments: bool = False,
         overdue: Callable[[int], bool] | None = None,
+        precision: Precision = "float32",
     ) -> None:
         """Seat the `actors`, one for each source of the hand, and go on with the matches that have slots.
 
         `learners`: the players whose decisions are recorded, by their index among the sources. With
         `fragments` matches may be left unfinished, and episodes hold the memory that they begin with.
-        `overdue(steps)`: whether to leave them after so many steps, as the run is over.
+        `overdue(steps)`: whether to leave them after so many steps, as the run is over. `precision`: of
+        policies on the CPU.
         """
         matches = hand.matches
         self._game = game
@@ -62,7 +65,8 @@ class Playing:
         self._fingerprints = Fingerprints(game, len(matches)) if fingerprint else None
         temperatures = [_temperature(source) for source in hand.sources]
         kept = {who: _recurrent(actors[who]) if fragments else 0 for who in learners}
-        self._seats = Seats(game, actors, temperatures, learners, keeps_memory=any(kept.values()))
+        keeps_memory = any(kept.values())
+        self._seats = Seats(game, actors, temperatures, learners, keeps_memory, precision)
         self._recorders = {
             who: Recorder(game, source.player, source.version, source.spec, kept[who])
             for who, source in learners.items()

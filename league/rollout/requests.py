@@ -11,6 +11,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from league.models.bots.settings import BotSettings
+from league.models.policies.products import Precision
 from league.models.spec import PolicySpec
 from league.rollout.openings import Openings
 from league.rollout.snapshots import SnapshotSource
@@ -75,6 +76,12 @@ class TrainingRollout(RolloutSettings):
         "newest of each request, or those that they began the match with. Snapshots never change",
     )
 
+    precision: Precision = Field(
+        default="auto",
+        description="Precision of policies that play on the CPU to train; auto: bfloat16 for batches of a "
+        "size for which a runner measures it to be faster than float32, but float32 with `runners: 0`, which "
+        "can be repeated to the bit. Evaluation and tournaments play in float32",
+    )
     check: Literal["refuse", "print", "none"] = Field(
         default="refuse",
         description="What follows if a second of random play before training finds a fault of the game: it "
@@ -86,6 +93,15 @@ class TrainingRollout(RolloutSettings):
         le=1,
         description="Share of the last thousand matches that may crash; above it the run ends with the cause",
     )
+
+    @model_validator(mode="after")
+    def _precision_is_of_the_cpu(self) -> Self:
+        if self.precision == "bfloat16" and self.device != "cpu":
+            raise ValueError(
+                f"precision: found bfloat16 with device {self.device}, expected cpu: policies on a GPU play "
+                "in float32; set device to cpu, or leave precision out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _weights_need_fragments(self) -> Self:
@@ -109,6 +125,7 @@ class PlaySetup:
     bots: Mapping[str, BotSettings] = field(default_factory=dict)  # by name, for bots that have settings
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
     peers: Peers | None = None  # other nodes to fetch snapshots from
+    precision: Precision = "float32"  # of policies on the CPU
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.parties import Party, Places, parties_of
+from league.models.policies.products import Precision
 
 
 class Taken(NamedTuple):
@@ -45,15 +46,16 @@ class Seats:
         temperatures: Sequence[float],
         learners: Collection[int] = (),
         keeps_memory: bool = False,
+        precision: Precision = "float32",
     ) -> None:
         """`temperatures`: one for each actor; `learners`: indices of actors whose decisions are returned.
 
-        `keeps_memory`: return them with the memory before each.
+        `keeps_memory`: return them with the memory before each. `precision`: of policies on the CPU.
         """
         shape = (game.num_slots, game.num_seats)
         self._game = game
         self._actors = actors
-        self._parties, members = parties_of(actors, temperatures)
+        self._parties, members = parties_of(actors, temperatures, precision)
         self._place = np.empty(len(actors), dtype=np.int16)  # 16 bits: sorts in linear time
         self._place[members] = np.arange(len(actors))
         self._learners = [(who, int(self._place[who])) for who in sorted(learners)]

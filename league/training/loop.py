@@ -183,9 +183,10 @@ def _engine(settings: Settings) -> Iterator[Engine]:
     )
     cache = settings.storage.cache()
     own = settings.own_code()
-    playing = PlaySetup(
+    evaluating = PlaySetup(
         settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots, trust=own
     )
+    playing = replace(evaluating, precision=settings.precision_of_play)
     with contextlib.ExitStack() as stack:
         if settings.most_runners == 0:
             engine = Engine(LocalRunnerGroup(playing), LocalLearnerGroup(place(settings).shards, recruits))
@@ -211,7 +212,8 @@ def _engine(settings: Settings) -> Iterator[Engine]:
             evaluators: RayRunnerGroup | None = None
             if settings.evaluation.runners:
                 seats = learners.seats[n:]
-                evaluators = RayRunnerGroup(num_runners - n, playing, of_runner, seats, "evaluation_runner")
+                calm = replace(playing, precision=evaluating.precision)
+                evaluators = RayRunnerGroup(num_runners - n, calm, of_runner, seats, "evaluation_runner")
                 stack.callback(evaluators.close)
             most, as_room = settings.most_runners, settings.most_runners > n
             runners = RayRunnerGroup(most, playing, of_runner, learners.seats[:n], as_room=as_room)

@@ -15,7 +15,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from league.config.settings import Settings
 from league.learning.groups.shards import describe
+from league.models.policies import dense
 from league.training.measuring import Measuring
 from league.training.session import Session
 from league.training.state.members import SPENT
@@ -73,7 +75,8 @@ class Lately:
 
 
 class News:
-    """Lines that are printed once: placement of players, players that have stopped, errors of the remote.
+    """Lines that are printed once: precision of play, placement of players and which have stopped, errors of
+    the remote.
 
     Each incident is one more line, whatever it says: who died, where, what it cost, what took its place.
 
@@ -91,6 +94,8 @@ class News:
         stopped = [f"{name} has stopped. {m.stopped}" for name, m in session.members.items() if m.stopped]
         trouble = [] if session.uploader is None else [session.uploader.status().last_error]
         changed = [f"changed: {line}" for line in session.changed]
+        if not self._printed:
+            changed.append(_precision_of_play(session.settings))
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
                 self._printed.add(line)
@@ -100,6 +105,13 @@ class News:
         """Print the first and the newest figure of each player on each yardstick."""
         for line in summary(session.measuring):
             self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
+
+def _precision_of_play(settings: Settings) -> str:
+    """Return in which precision policies play, by that of the first player."""
+    spec = next(iter(settings.policy_specs().values()))
+    rows = min(settings.rollout.slots, settings.rollout.matches_per_request)
+    return dense.describe(spec, settings.precision_of_play, rows)
 
 
 def summary(measuring: Measuring) -> list[str]:

@@ -19,7 +19,7 @@ import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Look
-from league.models.policies import policy_group
+from league.models.policies import dense
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
 from league.models.spec import PolicySettings, PolicySpec
@@ -29,12 +29,12 @@ INPUTS, ACTIONS = 84, 7  # of Connect Four
 
 def make_group(policies: list[Policy], few_bytes: int) -> PolicyGroup:
     """A group that copies weights side by side up to so many bytes of a policy."""
-    before = policy_group.FEW_BYTES["cpu"]
-    policy_group.FEW_BYTES["cpu"] = few_bytes
+    before = dense.FEW_BYTES["cpu"]
+    dense.FEW_BYTES["cpu"] = few_bytes
     try:
         return PolicyGroup(policies)
     finally:
-        policy_group.FEW_BYTES["cpu"] = before
+        dense.FEW_BYTES["cpu"] = before
 
 
 def measure(policies: list[Policy], mean_rows: int, rounds: int) -> list[float]:

@@ -152,7 +152,12 @@ def processor_seconds() -> float:
 
 
 def measure_league(
-    seconds: float, runners: int, snapshots: int, slots: int = SLOTS, matches: int = SLOTS
+    seconds: float,
+    runners: int,
+    snapshots: int,
+    slots: int = SLOTS,
+    matches: int = SLOTS,
+    precision: str = "auto",
 ) -> Rates:
     """The same from a league's training: one main, which plays `snapshots` frozen ones only."""
     settings: Settings = load(
@@ -178,6 +183,7 @@ def measure_league(
             "rollout": {
                 "slots": slots,
                 "matches_per_request": matches,
+                "precision": precision,
                 "policy_map_capacity": snapshots + 2,  # the main adds one at the beginning, one at the end
             },
             "learner": {"batch_steps": BATCH_STEPS},
@@ -218,6 +224,9 @@ def main() -> None:
     parser.add_argument("--runners", type=int, default=2)
     parser.add_argument("--slots", type=int, default=2048)
     parser.add_argument("--matches", type=int, default=4096, help="of one request")
+    parser.add_argument(
+        "--precision", default="auto", choices=["auto", "float32", "bfloat16"], help="of play"
+    )
     arguments = parser.parse_args()
     bare = measure_ideal(arguments.seconds / 3)
     print("                       env steps/s   us of the processor per env step   trained steps/s   lag")
@@ -225,7 +234,12 @@ def main() -> None:
     first = None
     for snapshots in arguments.snapshots:
         rates = measure_league(
-            arguments.seconds, arguments.runners, snapshots, arguments.slots, arguments.matches
+            arguments.seconds,
+            arguments.runners,
+            snapshots,
+            arguments.slots,
+            arguments.matches,
+            arguments.precision,
         )
         first = first or rates
         print(

@@ -36,6 +36,7 @@ REPORTED = frozenset(
         "magnet_kl",
         "gradient_norm",
         "replayed",
+        "bfloat16_speedup",
         "compile_speedup",
         "stacked_speedup",
     )

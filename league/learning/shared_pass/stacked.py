@@ -38,7 +38,7 @@ class OnePass:
     """Gradients of several players of one `spec` and settings in one pass."""
 
     def __init__(self, spec: PolicySpec, settings: LearnerSettings) -> None:
-        self._settings = settings
+        self._settings = settings  # whose precision is settled
         self._bfloat16 = settings.precision == "bfloat16"
         self._objective = Objective(spec, settings, ALONE)
         self._loss = settings.composed_loss()
@@ -101,7 +101,7 @@ class OnePass:
             parameters, value = torch.func.functional_call(self._network, (weights, buffers), (rows,))
             return parameters, value
 
-        with torch.autocast("cuda", torch.bfloat16, enabled=self._bfloat16):
+        with torch.autocast(rows.device.type, torch.bfloat16, enabled=self._bfloat16):
             parameters, value = torch.vmap(call)(weights, buffers, rows)
         output = Output(joined.flat(parameters.unbind()).float(), joined.flat(value.unbind()).float())
         return output, list(weights.values())

@@ -17,6 +17,7 @@ from league.learning.forward import wait_for
 from league.learning.groups.peers import ALONE, Peers
 from league.learning.learner import Learner, NonFiniteLoss
 from league.learning.maths.objective import Objective, Trainee
+from league.learning.precision import settled
 from league.learning.recruits import Recruit, Recruits
 from league.learning.settings import LearnerSettings
 from league.learning.shared_pass.stacked import OnePass
@@ -68,7 +69,7 @@ def shared_pass(recruits: Recruits, peers: Peers) -> Together | None:
     """Return the shared updates of these players; None if settings or players rule them out."""
     if recruits.shared.stacked == "off":
         return None
-    together = Together(recruits.each[0].spec, recruits.shared, peers)
+    together = Together(recruits.each[0].spec, recruits.shared, peers, recruits.device)
     return together if all(together.admits(recruit) for recruit in recruits) else None
 
 
@@ -79,7 +80,9 @@ class Together:
     that was fastest when tried. Each number of players is tried once, on copies, with its first batches.
     """
 
-    def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers = ALONE) -> None:
+    def __init__(
+        self, spec: PolicySpec, settings: LearnerSettings, peers: Peers = ALONE, device: str = "cpu"
+    ) -> None:
         self._spec = spec
         self._settings = settings
         self._objective = Objective(spec, settings, ALONE)
@@ -91,7 +94,9 @@ class Together:
         if reason is not None:
             log.warning("learner.stacked: players are updated one by one: %s", reason)
             return
-        self._one_pass = OnePass(spec, settings)
+        ready, _ = settled(spec, settings, torch.device(device))
+        self._one_pass = OnePass(spec, ready)
+        self._tolerance = TOLERANCE[ready.precision]
         if spec.settings.memory != "none":
             self._stacks_not("they remember")
 
@@ -170,7 +175,7 @@ class Together:
             "stacked": lambda: one_pass.leave_gradients(copies, batches, stacked=True),
         }
         if self._stacks:
-            reason = _difference(ways["stacked"], separate, copies, TOLERANCE[self._settings.precision])
+            reason = _difference(ways["stacked"], separate, copies, self._tolerance)
             if reason is not None:
                 self._stacks_not(reason)
         if not self._stacks:

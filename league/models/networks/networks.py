@@ -153,7 +153,7 @@ class LayeredNetwork(Network):
         return self._action_parameters(features), self._value(shown, features), memory
 
     def _action_parameters(self, features: Tensor) -> Tensor:
-        parameters = self.policy_head(features)
+        parameters = _in_float32(self.policy_head, features)
         if self.log_std is None:
             return parameters
         return torch.cat([parameters, self.log_std.expand_as(parameters)], 1)
@@ -171,7 +171,15 @@ class LayeredNetwork(Network):
             own = self.value_torso(shown)
             # the value reads the policy's memory, without a gradient into it
             features = own if self.memory is None else torch.cat([own, features.detach()], 1)
-        return self.value_head(features).squeeze(-1)
+        return _in_float32(self.value_head, features).squeeze(-1)
+
+
+def _in_float32(head: nn.Linear, features: Tensor) -> Tensor:
+    """Return the head's output, under autocast too in float32: eight bits of a logit of 10 end at 0.04."""
+    if torch.is_autocast_enabled(features.device.type):
+        with torch.autocast(features.device.type, enabled=False):
+            return head(features.float())
+    return head(features)
 
 
 def _given(memory: Tensor | None) -> Tensor:

@@ -13,6 +13,7 @@ from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
 from league.models.policies.policy_group import PolicyGroup
+from league.models.policies.products import Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,13 @@ class Party(NamedTuple):
         return actor.decide(look, rng, temperature)
 
 
-def parties_of(actors: Sequence[Actor], temperatures: Sequence[float]) -> tuple[list[Party], list[int]]:
-    """Return the parties, and for each place the index of its actor."""
+def parties_of(
+    actors: Sequence[Actor], temperatures: Sequence[float], precision: Precision = "float32"
+) -> tuple[list[Party], list[int]]:
+    """Return the parties, and for each place the index of its actor.
+
+    `precision`: in which policies compute on the CPU.
+    """
     kinds: dict[Hashable, list[int]] = {}
     for who, actor in enumerate(actors):
         kind = (actor.spec, actor.device, temperatures[who]) if isinstance(actor, Policy) else who
@@ -69,7 +75,7 @@ def parties_of(actors: Sequence[Actor], temperatures: Sequence[float]) -> tuple[
     for members in kinds.values():
         first = actors[members[0]]
         policies = [actor for actor in (actors[who] for who in members) if isinstance(actor, Policy)]
-        decides = PolicyGroup(policies) if policies else first
+        decides = PolicyGroup(policies, precision) if policies else first
         parties.append(Party(decides, temperatures[members[0]], len(places), len(places) + len(members)))
         places += members
     return parties, places

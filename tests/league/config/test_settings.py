@@ -289,10 +289,6 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
             "4 runners with gpus_per_runner 0.25 take 0.5 of a card of 2, expected less than half",
         ),
         (["resources.wait_seconds=9"], "resources.wait_seconds: found 9 without address"),
-        (
-            ["learner.precision=bfloat16"],
-            "learner.precision: found bfloat16 with resources.gpus 0",
-        ),
         (["learner.entropy=-0.1"], "learner.entropy: found -0.1"),
         (["learner.replay.proportion=1"], "learner.replay.proportion: found 1"),
         (["league.roles.main.learner.entropy=-1"], "league.roles.main.learner.entropy"),

@@ -12,7 +12,7 @@ from league.learning.data.replay import Replay
 from league.learning.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
 from league.models.actor import Look
 from league.models.policies.policy import Policy
-from storage.errors import Mistake, WeightsMismatch
+from storage.errors import WeightsMismatch
 from tests.parameters import mostly_long
 
 
@@ -83,6 +83,7 @@ def bandit(player, rng):
             {"loss": "appo", "target_updates": 4, "kl": 0.1},
             {"loss": "impala", "optimizer": "rmsprop"},
             {"loss": "appo", "replay": {"proportion": 0.25}},
+            {"loss": "appo", "precision": "bfloat16"},
             {"loss": "appo", "ring": {"batches": 2, "passes": 2}, "shuffle": True},
         ],
         short=3,
@@ -402,8 +403,3 @@ def test_weights_of_another_network_are_refused(learner):
     other = learner({"hidden": (16,)})
     with pytest.raises(WeightsMismatch, match=r"'torso.0.weight' is \(16, 4\), policy wants \(32, 4\)"):
         learner().load_state(other.state())
-
-
-def test_bfloat16_on_the_cpu_is_refused(learner):
-    with pytest.raises(Mistake, match=r"learner.precision: found bfloat16 for player main-0 on device 'cpu'"):
-        learner(precision="bfloat16")

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from league.learning.settings import LearnerSettings, check_precision
+from league.learning.settings import LearnerSettings
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,6 @@ from league.learning.settings import LearnerSettings, check_precision
         ({"loss": "ppo", "ring": {"passes": 2}}, "ring.passes: found 2, but loss 'ppo' computes"),
         ({"epochs": 2, "ring": {"passes": 2}}, "ring.passes: found 2 together with epochs 2"),
         ({"ring": {"batches": 4}}, "ring.batches: found 4 with ring.passes 1"),
-        ({"precision": "bfloat16", "processes": 2}, "precision: found bfloat16, which needs GPUs"),
         ({"gradient_norm": 0}, "gradient_norm"),
         ({"replay": {"proportion": 1.0}}, "replay.proportion"),
         ({"momentum": 0.9}, "momentum"),
@@ -46,10 +45,3 @@ def test_contradictions_are_refused_by_name(fields, message):
 def test_what_makes_sense_is_taken_and_survives_being_written_down(fields):
     settings = LearnerSettings(**fields)
     assert LearnerSettings.model_validate_json(settings.model_dump_json()) == settings
-
-
-def test_bfloat16_is_refused_where_there_are_no_gpus():
-    check_precision(LearnerSettings(precision="bfloat16"), gpus=1)
-    check_precision(LearnerSettings(), gpus=0)
-    with pytest.raises(ValueError, match=r"learner.precision: found bfloat16 with resources.gpus 0"):
-        check_precision(LearnerSettings(precision="bfloat16"), gpus=0)

@@ -6,7 +6,7 @@ import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Look
-from league.models.policies import policy_group
+from league.models.policies import dense, products
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
 from league.models.spec import PolicySettings, PolicySpec
@@ -79,10 +79,10 @@ def test_a_group_decides_as_each_of_its_policies_alone(action, settings):
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_large_batches_go_through_the_fused_product_and_come_out_the_same(activation, monkeypatch):
-    assert policy_group.MUCH_WORK <= 512 * 256 * 256
+    assert products.MUCH_WORK <= 512 * 256 * 256
     group, counts = group_of(3, activation=activation), np.array([5, 70, 1])
     product, calls = torch.ops.mkldnn._linear_pointwise, []
-    monkeypatch.setattr(policy_group, "MUCH_WORK", 70 * 16 * 8)
+    monkeypatch.setattr(products, "MUCH_WORK", 70 * 16 * 8)
     monkeypatch.setattr(
         torch.ops.mkldnn,
         "_linear_pointwise",
@@ -93,8 +93,8 @@ def test_large_batches_go_through_the_fused_product_and_come_out_the_same(activa
 
 
 def test_a_torch_without_the_fused_product_takes_the_plain_way(monkeypatch):
-    monkeypatch.setattr(policy_group, "FUSED_PRODUCT", "_removed_by_an_upgrade")
-    monkeypatch.setattr(policy_group, "MUCH_WORK", 1)
+    monkeypatch.setattr(products, "FUSED_PRODUCT", "_removed_by_an_upgrade")
+    monkeypatch.setattr(products, "MUCH_WORK", 1)
     check_against_each_alone(group_of(3), np.array([5, 70, 1]))
 
 
@@ -115,7 +115,7 @@ def test_networks_run_side_by_side_where_many_have_few_rows_and_alone_elsewhere(
 def test_weights_beyond_the_room_for_copies_are_used_where_they_lie(monkeypatch):
     group = group_of(70)
     size = sum(tensor.nbytes for layer in group._dense._layers[0] for tensor in layer)
-    monkeypatch.setattr(policy_group, "STACKED_BYTES", 40 * size)
+    monkeypatch.setattr(dense, "STACKED_BYTES", 40 * size)
     group = PolicyGroup(group.policies)
     check_against_each_alone(group, np.full(70, 2))
     copied = [tensor for stack in group._dense._stacks.values() for layer in stack for tensor in layer]

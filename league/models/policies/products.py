@@ -1,0 +1,111 @@
+"""Fully connected layers on the CPU, in float32 or, where the processor is faster with it, in bfloat16.
+
+In bfloat16 weights and activations have 8 significant bits; products are summed in float32. The last layer
+stays in float32, so that logits have all their digits; so does the first one, unless its inputs are whole
+numbers that bfloat16 holds exactly. Whoever decides records the log-probabilities of these very logits, so
+that a learner corrects for the policy that acted.
+
+Processors without units for bfloat16 (AVX512-BF16, AMX) are slower with it, so it is measured.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+Layer = tuple[Tensor, Tensor]  # weight [out, in], bias [out]
+Precision = Literal["float32", "bfloat16", "auto"]  # auto: whichever is faster here
+
+EXACT = ("bool", "int8", "uint8")  # observations that bfloat16 holds exactly
+# From this many multiplications on, oneDNN's fused product with bias and activation is faster than torch's
+# own, which uses half of the vector unit on AMD's processors: 2.1 times for 512 rows of 256 by 256
+MUCH_WORK = 2**21
+FUSED_PRODUCT = "_linear_pointwise"  # of torch.ops.mkldnn
+LEAST_ROWS = 16  # that are computed in bfloat16; a call with fewer is over before it pays
+ROUNDS = 5  # of each precision when they are measured
+GAIN = 1.1  # times as fast as float32 that bfloat16 has to be
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu_, "tanh": torch.tanh_}
+
+
+def has_fused_product() -> bool:
+    """Return whether this torch has oneDNN's product. It is private, so an upgrade may remove it."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, FUSED_PRODUCT)
+
+
+@functools.cache
+def has_bfloat16() -> bool:
+    """Return whether oneDNN computes in bfloat16 here; torch itself does everywhere, but slowly."""
+    return has_fused_product() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def through(layers: Sequence[Layer], rows: Tensor, activation: str, *, fused: bool) -> Tensor:
+    """Return logits [n, choices] for rows [n, in], each layer in the precision of its weight."""
+    for weight, bias in layers[:-1]:
+        rows = rows.to(weight.dtype)
+        if fused and _much(weight, len(rows)):
+            rows = getattr(torch.ops.mkldnn, FUSED_PRODUCT)(rows, weight, bias, activation, [], "")
+        else:
+            rows = ACTIVATIONS[activation](F.linear(rows, weight, bias))
+    weight, bias = layers[-1]
+    return F.linear(rows.to(weight.dtype), weight, bias)
+
+
+def _much(weight: Tensor, rows: int) -> bool:
+    """Return whether oneDNN is faster than torch for so many rows."""
+    if weight.dtype is torch.bfloat16:
+        return has_bfloat16()
+    return rows * weight.numel() >= MUCH_WORK
+
+
+def lowered(layers: Sequence[Layer], *, exact: bool) -> list[Layer]:
+    """Return the layers with weights in bfloat16: all but the last, and the first if inputs are `exact`."""
+    return [
+        (weight, bias)
+        if i == len(layers) - 1 or (i == 0 and not exact)
+        else (weight.bfloat16(), bias.bfloat16())
+        for i, (weight, bias) in enumerate(layers)
+    ]
+
+
+def gain(sizes: tuple[int, ...], rows: int, activation: str, *, exact: bool) -> float:
+    """Return how many times as fast as float32 bfloat16 is here, copies of weights included.
+
+    `sizes`: widths of the layers, from the inputs to the logits. It is measured once for about so many rows,
+    and 0 where oneDNN cannot compute in bfloat16.
+    """
+    if not has_bfloat16():
+        return 0.0
+    return _measured(sizes, 1 << (rows.bit_length() - 1), activation, exact)
+
+
+@functools.lru_cache(maxsize=256)
+def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool) -> float:
+    made = torch.Generator().manual_seed(0)
+    layers = [
+        (torch.rand((out, into), generator=made) / into, torch.zeros(out))
+        for into, out in itertools.pairwise(sizes)
+    ]
+    seen = torch.rand((rows, sizes[0]), generator=made)
+
+    def plain() -> Tensor:
+        return through(layers, seen, activation, fused=has_fused_product())
+
+    def low() -> Tensor:
+        return through(lowered(layers, exact=exact), seen, activation, fused=True)
+
+    with torch.no_grad():
+        best = [float("inf")] * 2
+        for turn in range(2 * ROUNDS + 2):  # the first of each is a warm-up
+            began = time.perf_counter()
+            (plain, low)[turn % 2]()
+            if turn >= 2:
+                best[turn % 2] = min(best[turn % 2], time.perf_counter() - began)
+    return best[0] / best[1]

@@ -1,0 +1,156 @@
+"""Products in bfloat16 are near those in float32, are used where they are faster, and are said to be."""
+
+import numpy as np
+import pytest
+import torch
+
+from league.config.loading import load
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.models.actor import Look
+from league.models.policies import dense, products
+from league.models.policies.dense import Dense, describe
+from league.models.policies.policy import Policy, initial_weights
+from league.models.policies.policy_group import PolicyGroup
+from league.models.spec import PolicySettings, PolicySpec
+from storage.errors import Mistake
+
+CHOICE = ActionSpec("discrete", (7,))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def spec_of(dtype="int8", **settings):
+    return PolicySpec(
+        PolicySettings(**{"hidden": (64, 32), **settings}), ObservationSpec((20,), dtype), CHOICE
+    )
+
+
+def policies_of(spec, count=2):
+    weights = [initial_weights(spec, seed) for seed in range(count)]
+    return [Policy(spec, {**w, "policy_head.weight": 100 * w["policy_head.weight"]}) for w in weights]
+
+
+def rows_of(spec, n, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.integers(-1, 3, (n, 20)).astype(spec.observation.dtype)
+
+
+def logits(policies, counts, seen, precision):
+    with torch.no_grad():
+        return Dense(policies, precision)(np.array(counts), torch.from_numpy(seen)).numpy()
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_logits_in_bfloat16_are_those_in_float32_up_to_its_eight_bits(dtype, activation):
+    spec = spec_of(dtype, activation=activation)
+    policies, seen = policies_of(spec), rows_of(spec, 200)
+    exact = logits(policies, [140, 60], seen, "float32")
+    near = logits(policies, [140, 60], seen, "bfloat16")
+    scale = np.abs(exact).max()
+    assert 0 < np.abs(near - exact).max() < 2 * 2.0**-8 * scale  # two layers are rounded
+    assert np.abs(near - exact).mean() < 2.0**-9 * scale
+
+
+def test_recorded_log_probabilities_are_those_of_the_logits_that_acted():
+    spec = spec_of()
+    policies, seen = policies_of(spec, 1), rows_of(spec, 64)
+    mask = np.ones((64, 7), dtype=np.bool_)
+    group = PolicyGroup(policies, "bfloat16")
+    chosen = group.decide(np.array([64]), Look(seen, mask), np.random.default_rng(0))
+    acted = torch.from_numpy(logits(policies, [64], seen, "bfloat16")).log_softmax(1).numpy()
+    np.testing.assert_allclose(chosen.log_prob, acted[np.arange(64), chosen.action], atol=1e-6)
+    plain = torch.from_numpy(logits(policies, [64], seen, "float32")).log_softmax(1).numpy()
+    assert np.abs(chosen.log_prob - plain[np.arange(64), chosen.action]).max() > 1e-4
+
+
+def test_few_rows_are_computed_in_float32():
+    spec = spec_of()
+    policies, n = policies_of(spec), products.LEAST_ROWS - 1
+    seen = rows_of(spec, 2 * n)
+    np.testing.assert_array_equal(
+        logits(policies, [n, n], seen, "bfloat16"), logits(policies, [n, n], seen, "float32")
+    )
+
+
+def test_inputs_that_are_no_small_whole_numbers_keep_their_digits():
+    spec = spec_of("float32")
+    layers = [
+        tuple(policies_of(spec, 1)[0].tensors[f"{n}.{p}"] for p in ("weight", "bias"))
+        for n in ("torso.0", "torso.2", "policy_head")
+    ]
+    types = [[weight.dtype for weight, _ in products.lowered(layers, exact=exact)] for exact in (True, False)]
+    assert types == [
+        [torch.bfloat16, torch.bfloat16, torch.float32],
+        [torch.float32, torch.bfloat16, torch.float32],
+    ]
+
+
+@pytest.mark.parametrize(("gain", "same"), [(0.0, True), (products.GAIN, True), (1.5, False)])
+def test_auto_takes_bfloat16_only_where_it_is_measured_to_be_faster(gain, same, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        products, "gain", lambda sizes, rows, *_, **__: (asked.append((sizes, rows)), gain)[1]
+    )
+    spec = spec_of()
+    policies, seen = policies_of(spec), rows_of(spec, 100)
+    found = logits(policies, [60, 40], seen, "auto")
+    assert np.array_equal(found, logits(policies, [60, 40], seen, "float32")) is same
+    assert asked == [((20, 64, 32, 7), 60), ((20, 64, 32, 7), 40)]
+    assert ("in float32" if same else "in bfloat16") in describe(spec, "auto", 60)
+
+
+def test_the_gain_is_measured_once_for_about_so_many_rows(monkeypatch):
+    monkeypatch.setattr(products, "has_bfloat16", lambda: True)
+    products._measured.cache_clear()
+    measured = [products.gain((20, 64, 7), rows, "relu", exact=True) for rows in (64, 100, 127)]
+    assert measured[0] > 0.0
+    assert len(set(measured)) == 1
+    assert products._measured.cache_info().misses == 1
+    products._measured.cache_clear()
+
+
+def test_a_processor_without_bfloat16_measures_nothing(monkeypatch):
+    monkeypatch.setattr(products, "has_bfloat16", lambda: False)
+    assert products.gain((20, 64, 7), 64, "relu", exact=True) == 0.0
+    assert describe(spec_of(), "auto", 64) == "policies play in float32: this processor has no bfloat16"
+    spec = spec_of()
+    policies, seen = policies_of(spec), rows_of(spec, 80)
+    exact, near = (logits(policies, [40, 40], seen, p) for p in ("float32", "bfloat16"))
+    assert 0 < np.abs(near - exact).max() < 2 * 2.0**-8 * np.abs(exact).max()  # torch's own, slowly
+
+
+def test_copies_in_bfloat16_are_kept_up_to_a_limit_and_made_anew_beyond_it(monkeypatch):
+    spec = spec_of()
+    policies, seen = policies_of(spec, 3), rows_of(spec, 90)
+    size = 2 * (20 * 64 + 64 * 32)
+    monkeypatch.setattr(dense, "LOWERED_BYTES", 2 * size)
+    group = Dense(policies, "bfloat16")
+    with torch.no_grad():
+        first, second = (group(np.full(3, 30), torch.from_numpy(seen)) for _ in range(2))
+    assert set(group._lowered) == {0, 1}
+    assert torch.equal(first, second)
+
+
+def test_without_runners_auto_is_float32_as_such_runs_can_be_repeated():
+    config = {"env": {"id": "kuhn_poker"}, "stop": {"env_steps": 1000}}
+    assert load({**config, "runners": 0}).precision_of_play == "float32"
+    assert load({**config, "runners": 2}).precision_of_play == "auto"
+    chosen = load({**config, "runners": 0, "rollout": {"precision": "bfloat16"}})
+    assert chosen.precision_of_play == "bfloat16"
+
+
+def test_bfloat16_on_a_gpu_is_refused():
+    config = {
+        "env": {"id": "kuhn_poker"},
+        "runners": 0,
+        "rollout": {"precision": "bfloat16", "device": "cuda"},
+    }
+    with pytest.raises(Mistake, match="precision: found bfloat16 with device cuda, expected cpu"):
+        load(config)
