@@ -10,7 +10,8 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,8 @@ _log = logging.getLogger(__name__)
 class Database:
     """The writer's index.
 
-    Frames wait, at most FLUSH_SECONDS or MAX_ROWS, and are then folded in together. A crash costs nothing:
-    the next `open` fetches what is missing from the ledger.
+    Frames wait, at most FLUSH_SECONDS or MAX_ROWS, and are then folded in together, in a thread beside what
+    comes next. A crash costs nothing: the next `open` fetches what is missing from the ledger.
     """
 
     def __init__(self, connection: Connection, path: Path) -> None:
@@ -49,6 +50,8 @@ class Database:
         self._waiting: list[Frame] = []
         self._rows = 0
         self._since = 0.0
+        self._thread = ThreadPoolExecutor(1, "index")  # begins with its first task
+        self._folding: Future[None] | None = None
 
     @classmethod
     def open(cls, path: Path, ledger: Ledger, progress: Progress | None = None) -> Database:
@@ -123,6 +126,7 @@ class Database:
     @property
     def connection(self) -> Connection:
         """A connection to everything flushed. Raises StorageError once the index has failed."""
+        self._settle()
         if self._connection is None:
             raise StorageError(f"{self.path}: the index is closed, or failed; open the run again")
         return self._connection
@@ -133,19 +137,36 @@ class Database:
             return
         self._take(frame)
         if self._rows >= MAX_ROWS or time.monotonic() - self._since >= FLUSH_SECONDS:
-            self.flush()
+            self._settle()  # only one fold is under way, so that frames do not pile up
+            if self._connection is not None:
+                frames, self._waiting, self._rows = self._waiting, [], 0
+                self._folding = self._thread.submit(_fold, self._connection, frames)
 
     def flush(self) -> None:
         """Fold in what waits.
 
         A failure costs no fact: the index is closed, and completed or rebuilt when the run is opened next.
         """
+        self._settle()
         try:
             self._fold()
         except Exception as error:  # as in `open`
-            _log.info("%s: %s; it stays behind until the run is next opened", self.path, one_line(error))
-            self._waiting.clear()
-            self._let_go()
+            self._fail(error)
+
+    def _settle(self) -> None:
+        """Wait for the fold that is under way."""
+        if self._folding is None:
+            return
+        try:
+            self._folding.result()
+        except Exception as error:  # as in `open`
+            self._fail(error)
+        self._folding = None
+
+    def _fail(self, error: Exception) -> None:
+        _log.info("%s: %s; it stays behind until the run is next opened", self.path, one_line(error))
+        self._waiting.clear()
+        self._let_go()
 
     def close(self) -> None:
         """Flush, then close the file."""
@@ -154,6 +175,7 @@ class Database:
 
     def abandon(self) -> None:
         """Close without writing: the file's name is another process's by now."""
+        self._settle()
         self._waiting.clear()
         if self._connection is not None:
             with contextlib.suppress(duckdb.Error):
@@ -161,6 +183,7 @@ class Database:
         self._let_go()
 
     def _let_go(self) -> None:
+        self._thread.shutdown(wait=False)
         if self._connection is not None:
             with contextlib.suppress(duckdb.Error):  # of a failed index, whose failure is logged
                 self._connection.close()
@@ -175,14 +198,7 @@ class Database:
     def _fold(self) -> None:
         if not self._waiting or self._connection is None:
             return
-        last = self._waiting[-1]
-        with self._connection.cursor() as cursor:
-            cursor.execute("BEGIN")
-            for name, rows in _gathered(self._waiting).items():
-                for start in range(0, len(rows), MAX_ROWS):
-                    _insert(cursor, name, rows.slice(start, MAX_ROWS))
-            _come_to(cursor, last.sequence, last.batch_id)
-            cursor.execute("COMMIT")
+        _fold(self._connection, self._waiting)
         self._waiting.clear()
         self._rows = 0
 
@@ -196,6 +212,17 @@ class Database:
                     _insert(cursor, name, _dataset(name, path))
             _come_to(cursor, segment.last, batch_id)
             cursor.execute("COMMIT")
+
+
+def _fold(connection: Connection, frames: Sequence[Frame]) -> None:
+    """Fold in these frames, one or more, as one transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("BEGIN")
+        for name, rows in _gathered(frames).items():
+            for start in range(0, len(rows), MAX_ROWS):
+                _insert(cursor, name, rows.slice(start, MAX_ROWS))
+        _come_to(cursor, frames[-1].sequence, frames[-1].batch_id)
+        cursor.execute("COMMIT")
 
 
 def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:

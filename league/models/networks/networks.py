@@ -176,8 +176,9 @@ class LayeredNetwork(Network):
 
 def _in_float32(head: nn.Linear, features: Tensor) -> Tensor:
     """Return the head's output, under autocast too in float32: eight bits of a logit of 10 end at 0.04."""
-    if torch.is_autocast_enabled(features.device.type):
-        with torch.autocast(features.device.type, enabled=False):
+    device = features.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        with torch.autocast(device, enabled=False):
             return head(features.float())
     return head(features)
 

@@ -2,8 +2,8 @@
 
 In bfloat16 weights and activations have 8 significant bits; products are summed in float32. The last layer
 stays in float32, so that logits have all their digits; so does the first one, unless its inputs are whole
-numbers that bfloat16 holds exactly. Whoever decides records the log-probabilities of these very logits, so
-that a learner corrects for the policy that acted.
+numbers that bfloat16 holds exactly. The log-probabilities that are recorded are those of these very logits,
+so that a learner corrects for the policy that acted.
 
 Processors without units for bfloat16 (AVX512-BF16, AMX) are slower with it, so it is measured.
 """

@@ -57,5 +57,7 @@ def _homes(matches: MatchBatch) -> tuple[_Ints, _Ints]:
 
 def _pairs(first: _Ints, second: _Ints) -> Iterator[tuple[int, int, int]]:
     """Yield each pair of values that occurs in `first` [n] and `second` [n], and its count."""
-    found, counts = np.unique(np.stack([first, second]), axis=1, return_counts=True)
-    yield from zip(*found.tolist(), counts.tolist(), strict=True)
+    width = int(second.max(initial=0)) + 1
+    # one number for each pair: sorting rows of two takes ten times as long
+    found, counts = np.unique(first.astype(np.int64) * width + second, return_counts=True)
+    yield from zip((found // width).tolist(), (found % width).tolist(), counts.tolist(), strict=True)

@@ -87,7 +87,8 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
     out = io.StringIO()
     console = Console(file=out, width=80)
     witness = watch(tmp_path, lambda: PlainView(console, every_seconds=3600.0))
-    plan, *lines = out.getvalue().splitlines()
+    precision, plan, *lines = out.getvalue().splitlines()
+    assert precision == "policies play in float32"
     assert plan.startswith("shard 0: main-0, main_exploiter-0, league_exploiter-0 on the CPU")
     assert witness.shown > 2
     assert len(lines) == 2  # the first turn and the end, whatever the width
@@ -102,7 +103,7 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
 def test_plain_lines_come_as_often_as_asked(tmp_path):
     out = io.StringIO()
     witness = watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
-    assert len(out.getvalue().splitlines()) == 1 + witness.shown + 1  # the plan before, the end behind
+    assert len(out.getvalue().splitlines()) == 2 + witness.shown + 1  # precision and plan before; the end
 
 
 @pytest.mark.slow
@@ -232,7 +233,12 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
     with Archive.create(tmp_path / "run", "seed: 0\n", run_row) as archive:
         log = IncidentLog(archive)
         session = SimpleNamespace(
-            incidents=log, members={}, uploader=None, changed=[], learners=SimpleNamespace(plan=lambda: [])
+            settings=load(CONFIG),
+            incidents=log,
+            members={},
+            uploader=None,
+            changed=[],
+            learners=SimpleNamespace(plan=lambda: []),
         )
         out = io.StringIO()
         news = News(Console(file=out, width=60))
@@ -242,7 +248,8 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
             log.record(died)
         news.print_new(session)
         news.print_new(session)
-        assert out.getvalue().splitlines() == ["evaluation runner 0 died (killed): cost nothing"] * 2
+        _precision, *lines = out.getvalue().splitlines()
+        assert lines == ["evaluation runner 0 died (killed): cost nothing"] * 2
         assert archive.incidents() == [died, died]
         (table,) = _incidents(session)
         shown = io.StringIO()

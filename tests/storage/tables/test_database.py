@@ -1,5 +1,6 @@
 import os
 import random
+import threading
 from dataclasses import replace
 
 import duckdb
@@ -9,6 +10,7 @@ import pytest
 import storage
 import storage.tables.database
 from storage.archive import Archive
+from storage.errors import StorageError
 from storage.ledger.ledger import Ledger
 from storage.records import (
     MAIN,
@@ -519,6 +521,42 @@ def test_a_failing_index_costs_no_fact(run, make_results):
     assert rows(run, "SELECT count(*) AS n FROM matches") == [{"n": 20}]
     with Archive.open(run) as archive:
         assert archive.last_match_id() == 19
+
+
+def test_facts_are_recorded_while_older_ones_are_folded_in(run, make_results, monkeypatch):
+    """The fold waits for an event that is set only after the next facts are recorded."""
+    recorded = threading.Event()
+    fold = storage.tables.database._fold
+
+    def slow(connection, frames):
+        assert recorded.wait(10)
+        fold(connection, frames)
+
+    with Archive.open(run) as archive:
+        archive.flush()
+        monkeypatch.setattr(storage.tables.database, "_fold", slow)
+        monkeypatch.setattr(storage.tables.database, "FLUSH_SECONDS", 0.0)
+        archive.append_results(make_results(10), [])
+        monkeypatch.setattr(storage.tables.database, "FLUSH_SECONDS", 60.0)
+        archive.append_results(make_results(10, 10), [])
+        assert archive.last_match_id() == 19
+        recorded.set()
+        count = "SELECT count(*) FROM matches"
+        assert archive._database.connection.execute(count).fetchall() == [(10,)]
+        archive.flush()
+        assert archive._database.connection.execute(count).fetchall() == [(20,)]
+
+
+@pytest.mark.slow
+def test_a_fold_that_fails_beside_recording_costs_no_fact(run, make_results, monkeypatch):
+    with Archive.open(run) as archive:
+        archive._database.connection.execute("DROP TABLE matches CASCADE")
+        monkeypatch.setattr(storage.tables.database, "FLUSH_SECONDS", 0.0)
+        archive.append_results(make_results(10), [])
+        archive.append_results(make_results(10, 10), [])
+        with pytest.raises(StorageError, match="the index is closed, or failed; open the run again"):
+            archive._database.connection  # noqa: B018 - asking is what raises
+    assert rows(run, "SELECT count(*) AS n FROM matches") == [{"n": 20}]
 
 
 def test_an_index_that_another_process_may_have_open_gets_new_files_with_the_same_bytes(tmp_path):

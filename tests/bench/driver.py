@@ -1,0 +1,213 @@
+"""How many matches a second the driver carries, with play and learning made free.
+
+    python -m tests.bench.driver [--snapshots 10 1000] [--matches 1024] [--seconds 20] [--profile]
+
+What is left is the loop itself: matchmaking, requests, results into ratings, tallies and payoffs, rows of the
+ledger, written and synced, and the index. Opponents are drawn by prioritized fictitious self-play from so
+many snapshots, with one update of the ratings for each request, as in training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from league.config.loading import load
+from league.config.settings import Settings
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.shard_learners import LearnerStopped, LearnReport
+from league.learning.groups.shards import plan_shards
+from league.learning.recruits import Recruit, Recruits
+from league.models.policies.policy import initial_weights
+from league.rollout.requests import PlayRequest, RolloutInfo
+from league.rollout.runner_group import Loss, Rollout
+from league.training.session import Session
+from storage.archive import Archive
+from storage.records import MAIN, LivePlayer, ResultBatch
+
+OUTCOMES = np.array([[0, 2], [2, 0], [1, 1]], np.int8)  # win, loss, draw
+CHANCES = (0.5, 0.4, 0.1)
+STEPS = 20  # of each match
+DEPTH = 4  # requests under way
+
+
+class FreePlay:
+    """A runner group whose matches are over as soon as they are asked for."""
+
+    def __init__(self, matches: int) -> None:
+        rng = np.random.default_rng(0)
+        self._outcome = OUTCOMES[rng.choice(len(OUTCOMES), size=4 * matches, p=CHANCES)]
+        self._seconds = rng.random(4 * matches).astype(np.float32)
+        self._queue: list[tuple[int, PlayRequest]] = []
+        self.played = 0
+
+    def room(self) -> int:
+        return DEPTH - len(self._queue)
+
+    def in_flight(self) -> int:
+        return len(self._queue)
+
+    def next_runner(self) -> int:
+        return 0
+
+    def submit(
+        self,
+        request_id: int,
+        request: PlayRequest,
+        live_weights: Mapping[str, Any],
+        runner: int | None = None,
+    ) -> None:
+        self._queue.append((request_id, request))
+
+    def ready(self, timeout_seconds: float) -> list[Rollout]:
+        done = [self._over(request_id, request) for request_id, request in self._queue]
+        self._queue.clear()
+        return done
+
+    def _over(self, request_id: int, request: PlayRequest) -> Rollout:
+        n = len(request.matches)
+        first = self.played % (len(self._outcome) - n)
+        outcome = self._outcome[first : first + n]
+        self.played += n
+        results = ResultBatch(
+            matches=request.matches,
+            outcome=outcome,
+            score=outcome.astype(np.float32) - 1.0,
+            rank=2 - outcome,
+            env_steps=np.full(n, STEPS, np.int32),
+            reason=np.zeros(n, np.int8),
+            started_at=np.full(n, 1.7e9),
+            seconds=self._seconds[first : first + n],
+        )
+        trained = dict.fromkeys(request.learners, n * STEPS // 2)
+        info = RolloutInfo(n * STEPS, trained, 1e-3, "bench:1", ())
+        return Rollout(request_id, results, info, dict.fromkeys(request.learners))
+
+    def until(self, overdue: Callable[[int], bool]) -> None:
+        pass
+
+    def parting(self) -> list[int]:
+        return []
+
+    def part(self, runner: int) -> None:
+        raise NotImplementedError
+
+    def losses(self) -> list[Loss]:
+        return []
+
+    def close(self) -> None:
+        self._queue.clear()
+
+
+class FreeLearning(LocalLearnerGroup):
+    """Learners that never learn: experience is dropped where it arrives."""
+
+    def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
+        pass
+
+    def full(self, player: str) -> bool:
+        return False
+
+    def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
+        return []
+
+
+def settings_of(snapshots: int, matches: int) -> Settings:
+    """One main, half of whose matches are against snapshots."""
+    branches = {"self_play": {"share": 0.5}, "pfsp": {"share": 0.5}}
+    return load(
+        {
+            "name": "driver",
+            "env": {"id": "connect_four"},
+            "policy": {"hidden": [8]},
+            "league": {
+                "preset": "none",
+                "players": {"main": 1},
+                "roles": {"main": {"opponents": {"branches": branches}}},
+            },
+            "rollout": {"matches_per_request": matches, "policy_map_capacity": snapshots + 2},
+            "runners": 0,
+            "stop": {"minutes": 1000},
+        }
+    )
+
+
+def measure(snapshots: int, matches: int, seconds: float, profile: cProfile.Profile | None = None) -> float:
+    """Return the matches that are carried in a second of wall time."""
+    settings = settings_of(snapshots, matches)
+    spec = settings.policy_spec("main-0", MAIN)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Archive.create(
+            Path(folder) / "run", settings.to_yaml(), {"name": "driver", "env": "connect_four", "seed": 0}
+        ) as archive,
+    ):
+        archive.add_player(LivePlayer("main-0", MAIN))
+        for i in range(snapshots):
+            archive.add_snapshot(
+                player="main-0",
+                role=MAIN,
+                env_steps=i,
+                updates=0,
+                parent_id=None,
+                tensors=initial_weights(spec, seed=i),
+                spec=spec.to_json(),
+                architecture=spec.architecture,
+                reason="benchmark",
+            )
+        recruits = Recruits((Recruit("main-0", spec, settings.learner_of("main-0", MAIN), 0),))
+        runners = FreePlay(matches)
+        session = Session(settings, archive, runners, FreeLearning(plan_shards(0, ["main-0"]), recruits))
+        session.begin()
+        began = warm = time.perf_counter()
+        while warm - began < seconds / 4:
+            _turn(session)
+            warm = time.perf_counter()
+        before = runners.played
+        if profile is not None:
+            profile.enable()
+        while (now := time.perf_counter()) - warm < seconds:
+            _turn(session)
+        if profile is not None:
+            profile.disable()
+        return (runners.played - before) / (now - warm)
+
+
+def _turn(session: Session) -> None:
+    session.ask()
+    session.take()
+    session.learn()
+    session.decide()
+    session.save()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--snapshots", type=int, nargs="+", default=[10, 1000])
+    parser.add_argument("--matches", type=int, default=1024, help="of one request")
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--profile", action="store_true", help="show where the time goes")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    print("snapshots  matches/s  us per match", flush=True)
+    for snapshots in arguments.snapshots:
+        profile = cProfile.Profile() if arguments.profile else None
+        rate = measure(snapshots, arguments.matches, arguments.seconds, profile)
+        print(f"{snapshots:>9}  {rate:>9,.0f}  {1e6 / rate:>12.2f}", flush=True)
+        if profile is not None:
+            pstats.Stats(profile).sort_stats("tottime").print_stats(28)
+
+
+if __name__ == "__main__":
+    main()
