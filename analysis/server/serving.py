@@ -31,7 +31,7 @@ def serve(
         import uvicorn
     except ImportError as missing:
         raise Mistake(
-            f"serve: {missing.name} is not installed; pip install 'checkpoint-league[serve]', "
+            f"serve: {missing.name} is not installed; pip install '.[serve]', "
             "or write the page to a file: league report RUN"
         ) from None
     del starlette

@@ -33,6 +33,7 @@ from league.commands.describing.configs import config_app
 from league.commands.describing.envs import envs_app
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
+from league.commands.export import export
 from league.commands.matches import play, replay
 from league.commands.measures.evaluate import evaluate
 from league.commands.measures.ratings import ratings
@@ -209,6 +210,7 @@ app.command()(ratings)
 app.command()(runs)
 app.command()(branch)
 app.command()(snapshots)
+app.command()(export)
 app.command()(replay)
 app.command()(play)
 app.command()(tournament)

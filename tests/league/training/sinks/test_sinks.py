@@ -95,7 +95,7 @@ def test_a_sink_whose_library_is_missing_is_refused_before_anything_is_written(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "wandb" else found(name))
     done = league_here("train", tiny_config, "--run", tmp_path / "run", "--set", 'log.sinks=["wandb"]')
     assert done.returncode == 2
-    assert "pip install 'checkpoint-league[wandb]'" in done.stderr
+    assert "pip install '.[wandb]'" in done.stderr
     assert not (tmp_path / "run").exists()
 
 
