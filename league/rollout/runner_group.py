@@ -27,7 +27,7 @@ from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
-from league.runtime import ResourceSettings, node_id
+from league.runtime import ResourceSettings, give_way, node_id
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 from storage.records import ResultBatch
@@ -176,6 +176,8 @@ class RemoteRunner(EnvRunner):
             self.check()
         except Mistake:
             return  # an error of a constructor would reach the group as the runner's death
+        if setup.gives_way:
+            give_way()
         super().__init__(setup)
 
     def where(self) -> str:
