@@ -34,6 +34,7 @@ from league.commands.describing.envs import envs_app
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
 from league.commands.many.runs import du, runs
+from league.commands.many.sweep import sweep
 from league.commands.matches import play, replay
 from league.commands.measures.evaluate import evaluate
 from league.commands.measures.ratings import ratings
@@ -208,6 +209,7 @@ def rules(
 app.command()(ratings)
 app.command()(runs)
 app.command()(du)
+app.command()(sweep)
 app.command()(branch)
 app.command()(snapshots)
 app.command()(replay)
