@@ -123,8 +123,8 @@ def begin(plan: Plan, folder: Path) -> None:
         found = read_plan(folder)
         if found.runs != plan.runs:
             raise Mistake(
-                f"{folder}: another sweep is there, of {len(found.runs)} runs; go on with it by: league sweep "
-                f"{folder}, or choose another --out"
+                f"{folder}: another sweep is there, of {len(found.runs)} runs; go on with it by: league "
+                f"sweep {folder}, or choose another --out"
             )
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
