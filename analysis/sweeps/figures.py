@@ -42,7 +42,9 @@ def _yardsticks(rows: pd.DataFrame, chosen: set[str]) -> dict[str, float]:
     rows = rows[rows["competitor"].isin(chosen) & (rows["part"] == "all")]
     latest = rows.sort_values("created_at").groupby(["yardstick", "measure", "mode", "competitor"]).tail(1)
     means = latest.groupby(["yardstick", "measure", "mode"])["value"].mean()
-    return {", ".join(map(str, name)): float(value) for name, value in means.items()}
+    return {
+        ", ".join(name): value for name, value in zip(means.index.to_list(), means.to_list(), strict=True)
+    }
 
 
 def _exploitability(rows: pd.DataFrame) -> dict[str, float]:
@@ -50,9 +52,9 @@ def _exploitability(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _score(history: History) -> dict[str, float]:
-    (row,) = history.sql(
+    found = history.sql(
         "WITH played AS (SELECT seq FROM matches WHERE purpose = 'training' AND num_seats = 1),"
         f" late AS (SELECT seq FROM played WHERE seq > (SELECT {1 - LAST_SHARE} * max(seq) FROM played))"
         " SELECT avg(score) AS score FROM seats JOIN late USING (seq) WHERE learning"
-    ).itertuples()
-    return {} if pd.isna(row.score) else {"score": float(row.score)}
+    )["score"].dropna()
+    return {} if found.empty else {"score": float(found.iloc[0])}

@@ -1,6 +1,6 @@
 """The verdict of a sweep: aggregates of each setting over its seeds, and a sentence on each.
 
-A setting is told apart from the leading one if the interval of the difference of their means, Welch's, leaves
+A setting is worse than the leading one if the interval of the difference of their means, Welch's, leaves
 out 0. With k settings each of the k - 1 intervals is of level 1 - 0.05 / (k - 1), so that all of them hold
 together in 95 % of sweeps.
 """
@@ -74,8 +74,8 @@ def _sentence(
         return f"{said}; the highest place" if others else said
     gap = f"{number(behind.value)}{ends(behind)} behind {best}"
     if not math.isfinite(behind.low):
-        return f"{said}; {gap}: one seed says nothing of chance, so nothing is told apart"
-    return f"{said}; {gap}: {'worse' if behind.low > 0 else 'not told apart by these seeds'}"
+        return f"{said}; {gap}: one seed says nothing of chance, so nothing follows"
+    return f"{said}; {gap}: {'worse' if behind.low > 0 else 'these seeds do not show which is better'}"
 
 
 def number(value: float) -> str:

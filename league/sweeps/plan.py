@@ -54,7 +54,8 @@ def make_plan(config: Path, overrides: Sequence[str], seeds: int) -> Plan:
     Each run has one of `seeds` seeds, from the config's own on. Raise ConfigError for settings that are not
     possible, Mistake for an axis that is given twice, and for too many runs.
     """
-    common, axes = [], {}
+    common: list[str] = []
+    axes: dict[str, list[str]] = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         values = values_of(text) if equals else []
@@ -75,9 +76,9 @@ def make_plan(config: Path, overrides: Sequence[str], seeds: int) -> Plan:
     short = _short(list(axes))
     runs = []
     for seed in range(first, first + seeds):
-        for values in combined:
-            chosen = [f"{key}={value}" for key, value in zip(axes, values, strict=True)]
-            words = [f"{short[key]}={value}" for key, value in zip(axes, values, strict=True)]
+        for point in combined:
+            chosen = [f"{key}={value}" for key, value in zip(axes, point, strict=True)]
+            words = [f"{short[key]}={value}" for key, value in zip(axes, point, strict=True)]
             name = re.sub(r"[^A-Za-z0-9._=+-]", "-", "+".join([*words, f"seed={seed}"]))
             setting = ", ".join(chosen) or "the config"
             runs.append(Planned(name, setting, seed, (*common, *chosen, f"seed={seed}")))

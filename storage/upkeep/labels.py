@@ -21,7 +21,7 @@ _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Tags, in order of the alphabet, and a note; "" is none."""
+    """Tags, in order of the alphabet, and a note, which may be empty."""
 
     tags: tuple[str, ...] = ()
     note: str = ""

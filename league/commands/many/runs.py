@@ -210,9 +210,9 @@ def du(
     freed = drop_index(run) if index else None
     uses = disk_use(run)
     if as_json:
-        rows = [{"part": u.part, "files": u.files, "bytes": u.bytes, "what": u.what} for u in uses]
+        parts = [{"part": u.part, "files": u.files, "bytes": u.bytes, "what": u.what} for u in uses]
         print(
-            json.dumps({"run": str(run), "bytes": sum(u.bytes for u in uses), "freed": freed, "parts": rows})
+            json.dumps({"run": str(run), "bytes": sum(u.bytes for u in uses), "freed": freed, "parts": parts})
         )
         return
     if freed is not None:

@@ -10,7 +10,7 @@ def runs(*scores, figure="strength"):
     return [{figure: score} for score in scores]
 
 
-def test_a_setting_that_chance_cannot_put_ahead_is_told_apart():
+def test_a_setting_that_chance_cannot_put_ahead_is_called_worse():
     lines = verdict({"lr=1": runs(10.0, 11.0, 12.0), "lr=2": runs(1.0, 2.0, 3.0)})
     assert [line.setting for line in lines] == ["lr=1", "lr=2"]
     # means 11 and 2, deviations 1: 9 -+ 2.776 sqrt(2 / 3) with 4 degrees of freedom
@@ -20,9 +20,9 @@ def test_a_setting_that_chance_cannot_put_ahead_is_told_apart():
     )
 
 
-def test_settings_that_chance_may_have_ordered_are_not_told_apart():
+def test_settings_that_chance_may_have_ordered_are_not_called_worse():
     (_, second) = verdict({"a": runs(1.0, 5.0), "b": runs(2.0, 3.0)})
-    assert second.sentence.endswith("not told apart by these seeds")
+    assert second.sentence.endswith("these seeds do not show which is better")
 
 
 def test_less_exploitable_is_better():

@@ -18,7 +18,7 @@ def test_a_sweep_that_was_killed_goes_on_without_training_anything_twice(tiny_co
     command = [sys.executable, "-m", "league.commands.app", "sweep", str(tiny_config), "--seeds", "2"]
     process = subprocess.Popen([*command, "--out", str(folder)], start_new_session=True)
     first, second = folder / "seed=3", folder / "seed=4"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 400
     while not (second / "FORMAT").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
