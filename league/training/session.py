@@ -212,8 +212,9 @@ class Session:
                 self.totals.dropped_matches += len(part.matches)
 
     def _ask(self) -> None:
-        away = self.learners.away()
-        while self.runners.room() > 0:
+        away, room = self.learners.away(), self.runners.room()
+        while room > 0:
+            before = self._next_request
             learning = self._asked_for(away)
             behind = min(learning, key=lambda member: member.matches_asked / member.share)
             if self._fragments:
@@ -227,6 +228,7 @@ class Session:
                 return
             else:
                 self._request(behind)
+            room -= self._next_request - before
 
     def _asked_for(self, away: Sequence[str]) -> list[Member]:
         """Return the players that matches are asked for; those `away` only if all that learn are.
