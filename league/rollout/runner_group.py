@@ -24,11 +24,11 @@ from league.cluster.placement import ONE_CPU, Amounts
 from league.cluster.runners import ComingAndGoing
 from league.deaths import Death, death_of
 from league.models.policies.resident import check_device
-from league.rollout.arrivals import Arrivals
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard.patience import PlayStopped
-from league.rollout.idlest import Idlest
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
+from league.rollout.waiting.arrivals import Arrivals
+from league.rollout.waiting.idlest import Idlest
 from league.runtime import ResourceSettings, node_id
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident

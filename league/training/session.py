@@ -42,8 +42,8 @@ from storage.disk import Progress
 from storage.ends import End
 from storage.errors import Failure
 from storage.incidents import Incident
+from storage.ledger.together import together
 from storage.records import Bot, LivePlayer, MatchBatch, Purpose, ResultBatch, Snapshot
-from storage.together import together
 
 NO_YARDSTICKS = Opened()
 FEWEST_STEPS = 100_000  # of a request whose matches do not end, before it is left

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from storage.ledger.together import MOST_MATCHES, together
 from storage.records import Purpose, Recordings
-from storage.together import MOST_MATCHES, together
 from tests import made_up
 
 NAMES = (("main-0", "main-0@0"), ("main-0@7", "main-0"), ("main-0@0", "main-0@9", "main-0"))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from queue import Empty, SimpleQueue
 from typing import Any
 
-LOOK_SECONDS = 1.0  # between two looks at all calls under way
+LOOK_SECONDS = 5.0  # between two looks at all calls under way
 
 
 class Arrivals:

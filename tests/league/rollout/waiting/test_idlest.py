@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from league.rollout.idlest import Idlest
+from league.rollout.waiting.idlest import Idlest
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([1, -1, 0])), max_size=200))

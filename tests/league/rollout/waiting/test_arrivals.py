@@ -3,7 +3,7 @@
 import threading
 from concurrent.futures import Future
 
-from league.rollout.arrivals import Arrivals
+from league.rollout.waiting.arrivals import Arrivals
 
 
 class Call:
@@ -49,5 +49,5 @@ def test_what_does_not_announce_itself_is_found_by_a_look_at_all(monkeypatch):
 
     silent = [Call(), Call()]
     arrivals = Arrivals(Looking())
-    monkeypatch.setattr("league.rollout.arrivals.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("league.rollout.waiting.arrivals.LOOK_SECONDS", 0.0)
     assert arrivals.take(0.0, lambda: silent) == [silent[1]]
