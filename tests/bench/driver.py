@@ -14,11 +14,12 @@ threads of their own).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import cProfile
 import pstats
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -172,15 +173,14 @@ class Figures(NamedTuple):
     turns: npt.NDArray[np.float64]  # seconds of each turn
 
 
-def measure(
+@contextlib.contextmanager
+def league_of(
     snapshots: int,
     matches: int,
-    seconds: float,
-    profile: cProfile.Profile | None = None,
-    runners: Counting | None = None,
+    runners: RunnerGroup,
     learning: Callable[..., LocalLearnerGroup] = FreeLearning,
-) -> Figures:
-    """Return the figures of a league with so many snapshots, with `runners` in place of free ones."""
+) -> Iterator[Session]:
+    """Yield a session that has begun, of one main with so many snapshots."""
     settings = settings_of(snapshots, matches)
     spec = settings.policy_spec("main-0", MAIN)
     with (
@@ -203,9 +203,22 @@ def measure(
                 reason="benchmark",
             )
         recruits = Recruits((Recruit("main-0", spec, settings.learner_of("main-0", MAIN), 0),))
-        runners = runners or FreePlay(matches)
         session = Session(settings, archive, runners, learning(plan_shards(0, ["main-0"]), recruits))
         session.begin()
+        yield session
+
+
+def measure(
+    snapshots: int,
+    matches: int,
+    seconds: float,
+    profile: cProfile.Profile | None = None,
+    runners: Counting | None = None,
+    learning: Callable[..., LocalLearnerGroup] = FreeLearning,
+) -> Figures:
+    """Return the figures of a league with so many snapshots, with `runners` in place of free ones."""
+    runners = runners or FreePlay(matches)
+    with league_of(snapshots, matches, runners, learning) as session:
         _turns(session, runners, seconds / 4)
         if profile is not None:
             profile.enable()
