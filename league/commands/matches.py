@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlencode
@@ -116,14 +117,14 @@ def play(
         print("\nyou left the table")
 
 
-def room_of(run: Path) -> Room:
-    """Return the room in which pages play matches of `run`."""
+def room_of(run: Path, bots: Sequence[str] = ()) -> Room:
+    """Return the room in which pages play matches of `run`; `bots` are further ones that they may name."""
     import torch
 
     from league.watching.browser.room import Room
 
     torch.set_num_threads(1)  # the run may train on the same machine
-    return Room(run)
+    return Room(run, bots=bots)
 
 
 def _play_in_browser(
@@ -138,7 +139,7 @@ def _play_in_browser(
     for option, given in options.items():
         if given:
             raise Mistake(f"play: found {option} beside --browser, where the page has its own controls")
-    room = room_of(run)
+    room = room_of(run, names)
     if match is not None:
         room.playback(match)
         query = [("recorded", str(match))]

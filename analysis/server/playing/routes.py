@@ -10,6 +10,7 @@
     GET  /play/recorded, /play/recorded/ID    recorded matches
 
 Only pages of this server may send a POST: its origin must be the host that is asked, and its content JSON.
+Other sites can read nothing and begin nothing, not by a link to the page either.
 Matches are played in one thread, recorded ones are read in another, so that neither holds up the report.
 """
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 MakeRoom = Callable[[], Room]
 MOST_BYTES = 8192  # of a request
+_FOREIGN = "this request is from another page, expected one of this server"
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -58,7 +60,7 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
 
     `report`: whether the server has the report at "/".
     """
-    from starlette.responses import HTMLResponse, JSONResponse
+    from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
     from starlette.routing import Route
 
     playing = ThreadPoolExecutor(1, thread_name_prefix="play")
@@ -85,6 +87,8 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
         return JSONResponse({"error": visible(" ".join(why.split()))}, status, headers=HEADERS)
 
     async def page(request: Request) -> Response:
+        if _is_foreign(request) and request.url.query:
+            return RedirectResponse("/play", headers=HEADERS)  # a link elsewhere begins no match
         loop = asyncio.get_running_loop()
         try:
             found, style = await loop.run_in_executor(playing, lambda: (room().about(), room().style))
@@ -92,20 +96,21 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
             return _refusal(400, str(error))
         return HTMLResponse(play_page(found["run"], style, report=report), headers=HEADERS)
 
-    async def about(request: Request) -> Response:
-        return await answer(playing, lambda: room().about())
+    def fetched(where: ThreadPoolExecutor, ask: Callable[[Request], Any]) -> Callable[[Request], Any]:
+        """Return an endpoint that answers pages of this server with `ask`."""
 
-    async def look(request: Request) -> Response:
-        return await answer(playing, lambda: room().look(request.path_params["key"]))
+        async def endpoint(request: Request) -> Response:
+            if _is_foreign(request):
+                return _refusal(403, _FOREIGN)
+            return await answer(where, lambda: ask(request))
 
-    async def recordings(request: Request) -> Response:
-        return await answer(reading, lambda: room().recordings())
+        return endpoint
 
-    async def playback(request: Request) -> Response:
+    def playback(request: Request) -> Any:
         text = request.path_params["match"]
         if not text.removeprefix("-").isdecimal() or len(text) > 20:
-            return _refusal(400, f"match '{text[:40]}': expected the id of a recorded match")
-        return await answer(reading, lambda: room().playback(int(text)))
+            raise Mistake(f"match '{text[:40]}': expected the id of a recorded match")
+        return room().playback(int(text))
 
     def posted(act: Callable[[str, Mapping[str, Any]], Any]) -> Callable[[Request], Any]:
         """Return an endpoint that calls `act` with the key of the path and the content."""
@@ -122,22 +127,27 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
     match = "/play/matches/{key}"
     return [
         Route("/play", page),
-        Route("/play/about", about),
+        Route("/play/about", fetched(playing, lambda _: room().about())),
         Route("/play/matches", posted(lambda _, asked: room().begin(asked)), methods=["POST"]),
-        Route(match, look),
+        Route(match, fetched(playing, lambda request: room().look(request.path_params["key"]))),
         Route(f"{match}/go", posted(lambda key, asked: room().go_on(key, asked)), methods=["POST"]),
         Route(f"{match}/hint", posted(lambda key, _: room().hint(key)), methods=["POST"]),
         Route(f"{match}/leave", posted(lambda key, _: room().leave(key)), methods=["POST"]),
-        Route("/play/recorded", recordings),
-        Route("/play/recorded/{match}", playback),
+        Route("/play/recorded", fetched(reading, lambda _: room().recordings())),
+        Route("/play/recorded/{match}", fetched(reading, playback)),
     ]
+
+
+def _is_foreign(request: Request) -> bool:
+    """Return whether a browser sent this for a page of another origin."""
+    return request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
 
 
 async def _content(request: Request) -> Mapping[str, Any]:
     """Return the JSON object of a request. Raise _Refused if it is none, or is from another origin."""
     origin = urlsplit(request.headers.get("origin") or "")
     if not origin.netloc or origin.netloc != request.headers.get("host"):
-        raise _Refused(403, "this request is from another page, expected one of this server")
+        raise _Refused(403, _FOREIGN)
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise _Refused(415, "expected JSON")
     body = b""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -71,8 +71,12 @@ class Room:
 
     style = property(lambda self: style(), doc="The style sheet of all pictures.")
 
-    def __init__(self, run: Path, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, run: Path, clock: Callable[[], float] = time.monotonic, bots: Collection[str] = ()
+    ) -> None:
+        """`bots`: further bots that pages may name, such as one of the user's own."""
         self._run = run
+        self._bots = frozenset(bots)
         self._clock = clock
         self._lock = threading.Lock()
         self._kept: dict[str, _Kept] = {}
@@ -170,7 +174,7 @@ class Room:
         reader = open_reader(self._run)
         config, env_id = reader.config(), reader.env()["id"]
         roles = config.get("league", {}).get("roles", {}).values()
-        known = {*bots_for(env_id), *config.get("bots", {})}
+        known = {*bots_for(env_id), *config.get("bots", {}), *self._bots}
         known |= {bot for role in roles for bot in role.get("opponents", {}).get("bots", {})}
         total = 0
         for name in wish.seats:

@@ -128,6 +128,8 @@ def test_kuhn_poker_is_played_to_its_end_by_keys_from_the_live_page(make_run, tm
         assert answer_to(matches, wish, Origin=origin, Content_Type="text/plain")[0] == 415
         assert answer_to(matches, b" " * 10_000, Origin=origin, **content)[0] == 413
         assert answer_to(matches, b"[", Origin=origin, **content) == (400, {"error": "expected JSON"})
+        assert answer_to(f"{address}play/about", None, Sec_Fetch_Site="cross-site")[0] == 403
+        assert answer_to(f"{address}play/recorded/nan", None)[0] == 400
         bad = json.dumps({"seats": ["human", "nosuch"]}).encode()
         status, said = answer_to(matches, bad, Origin=origin, **content)
         assert status == 400

@@ -53,6 +53,16 @@ def test_the_other_card_reaches_the_page_only_after_the_match(kuhn):
             assert other not in json.dumps(early)
 
 
+def test_actions_that_a_game_does_not_show_are_named_after_the_match(kuhn, monkeypatch):
+    from league.envs.games.kuhn_poker import KuhnPoker
+
+    monkeypatch.setattr(KuhnPoker, "open_actions", False)
+    room = Room(kuhn)
+    answers = played_out(room, room.begin({"seats": ["random", "human"], "seed": 3}))
+    assert all("seat 0 random" not in line for answer in answers for line in answer["said"])
+    assert re.match("seat 0 random: (pass|bet)", answers[-1]["over"]["hidden"][0])
+
+
 def test_a_match_of_a_seed_is_the_first_that_the_terminal_plays_with_it(kuhn):
     room = Room(kuhn)
     first, second = (
