@@ -77,7 +77,7 @@ async def _serve(
     """Serve the application that `make` returns; it is given an event that ends its streams."""
     stopped = asyncio.Event()
 
-    class Server(uvicorn.Server):  # type: ignore[name-defined,misc]
+    class Server(uvicorn.Server):
         """Server that ends its streams on Ctrl-C before it waits for them, without an error."""
 
         def handle_exit(self, sig: int, frame: object) -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
-from league.envs.scenes.scene import Board, Piece, Spot
+from league.envs.scenes.scene import Board, Piece, PieceKind, Spot
 
 CELLS = 9
 FULL = (1 << CELLS) - 1
@@ -91,7 +91,7 @@ class TicTacToe(BatchedGame):
                 won |= line if stones & line == line else 0
             for cell in range(CELLS):
                 if stones >> cell & 1:
-                    kind = ("cross", "ring")[owner]
+                    kind: PieceKind = "ring" if owner else "cross"
                     pieces.append(Piece(cell // 3, cell % 3, owner, kind, marked=bool(won >> cell & 1)))
         said = [f"{self.action_name(slot, 0, 3 * p.row + p.column)}: {SIGNS[p.seat]}" for p in pieces]
         return Board(

@@ -89,7 +89,7 @@ class Room:
             snapshots = [snapshot.snapshot_id for snapshot in reader.snapshots()]
             players = list(dict.fromkeys(snapshot.player for snapshot in reader.snapshots()))
             bots = [*bots_for(env["id"]), *config.get("bots", {})]
-            names = ["best", *players, *(f"{player}:average" for player in players), *bots, *snapshots[::-1]]
+            names = [*players, "best", *(f"{player}:average" for player in players), *bots, *snapshots[::-1]]
             return {
                 "run": config.get("name") or self._run.name,
                 "game": env["id"],

@@ -193,7 +193,7 @@ class Sitting:
                 name = self._game.action_name(0, seat, action) if allowed else f"{numbers}, which is illegal"
                 lines[seat] = f"{self._title(seat)}: {name}"
         open_ = self.person is None or self._game.open_actions or self._game.open_state
-        shown = []
+        shown: list[str] = []
         for seat in sorted(lines):
             (shown if open_ or seat == self.person else self._kept).append(lines[seat])
         return shown

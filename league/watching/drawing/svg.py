@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from xml.etree import ElementTree
 
 Element = ElementTree.Element
@@ -39,8 +40,11 @@ class Canvas:
         return Picture(ElementTree.tostring(self.root, encoding="unicode"), self._spots)
 
 
-def add(parent: Element, tag: str, class_: str = "", text: str = "", **attributes: float | str) -> Element:
-    """Append an element to `parent` and return it; underscores in names become dashes."""
+def add(parent: Element, tag: str, class_: str = "", text: str = "", **attributes: Any) -> Element:
+    """Append an element to `parent` and return it; underscores in names become dashes.
+
+    Attributes are numbers or texts.
+    """
     given = {name.rstrip("_").replace("_", "-"): _value(value) for name, value in attributes.items()}
     if class_:
         given["class"] = class_

@@ -68,7 +68,7 @@ def _draw_middle(root: Element, table: Tabletop, seats: Sequence[int], height: f
     for number, item in enumerate(common):
         draw_item(root, item, x + (number - (len(common) - 1) / 2) * (size_of(item)[0] + GAP), y)
     for item in owned:
-        _draw_small(root, item, x, y, *ways[seats.index(item.seat) % len(ways)])  # type: ignore[arg-type]
+        _draw_small(root, item, x, y, *ways[seats.index(item.seat) % len(ways)])
     corner = len(seats) > 2
     for number, note in enumerate(table.notes):
         line = 46.0 + 26 * number if corner else y + 6 + (number - (len(table.notes) - 1) / 2) * 26
