@@ -144,7 +144,7 @@ def _is_foreign(request: Request) -> bool:
 
 
 async def _content(request: Request) -> Mapping[str, Any]:
-    """Return the JSON object of a request. Raise _Refused if it is none, or is from another origin."""
+    """Return the JSON object of a request. Raise _Refused for other content and another origin."""
     origin = urlsplit(request.headers.get("origin") or "")
     if not origin.netloc or origin.netloc != request.headers.get("host"):
         raise _Refused(403, _FOREIGN)

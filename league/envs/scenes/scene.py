@@ -29,7 +29,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Rectangle of cells that stands for an action."""
+    """Rectangle of cells, a click on which is an action."""
 
     action: int
     row: int

@@ -76,7 +76,7 @@ class Sitting:
         return self._over is not None
 
     def go_on(self, action: Sequence[float] | None = None) -> None:
-        """Play until the person must act, or one step if nobody plays along; leave the steps in `frames`.
+        """Play until the person must act, or one step if no person plays along; leave the steps in `frames`.
 
         `action`: the person's. Raise Mistake for one that is not legal, or that is not due.
         """

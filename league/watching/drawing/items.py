@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from league.envs.scenes.scene import Item
 from league.watching.drawing.svg import Element, add, at
 
@@ -38,10 +40,10 @@ def draw_item(parent: Element, item: Item, x: float, y: float) -> None:
     """Draw an item with its middle at (x, y)."""
     group = at(parent, x, y, f"item {item.kind}{' marked' if item.marked else ''}")
     width, height = size_of(item)
-    box = {"x": -width / 2, "y": -height / 2, "width": width, "height": height, "rx": 9.0}
+    box: dict[str, Any] = {"x": -width / 2, "y": -height / 2, "width": width, "height": height, "rx": 9.0}
     if item.face is None:
         add(group, "rect", "back", **box)
-        inner = {
+        inner: dict[str, Any] = {
             "x": 8 - width / 2,
             "y": 8 - height / 2,
             "width": width - 16,
@@ -67,7 +69,7 @@ def draw_item(parent: Element, item: Item, x: float, y: float) -> None:
         _draw_card(group, item, box)
 
 
-def _draw_card(group: Element, item: Item, box: dict[str, float]) -> None:
+def _draw_card(group: Element, item: Item, box: dict[str, Any]) -> None:
     assert item.face is not None
     colour = " red" if item.suit in _RED and item.suit else ""
     add(group, "rect", "front", **box)

@@ -31,7 +31,7 @@ class Canvas:
         self._spots: dict[int, tuple[float, float, float, float]] = {}
 
     def spot(self, action: int, x: float, y: float, width: float, height: float) -> None:
-        """Record the rectangle that stands for `action`."""
+        """Record the rectangle of `action`."""
         left, top = 100 * x / self._width, 100 * y / self._height
         self._spots[action] = (left, top, 100 * width / self._width, 100 * height / self._height)
 
