@@ -171,7 +171,8 @@ class Room:
     def _size(self, wish: Wish) -> int:
         """Return the bytes of all weights of a match.
 
-        Raise Mistake if they are too many, and for bots of a user's own that the run does not have: a name such as "module:Class" imports code, and a page may only name what the run's config has.
+        Raise Mistake if they are too many, and for bots of a user's own that the run does not have: a name
+        such as "module:Class" imports code, and a page may only name what the run's config has.
         """
         reader = open_reader(self._run)
         config, env_id = reader.config(), reader.env()["id"]
