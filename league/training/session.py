@@ -34,6 +34,7 @@ from league.training.measuring import Measuring
 from league.training.placing.placing import Placing
 from league.training.remote import Upload
 from league.training.state.members import Member, Ticket
+from league.training.state.played import Played
 from league.training.state.state import State
 from league.training.state.under_way import UnderWay
 from league.yardsticks.opened import Opened
@@ -82,6 +83,7 @@ class Session:
         self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
+        self.played = Played(self.roster)
         self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)
         self.log, self.caches = self._deeds.log, self._deeds.caches
         self._sources = self._deeds.sources
@@ -367,6 +369,7 @@ class Session:
                 continue
             changes = self.state.apply(rollout.results)
             self.archive.append_results(rollout.results, changes)
+            self.played.count(rollout.results)
             self._note_crashes(len(rollout.results), rollout.info.crashes)
             self.caches.add(rollout.info.process, rollout.info.tiers)
             trained = sum(rollout.info.trained_steps.values())
@@ -473,6 +476,7 @@ class Session:
         )
         for results in batches:
             self.archive.append_results(results, self.state.apply(results))
+            self.played.count(results)
         self._note_crashes(sum(map(len, batches)), info.crashes)
         self.caches.add(info.process, info.tiers)
         trained = sum(info.trained_steps.values())

@@ -50,20 +50,6 @@ def ratings(story: Story) -> Section:
     )
 
 
-def scores(story: Story) -> Section:
-    """Return the section with scores over time, of a game with one seat."""
-    return section(
-        "scores",
-        "Scores over time",
-        picture(
-            "scores-plot",
-            plots.scores(story.scores),
-            "Scores of the matches that each player learned from, as it acted then: with exploration. To "
-            "measure a snapshot by itself: league evaluate.",
-        ),
-    )
-
-
 def payoff(story: Story) -> Section:
     """Return the section with the payoff heatmap and the response graph."""
     title = "Results between competitors"
