@@ -380,8 +380,8 @@ class History:
     def curves(self, points: int = 60) -> pd.DataFrame:
         """Return learning curves: means over stretches of equally many env steps of the league.
 
-        `run` text, `measure` text, `player` text (none: of all), `series` text (what else tells curves of one
-        measure), `league_env_steps` int64 and `minutes` float64 (at the end of the stretch), `value`
+        `run` text, `measure` text, `player` text (none: of all), `series` text (which of several curves of
+        one measure), `league_env_steps` int64 and `minutes` float64 (at the end of the stretch), `value`
         float64, `low` float64 and `high` float64 (95 % interval; NaN: none), `samples` int64.
 
         | measure | value | series | samples |
