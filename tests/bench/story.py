@@ -41,7 +41,7 @@ def rows(seconds: float, *, quick: bool) -> Iterator[Row]:
     if not quick:
         for snapshots in (1, 32, 256):
             yield Row(
-                f"a league of {snapshots} snapshots",
+                f"a league, snapshots seated: {snapshots}",
                 "env steps/s",
                 "two bare loops",
                 lambda n=snapshots: throughput.measure_league(seconds, RUNNERS, n, "auto", "auto").env_steps,

@@ -6,6 +6,7 @@ from tests.bench import story
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Use global function rate_1vs1:DeprecationWarning")  # the library's own
 def test_each_row_of_the_story_has_a_ratio_above_nothing_and_says_what_it_means(capsys):
     story.main(["--quick"])
     title, _, head, rule, *rows = capsys.readouterr().out.splitlines()
