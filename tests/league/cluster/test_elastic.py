@@ -111,14 +111,18 @@ def test_a_node_that_joins_plays_soon_and_one_that_is_drained_loses_no_request(t
                 (node_id,) = nodes(address)
                 drained = time.monotonic()
                 drain(address, node_id)
-                training.wait("is about to leave", drained)
+                noticed = training.wait("is about to leave", drained) - drained
                 while nodes(address):  # it ends itself once nothing runs there
                     assert time.monotonic() < drained + 120, training.lines
+                left = time.monotonic() - drained
                 time.sleep(3.0)
             history = training.stop()
         finally:
             training.end()
         print(*(line for _, line in training.lines), sep="\n")
+        print(
+            f"joined: plays after {plays:.1f} s; drained: seen after {noticed:.1f} s, left after {left:.1f} s"
+        )
     assert history.sql("SELECT count(*) AS n FROM incidents")["n"][0] == 0
     ids = history.sql("SELECT count(*) AS n, count(DISTINCT match_id) AS d FROM matches")
     assert ids["n"][0] == ids["d"][0] > 0

@@ -56,6 +56,7 @@ WEIGHTS = {
     "cut off": 1,  # a driver that is stopped while another one goes on
 }
 DISTURB_NONE = ("runner", "learner", "aggregator", "supply")  # beside the players of a shard
+RECORDED = ("runner", "all runners", "learner", "aggregator")  # each of these deaths is an incident
 
 
 class Event(NamedTuple):
@@ -69,6 +70,7 @@ class Event(NamedTuple):
     gap: float  # longest time without a match
     stall: float | None  # longest time without an update of a player whose learner was not touched
     incidents: int
+    grown: float  # megabytes of the driver's memory, beyond those at the first progress
 
 
 class Siege:
@@ -96,6 +98,7 @@ class Siege:
             try:
                 self._await_progress(time.monotonic(), 3 * PATIENCE_MACHINE, "the start")
                 self._first_megabytes = self.driver.megabytes()
+                self._rest()
                 for number, kind in enumerate(kinds, start=1):
                     time.sleep(self._rng.uniform(0.5, 3.0))
                     self._suffer(number, kind)
@@ -111,6 +114,17 @@ class Siege:
 
     def _begin(self, *, resume: bool = False) -> Driver:
         return Driver(self.folder, self.run, f"resources.address={self.cluster.address}", resume=resume)
+
+    def _rest(self) -> None:
+        """Print the gap and the stall of a while without a death, with which those of deaths compare."""
+        began = time.monotonic()
+        time.sleep(self._stop_seconds)
+        now = time.monotonic()
+        gap, stall = self.witness.longest_gap(began, now), self._stall(began, now, set()) or 0.0
+        print(
+            f"   0  none            {now - began:5.1f} s  gap {gap:5.1f} s  stall of others {stall:4.1f} s",
+            flush=True,
+        )
 
     def _suffer(self, number: int, kind: str) -> None:
         began, before = time.monotonic(), len(self.witness.incidents)
@@ -128,17 +142,20 @@ class Siege:
             self.witness.longest_gap(began, at),
             self._stall(began, at, {who for _, _, who, _ in incidents}) if kind in DISTURB_NONE else None,
             len(incidents),
+            self._grown(),
         )
         self.events.append(event)
+        assert kind not in RECORDED or incidents, f"{number}: the death of {kind} ({what}) is no incident"
+        assert event.grown < GROWTH_MEGABYTES, f"the driver has grown by {event.grown:.0f} MB"
         stall = "" if event.stall is None else f"stall of others {event.stall:4.1f} s"
         print(
             f"{number:4}  {kind:14}  {event.seconds:5.1f} s  gap {event.gap:5.1f} s  {stall:21}  "
             f"{event.incidents} incidents  {what}",
             flush=True,
         )
-        if self._first_megabytes and self.driver.process.poll() is None:
-            grown = self.driver.megabytes() - self._first_megabytes
-            assert grown < GROWTH_MEGABYTES, f"the driver has grown by {grown:.0f} MB"
+
+    def _grown(self) -> float:
+        return self.driver.megabytes() - self._first_megabytes if self.driver.process.poll() is None else 0.0
 
     # ------------------------------------------------------------------ deaths: what, since when, patience
 
@@ -410,6 +427,8 @@ def lay(scene: Scene, kinds: list[str], seed: int, stop_seconds: float, slow: fl
         print(
             f"FAILED: {scene.text}, seed {seed}, after {len(siege.events)} deaths; kept: {folder}", flush=True
         )
+        if siege.events:
+            print(table(siege.events), flush=True)
         raise
     print("checked: " + ", ".join(f"{n:,} {what}" for what, n in counted.items()), flush=True)
     shutil.rmtree(folder)
@@ -421,7 +440,7 @@ def table(events: list[Event]) -> str:
     by_kind = defaultdict(list)
     for event in events:
         by_kind[event.kind].append(event)
-    header = ("death", "n", "kills", "median s", "max s", "max gap", "max stall")
+    header = ("death", "n", "kills", "median s", "max s", "max gap", "max stall", "max MB")
     rows = [
         (
             kind,
@@ -431,13 +450,11 @@ def table(events: list[Event]) -> str:
             f"{max(event.seconds for event in own):.1f}",
             f"{max(event.gap for event in own):.1f}",
             f"{max(event.stall or 0.0 for event in own):.1f}",
+            f"{max(event.grown for event in own):.0f}",
         )
-        for kind, own in sorted(by_kind.items())
+        for kind, own in [*sorted(by_kind.items()), ("all", events)]
     ]
-    total = ("all", len(events), sum(event.kills for event in events), "", "", "", "")
-    return "\n".join(
-        f"{row[0]:14}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in [header, *rows, total]
-    )
+    return "\n".join(f"{row[0]:14}" + "".join(f"{cell:>11}" for cell in row[1:]) for row in [header, *rows])
 
 
 def main() -> int:
