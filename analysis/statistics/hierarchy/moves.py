@@ -107,7 +107,7 @@ def _spreads_again(mixture: Mixture, x: Floats, rng: np.random.Generator) -> Ind
 def _spreads_with_strengths(
     evidence: Evidence, mixture: Mixture, x: Floats, component: Indices, rng: np.random.Generator
 ) -> tuple[Floats, Indices]:
-    """Return parameters [S, K] of a field and components [S], drawn given strengths in units of the spread."""
+    """Return parameters [S, K] and components [S], drawn given strengths in units of the spread."""
     n = mixture.prior.num_competitors
     spreads = np.array([each.spreads[0] for each in mixture.components])
     scaled = x.copy()
