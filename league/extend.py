@@ -12,6 +12,12 @@ from typing import Any
 _HOMES = {
     "BatchedGame": "league.envs.base",
     "DealtGame": "league.envs.dealt",
+    "Board": "league.envs.scenes.scene",
+    "Piece": "league.envs.scenes.scene",
+    "Spot": "league.envs.scenes.scene",
+    "Tabletop": "league.envs.scenes.scene",
+    "Hand": "league.envs.scenes.scene",
+    "Item": "league.envs.scenes.scene",
     "Network": "league.models.networks.networks",
     "Episodes": "league.episode",
     "ObservationSpec": "league.envs.spaces",

@@ -248,13 +248,24 @@ class Archive(ArchiveReader):
         An empty batch writes nothing. Raise IndexError for a competitor, match type, outcome or reason
         without a name; nothing is written then.
         """
-        if not len(results):
-            return self._ledger.last_sequence
-        batch = self._ledger.last_sequence + 1
-        tables = columns.result_tables(results, changes, self._next_seq, batch)
-        sequence = self._append(tables, numbers=len(results))
-        self._last_match_id = max(self._last_match_id, int(results.matches.match_id.max()))
-        return sequence
+        return self.append_all_results([(results, changes)])
+
+    def append_all_results(self, batches: Sequence[tuple[ResultBatch, Sequence[RatingChange]]]) -> int:
+        """Record batches of results, each with the ratings after it, durable together on return.
+
+        Return the ledger's last sequence. A crash keeps the first few of them. Raise as `append_results`.
+        """
+        seq, sequence = self._next_seq, self._ledger.last_sequence
+        several = []
+        for results, changes in batches:
+            if len(results):
+                sequence += 1
+                several.append((columns.result_tables(results, changes, seq, sequence), len(results)))
+                seq += len(results)
+        self._append_all(several)
+        highest = (int(results.matches.match_id.max()) for results, _ in batches if len(results))
+        self._last_match_id = max(self._last_match_id, *highest, -1)
+        return self._ledger.last_sequence
 
     def append_ratings(self, changes: Sequence[RatingChange]) -> int:
         """Record ratings that follow from no result: those of newcomers."""
@@ -370,12 +381,18 @@ class Archive(ArchiveReader):
             raise StorageError(f"{self.run}: '{name}' is there already ({kind}), expected a new name")
 
     def _append(self, tables: dict[str, pa.Table], numbers: int) -> int:
-        batch_id = secrets.token_bytes(16)
-        sequence = self._ledger.append(tables, batch_id)
-        self._next_seq += numbers
-        self._database.ingest(Frame(sequence, batch_id, tables))
+        """Append a batch with so many numbered rows; return its sequence."""
+        return self._append_all([(tables, numbers)])
+
+    def _append_all(self, batches: Sequence[tuple[dict[str, pa.Table], int]]) -> int:
+        """Append batches, each with so many numbered rows; return the last sequence of the ledger."""
+        identified = [(tables, secrets.token_bytes(16)) for tables, _ in batches]
+        sequences = self._ledger.append_all(identified)
+        self._next_seq += sum(numbers for _, numbers in batches)
+        for sequence, (tables, batch_id) in zip(sequences, identified, strict=True):
+            self._database.ingest(Frame(sequence, batch_id, tables))
         self._compaction.look()
-        return sequence
+        return self._ledger.last_sequence
 
     def ledger_extent(self) -> list[tuple[Path, int]]:
         """Return every file that a copy of the ledger needs, in order, with its acknowledged bytes."""

@@ -1,5 +1,5 @@
 """Live report of a run: a read-only page on this machine that follows the run."""
 
-from analysis.server.serving import serve
+from analysis.server.serving import serve, serve_play
 
-__all__ = ["serve"]
+__all__ = ["serve", "serve_play"]

@@ -2,6 +2,7 @@
 
     GET /         the whole page as it is now
     GET /events   changes from then on, as server-sent events
+    /play...      matches against competitors of the run, if there is a room for them
 
 No request can change the run. Pages of other sites cannot read it through the user's browser: a request must
 name this machine as its host, and no other origin is allowed.
@@ -14,6 +15,8 @@ import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+from analysis.server.playing import MakeRoom, play_routes
+from analysis.server.playing.routes import HEADERS as _HEADERS
 from analysis.server.watch import Drawn, Watch
 
 if TYPE_CHECKING:
@@ -25,17 +28,12 @@ HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 LOOK_SECONDS = 0.2  # between two checks for a new drawing
 ALIVE_SECONDS = 10.0  # longest silence: without messages a broken connection is not noticed
 
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "frame-ancestors 'none'",  # the page itself contains the rest
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
 
+def make_app(watch: Watch, stopped: asyncio.Event | None = None, room: MakeRoom | None = None) -> Starlette:
+    """Return the application that serves the drawings of `watch`; streams end when `stopped` is set.
 
-def make_app(watch: Watch, stopped: asyncio.Event | None = None) -> Starlette:
-    """Return the application that serves the drawings of `watch`; streams end when `stopped` is set."""
+    `room` makes what plays the matches of pages, if there are to be any.
+    """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -53,7 +51,24 @@ def make_app(watch: Watch, stopped: asyncio.Event | None = None) -> Starlette:
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
     return Starlette(
-        routes=[Route("/", page), Route("/events", events)],
+        routes=[Route("/", page), Route("/events", events), *(play_routes(room) if room else ())],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)],
+    )
+
+
+def make_play_app(room: MakeRoom) -> Starlette:
+    """Return the application that only plays matches."""
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import RedirectResponse
+    from starlette.routing import Route
+
+    async def home(request: Request) -> Response:
+        return RedirectResponse("/play", headers=_HEADERS)
+
+    return Starlette(
+        routes=[Route("/", home), *play_routes(room, report=False)],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)],
     )
 

@@ -18,6 +18,13 @@
   pause.textContent = "Pause";
   pause.setAttribute("aria-pressed", "false");
   bar.append(pause, said);
+  if (document.getElementById("drawn").hasAttribute("data-plays")) {
+    const play = document.createElement("a");
+    play.id = "play-link";
+    play.href = "play";
+    play.textContent = "Play against these agents";
+    bar.append(play);
+  }
   document.querySelector("header").append(bar);
 
   // Screen readers announce only important changes (`aloud`): an announcement each second would disturb.

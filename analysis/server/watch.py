@@ -55,8 +55,10 @@ class Drawn:
 class Watch:
     """Newest drawing of a run. `begin` makes the first one; then a thread keeps it up to date."""
 
-    def __init__(self, run: str | Path, *, every_seconds: float = EVERY_SECONDS) -> None:
+    def __init__(self, run: str | Path, *, every_seconds: float = EVERY_SECONDS, plays: bool = False) -> None:
+        """`plays`: whether the page links to matches that can be played."""
         self.run = run
+        self._plays = plays
         self.drawn = Drawn()
         self._every = every_seconds
         self._touched = time.monotonic()
@@ -123,7 +125,7 @@ class Watch:
         shown = sections_of(story)
         number = self.drawn.number + 1
         script = resource("live.js", "analysis.server")
-        mark = element("span", id="drawn", data_number=number, hidden=True)
+        mark = element("span", id="drawn", data_number=number, data_plays=self._plays, hidden=True)
         whole = page(story, shown, data=[mark], scripts=[script], connect="'self'")
         self.drawn = Drawn(
             number, whole, {part.id: Part(part, _mark(part.html)) for part in shown}, as_of(story)

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 import typer
 
 from league.commands.console import JsonOption, RunArgument, TrustOption
+
+if TYPE_CHECKING:
+    from league.watching.browser.room import Room
 
 
 def replay(
@@ -55,19 +63,46 @@ def play(
     ] = None,
     match: Annotated[int | None, typer.Option(metavar="ID", help="Show this recorded match instead")] = None,
     games: Annotated[int, typer.Option(min=1, help="Games to play")] = 1,
-    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of deals and sampled actions")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0, max=2**63 - 1, help="Seed of deals and sampled actions; default: 0, in the browser any"
+        ),
+    ] = None,
     delay: Annotated[float, typer.Option(min=0.0, help="Seconds to wait after each move")] = 0.0,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Show the probabilities that policies give to their actions")
     ] = False,
     trust: TrustOption = None,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Play on a page in the browser, with pictures and hints")
+    ] = False,
+    port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Port of that page, on this machine only; 0: any free port"),
+    ] = None,
 ) -> None:
     """Watch competitors play, or play against them."""
     from storage.errors import Mistake
 
     if match is not None and names:
         raise Mistake(f"play: found '{names[0]}' beside --match, expected one of the two")
+    if port is not None and not browser:
+        raise Mistake(f"--port {port}: expected --browser beside it, which serves a page")
     from league.models.networks.networks import trust_network
+
+    if browser:
+        for path in trust or ():
+            trust_network(path)
+        _play_in_browser(
+            run,
+            names or [],
+            match,
+            seed,
+            port or 0,
+            options={"--games": games != 1, "--delay": bool(delay), "--verbose": verbose},
+        )
+        return
     from league.watching.play import play as play_games
     from league.watching.play import show_recorded
 
@@ -77,6 +112,48 @@ def play(
     for path in trust or ():
         trust_network(path)
     try:
-        play_games(run, names or [], games=games, seed=seed, delay=delay, verbose=verbose)
+        play_games(run, names or [], games=games, seed=seed or 0, delay=delay, verbose=verbose)
     except EOFError:  # standard input was closed
         print("\nyou left the table")
+
+
+def room_of(run: Path, bots: Sequence[str] = ()) -> Room:
+    """Return the room in which pages play matches of `run`; `bots` are further ones that they may name."""
+    import torch
+
+    from league.watching.browser.room import Room
+
+    torch.set_num_threads(1)  # the run may train on the same machine
+    return Room(run, bots=bots)
+
+
+def _play_in_browser(
+    run: Path, names: list[str], match: int | None, seed: int | None, port: int, options: dict[str, bool]
+) -> None:
+    """Serve the page of play until Ctrl-C, and open it in a browser if there is one."""
+    import webbrowser
+
+    from analysis.server import serve_play
+    from storage.errors import Mistake
+
+    for option, given in options.items():
+        if given:
+            raise Mistake(f"play: found {option} beside --browser, where the page has its own controls")
+    room = room_of(run, names)
+    if match is not None:
+        room.playback(match)
+        query = [("recorded", str(match))]
+    else:
+        if names:
+            room.check(names)
+        query = [("seat", name) for name in names] + (
+            [("seed", str(seed))] if names and seed is not None else []
+        )
+
+    def ready(address: str) -> None:
+        page = f"{address}play{'?' if query else ''}{urlencode(query)}"
+        print(f"{run}: {page} (Ctrl-C ends it)", flush=True)
+        if sys.platform in ("darwin", "win32") or os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"}:
+            webbrowser.open(page)  # elsewhere it would be a browser in this terminal
+
+    serve_play(lambda: room, port, ready=ready)

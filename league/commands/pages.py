@@ -146,8 +146,9 @@ def serve(
 ) -> None:
     """Serve the report of a run as a live page, to browsers on this machine only. Ctrl-C ends it."""
     from analysis.server import serve as serve_until_interrupted
+    from league.commands.matches import room_of
 
     def ready(address: str) -> None:
         print(f"{run}: {address} (Ctrl-C ends it)", flush=True)
 
-    serve_until_interrupted(run, port, ready=ready)
+    serve_until_interrupted(run, port, ready=ready, room=lambda: room_of(run))

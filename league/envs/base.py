@@ -40,6 +40,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
+from league.envs.scenes.scene import Scene
 from league.envs.spaces import ActionSpec, ObservationSpec, pack
 from storage.records import EndReason
 
@@ -104,6 +105,8 @@ class BatchedGame(ABC):
     score_unit: float | None = None
     teams: tuple[int, ...] | None = None  # number of seats in each team, in seat order; `None`: no teams
     renders: bool = False  # whether `render` works
+    open_actions: bool = False  # whether all seats see every action as soon as it was taken
+    open_state: bool = False  # whether every seat sees everything; actions are then open too
     match_arrays: tuple[str, ...] | None = None  # names of the arrays by slot with all state, for `copies`
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
@@ -291,6 +294,13 @@ class BatchedGame(ABC):
         Raise ValueError unless the game `renders`.
         """
         raise ValueError(f"{self.id}: a match cannot be shown as text")
+
+    def scene(self, slot: int, seat: int | None = None) -> Scene | None:
+        """Return the match as a scene that can be drawn, as `seat` may see it (`None`: everything).
+
+        Return `None` if the game is not drawn.
+        """
+        return None
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return the name of `action` for people, in the present state of this match."""

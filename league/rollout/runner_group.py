@@ -27,6 +27,8 @@ from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
+from league.rollout.waiting.arrivals import Arrivals
+from league.rollout.waiting.idlest import Idlest
 from league.runtime import ResourceSettings, node_id
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
@@ -232,9 +234,12 @@ class RayRunnerGroup(ComingAndGoing):
         # replaced runners that have not begun, and those that may have to wait for a node
         self._starting: set[int] = set(range(num_runners)) if as_room else set()
         self._losses: list[Loss] = []
+        self._arrivals = Arrivals(ray)
+        self._idlest = Idlest(self._load, self._is_here)
         self._actors: list[Any] = []
         for runner in range(num_runners):
             self._actors.append(self._start(runner))
+            self._idlest.note(runner)
         if setup.rollout.device != "cpu" and not as_room:
             try:
                 ray.get([actor.check.remote() for actor in self._actors])
@@ -251,11 +256,19 @@ class RayRunnerGroup(ComingAndGoing):
             max_task_retries=0,
             scheduling_strategy=self._seats[runner] if self._seats else None,
         ).remote(self._setup)
-        self._answers[actor.where.remote()] = runner
+        answer = actor.where.remote()
+        self._answers[answer] = runner
+        self._arrivals.expect(answer)
         return actor
 
     def room(self) -> int:
+        if self._load[self.next_runner()] >= self._limit:
+            return 0  # as in most turns, and found at once
         return sum(max(0, self._limit - self._load[runner]) for runner in self._here())
+
+    def _is_here(self, runner: int) -> bool:
+        """Return whether the runner may get requests."""
+        return runner not in self._starting and runner not in self._leaving
 
     def _here(self) -> list[int]:
         """Return the numbers of the runners that may get requests."""
@@ -266,7 +279,8 @@ class RayRunnerGroup(ComingAndGoing):
         return len(self._pending)
 
     def next_runner(self) -> int:
-        return min(self._here() or range(len(self._actors)), key=self._load.__getitem__)
+        first = self._idlest.first()
+        return min(range(len(self._load)), key=self._load.__getitem__) if first is None else first
 
     def submit(
         self,
@@ -280,18 +294,16 @@ class RayRunnerGroup(ComingAndGoing):
         returned = play.remote(request, list(live_weights), *live_weights.values())
         results, *episodes = returned if request.learners else [returned]
         self._pending[results] = request_id, runner, dict(zip(request.learners, episodes, strict=True))
+        self._arrivals.expect(results)
         self._load[runner] += 1
+        self._idlest.note(runner)
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
         """Return finished rollouts. Raise Failure if no runner can start."""
-        waiting = [*self._pending, *self._answers]
-        if not waiting:
+        if not self._pending and not self._answers:
             return []
-        done, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout_seconds)
-        if done:  # take all others that are finished, too
-            done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         rollouts: list[Rollout] = []
-        for reference in done:
+        for reference in self._arrivals.take(timeout_seconds, lambda: [*self._pending, *self._answers]):
             if reference in self._answers:
                 self._begun(reference)
             elif reference in self._pending:  # else it was lost with its runner just now
@@ -308,6 +320,7 @@ class RayRunnerGroup(ComingAndGoing):
         else:
             self._vain[runner] = 0
             self._starting.discard(runner)
+            self._idlest.note(runner)
 
     def _finished(self, reference: Any) -> list[Rollout]:
         """Return the rollout; if its runner has died, those that it had finished, and replace it."""
@@ -393,7 +406,9 @@ class RayRunnerGroup(ComingAndGoing):
         return death
 
     def _forget(self, reference: Any) -> None:
-        self._load[self._pending.pop(reference)[1]] -= 1
+        runner = self._pending.pop(reference)[1]
+        self._load[runner] -= 1
+        self._idlest.note(runner)
 
     def _name(self, runner: int | None = None) -> str:
         name = self._kind.replace("_", " ")

@@ -42,7 +42,8 @@ from storage.disk import Progress
 from storage.ends import End
 from storage.errors import Failure
 from storage.incidents import Incident
-from storage.records import Bot, LivePlayer, MatchBatch, Purpose, Snapshot
+from storage.ledger.together import together
+from storage.records import Bot, LivePlayer, MatchBatch, Purpose, ResultBatch, Snapshot
 
 NO_YARDSTICKS = Opened()
 FEWEST_STEPS = 100_000  # of a request whose matches do not end, before it is left
@@ -211,8 +212,9 @@ class Session:
                 self.totals.dropped_matches += len(part.matches)
 
     def _ask(self) -> None:
-        away = self.learners.away()
-        while self.runners.room() > 0:
+        away, room = self.learners.away(), self.runners.room()
+        while room > 0:
+            before = self._next_request
             learning = self._asked_for(away)
             behind = min(learning, key=lambda member: member.matches_asked / member.share)
             if self._fragments:
@@ -226,6 +228,7 @@ class Session:
                 return
             else:
                 self._request(behind)
+            room -= self._next_request - before
 
     def _asked_for(self, away: Sequence[str]) -> list[Member]:
         """Return the players that matches are asked for; those `away` only if all that learn are.
@@ -354,30 +357,53 @@ class Session:
             rollouts += self.evaluators.ready(0.0)
         if rollouts:
             self._again.played()
+        used: list[tuple[Rollout, Ticket, int]] = []
+        batches: list[ResultBatch] = []
         for rollout in self.placing.take(self.measuring.take(rollouts)):
             ticket = self._tickets.pop(rollout.request_id)
             if ticket.runner is not None:
-                self._take_fragment(rollout, ticket, ticket.runner)
-                continue
-            if any(
-                name not in self.members or self.members[name].generation != generation
-                for name, generation in ticket.generations.items()
-            ):
+                over = self._over(rollout, ticket.runner)
+            elif all(self._has_not_changed(*of_player) for of_player in ticket.generations.items()):
+                over = [rollout.results]
+            else:
                 self.totals.dropped_matches += len(rollout.results)
                 continue
-            changes = self.state.apply(rollout.results)
-            self.archive.append_results(rollout.results, changes)
-            self._note_crashes(len(rollout.results), rollout.info.crashes)
-            self.caches.add(rollout.info.process, rollout.info.tiers)
-            trained = sum(rollout.info.trained_steps.values())
-            for player, steps in rollout.info.trained_steps.items():
-                if steps:
-                    self.log.spend(player, playing=rollout.info.seconds * steps / trained)
-                    self._learn_from(player, rollout, ticket, steps)
+            batches += over
+            used.append((rollout, ticket, sum(map(len, over))))
+        self._record(batches)
+        for each in used:
+            self._use(*each)
         for loss in self.runners.losses() + ([] if self.evaluators is None else self.evaluators.losses()):
             self._lose(loss)
         self._count_under_way()
         self._follow()
+
+    def _over(self, rollout: Rollout, runner: int) -> list[ResultBatch]:
+        """Return the results of the matches that ended in a fragment, but for those whose players changed."""
+        info = rollout.info
+        return self._under_way.settle(
+            runner, rollout.request_id, rollout.results, info.unfinished, info.unfinished_steps
+        )
+
+    def _has_not_changed(self, player: str, generation: int) -> bool:
+        """Return whether the player still trains, and has not been reset since that generation."""
+        return player in self.members and self.members[player].generation == generation
+
+    def _record(self, batches: Sequence[ResultBatch]) -> None:
+        """Fold results in, in order, and store them with the ratings after them, synced together."""
+        if batches:
+            self.archive.append_all_results([(each, self.state.apply(each)) for each in together(batches)])
+
+    def _use(self, rollout: Rollout, ticket: Ticket, num_matches: int) -> None:
+        """Note what a recorded rollout reports, and submit its experience to the learners."""
+        info = rollout.info
+        self._note_crashes(num_matches, info.crashes)
+        self.caches.add(info.process, info.tiers)
+        trained = sum(info.trained_steps.values())
+        for player, steps in info.trained_steps.items():
+            if steps and self._has_not_changed(player, ticket.generations[player]):
+                self.log.spend(player, playing=info.seconds * steps / trained)
+                self._learn_from(player, rollout, ticket, steps)
 
     def _follow(self) -> None:
         """Follow the nodes of the cluster: those that have joined, those that are gone or about to leave.
@@ -452,8 +478,7 @@ class Session:
     def _set_aside(self, part: Part, cause: str) -> None:
         """Record matches at which several runners died as crashes, and keep them in the run folder."""
         kept = aside.save(self.archive, part, cause)
-        results = aside.crashed(part.matches)
-        self.archive.append_results(results, self.state.apply(results))
+        self._record([aside.crashed(part.matches)])
         incident = Incident(
             kind="set_aside",
             who=f"{len(part.matches)} matches of {', '.join(part.matches.competitors[:4])}",
@@ -464,23 +489,6 @@ class Session:
             happened_at=time.time(),
         )
         self.incidents.record(incident)
-
-    def _take_fragment(self, rollout: Rollout, ticket: Ticket, runner: int) -> None:
-        """Record the matches that ended, and submit the experience of players that were not reset since."""
-        info = rollout.info
-        batches = self._under_way.settle(
-            runner, rollout.request_id, rollout.results, info.unfinished, info.unfinished_steps
-        )
-        for results in batches:
-            self.archive.append_results(results, self.state.apply(results))
-        self._note_crashes(sum(map(len, batches)), info.crashes)
-        self.caches.add(info.process, info.tiers)
-        trained = sum(info.trained_steps.values())
-        for player, steps in info.trained_steps.items():
-            member = self.members.get(player)
-            if steps and member is not None and member.generation == ticket.generations[player]:
-                self._learn_from(player, rollout, ticket, steps)
-                self.log.spend(player, playing=info.seconds * steps / trained)
 
     def _count_under_way(self) -> None:
         self.totals.unfinished_steps = self._under_way.steps

@@ -21,22 +21,28 @@ class Sources:
         self._players_seats = settings.league.seats_by_competitor()
         self._own: dict[str, PolicySpec] = {}  # by player
         self._imported: dict[str, PolicySpec] = {}  # by snapshot
+        self._snapshots: dict[str, SnapshotSource] = {}  # by id: they never change, and are in most requests
 
     def of(self, competitor: Competitor, version: int = 0) -> Source:
         """Return where `competitor` comes from. `version` is that of a live player's weights."""
         if isinstance(competitor, LivePlayer):
             return self.live(competitor, version)
         if isinstance(competitor, Snapshot):
-            return SnapshotSource(
-                competitor.snapshot_id,
-                competitor.blob_hash,
-                str(self._archive.blob_path(competitor).absolute()),  # runners have other working folders
-                self.spec_of(competitor),
-                remote=self._settings.storage.remote,
-                bytes=competitor.bytes,
-            )
+            if competitor.snapshot_id not in self._snapshots:
+                self._snapshots[competitor.snapshot_id] = self._of_snapshot(competitor)
+            return self._snapshots[competitor.snapshot_id]
         assert isinstance(competitor, Bot)  # entrants take part in tournaments, not in leagues
         return BotSource(competitor.name)
+
+    def _of_snapshot(self, snapshot: Snapshot) -> SnapshotSource:
+        return SnapshotSource(
+            snapshot.snapshot_id,
+            snapshot.blob_hash,
+            str(self._archive.blob_path(snapshot).absolute()),  # runners have other working folders
+            self.spec_of(snapshot),
+            remote=self._settings.storage.remote,
+            bytes=snapshot.bytes,
+        )
 
     def live(self, player: LivePlayer, version: int) -> LiveSource:
         """Return the source of a live player with weights of this version."""

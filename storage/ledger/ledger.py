@@ -26,7 +26,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -167,48 +167,65 @@ class Ledger:
         return None
 
     def append(self, tables: Mapping[str, pa.Table], batch_id: bytes | None = None) -> int:
-        """Write one batch and return its sequence once it is durable.
+        """Write one batch and return its sequence once it is durable; see `append_all`."""
+        return self.append_all(
+            [(tables, secrets.token_bytes(BATCH_ID_BYTES) if batch_id is None else batch_id)]
+        )[0]
 
-        A batch id that exists already (16 bytes; `None`: a new one) writes nothing and returns the sequence
-        of the first.
+    def append_all(self, batches: Sequence[tuple[Mapping[str, pa.Table], bytes]]) -> list[int]:
+        """Write batches with their ids (16 bytes) in order, and return their sequences once all are durable.
+
+        They are synced together. A crash keeps the first few of them, each whole or absent. A batch id that
+        exists already writes nothing and gets the sequence of the first.
 
         After a failed write the content of the disk is unknown: the ledger then refuses everything until it
         is opened again. Raise StorageError.
         """
-        if batch_id is None:
-            batch_id = secrets.token_bytes(BATCH_ID_BYTES)
-        elif len(batch_id) != BATCH_ID_BYTES:
-            raise ValueError(f"batch id has {len(batch_id)} bytes, expected {BATCH_ID_BYTES}")
+        for _, batch_id in batches:
+            if len(batch_id) != BATCH_ID_BYTES:
+                raise ValueError(f"batch id has {len(batch_id)} bytes, expected {BATCH_ID_BYTES}")
         if self._file < 0 or self._failed:
             state = "failed to write before" if self._failed else "is closed"
             raise StorageError(f"{self.folder}: the ledger {state}; open the run again to go on")
-        known = self._sequences.get(batch_id)
-        if known is not None:
-            return known
-        self.require_own()
-        sequence = self.last_sequence + 1
-        head, payload = encode(sequence, batch_id, tables)
+        fresh = {batch_id: tables for tables, batch_id in batches if batch_id not in self._sequences}
+        if fresh:
+            self.require_own()
+        encoded = [
+            (sequence, batch_id, tuple(fresh[batch_id]), *encode(sequence, batch_id, fresh[batch_id]))
+            for sequence, batch_id in enumerate(fresh, self.last_sequence + 1)
+        ]
+        written: list[Place] = []  # in the present journal, and not synced
         try:
-            if self._is_full() or not self._journal.columns.take(streams(payload)):
-                self._start_segment()
-                self._journal.columns.take(streams(payload))
-            self._write(head + payload, self._journal.end)
-            disk().sync_data(self._file)
-            self.require_own()  # else the newcomer may have read the journal without this frame
+            for sequence, batch_id, names, head, payload in encoded:
+                if self._is_full(written) or not self._journal.columns.take(streams(payload)):
+                    self._acknowledge(written)
+                    self._start_segment()
+                    self._journal.columns.take(streams(payload))
+                end = written[-1].offset + written[-1].size if written else self._journal.end
+                self._write(head + payload, end)
+                written.append(Place(sequence, batch_id, end, len(head) + len(payload), names))
+            self._acknowledge(written)
         except OSError as error:
             self._failed = True
             self.require_own()  # a file system may give the old writer any error
             raise DiskFailed(
-                f"{self._journal.path}: writing frame {sequence} failed: {error.strerror or error}; "
-                "see to the disk, then go on with --resume"
+                f"{self._journal.path}: writing frame {self.last_sequence + 1} failed: "
+                f"{error.strerror or error}; see to the disk, then go on with --resume"
             ) from error
         except BaseException:  # an interrupt between write and sync leaves the same doubt
             self._failed = True
             raise
-        journal = self._journal
-        journal.places.append(Place(sequence, batch_id, journal.end, len(head) + len(payload), tuple(tables)))
-        self._sequences[batch_id] = sequence
-        return sequence
+        return [self._sequences[batch_id] for _, batch_id in batches]
+
+    def _acknowledge(self, written: list[Place]) -> None:
+        """Sync the frames that were written to the present journal, and count them; empty the list."""
+        if not written:
+            return
+        disk().sync_data(self._file)
+        self.require_own()  # else the newcomer may have read the journal without these frames
+        self._journal.places += written
+        self._sequences |= {place.batch_id: place.sequence for place in written}
+        written.clear()
 
     @property
     def taken_over(self) -> bool:
@@ -220,10 +237,13 @@ class Ledger:
         if not self._closed:
             self._lock.require()
 
-    def _is_full(self) -> bool:
+    def _is_full(self, written: Sequence[Place]) -> bool:
+        """Return whether the next frame begins a journal; `written` are frames behind its places."""
         journal = self._journal
-        full = journal.end >= self._segment_bytes or len(journal.places) >= self._segment_frames
-        return bool(journal.places) and (full or not journal.uniform)
+        end = written[-1].offset + written[-1].size if written else journal.end
+        frames = len(journal.places) + len(written)
+        full = end >= self._segment_bytes or frames >= self._segment_frames
+        return bool(frames) and (full or not journal.uniform)
 
     def _write(self, frame: bytes, offset: int) -> None:
         written = 0

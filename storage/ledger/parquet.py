@@ -92,7 +92,9 @@ class RowsWriter:
 
     def __init__(self, path: Path, sink: _Hashed, schema: pa.Schema) -> None:
         self._path, self._schema, self._sink = path, schema, sink
-        self._parquet = pq.ParquetWriter(sink, schema, compression="zstd")
+        # dictionaries of numbers that hardly repeat take a third of the time, and of the file (measured)
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        self._parquet = pq.ParquetWriter(sink, schema, compression="zstd", use_dictionary=texts)
         self._waiting = Gathered()
         self._rows = 0  # in all
 

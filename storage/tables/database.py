@@ -28,6 +28,7 @@ from storage.tables import migrations
 from storage.tables.migrations import Connection, Damaged, newest
 
 MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
+MOST_WAITING = 1_000_000  # rows in memory; the index fetches what is beyond from the ledger
 FLUSH_SECONDS = 1.0
 LOCK_WAIT_SECONDS = 5.0
 _PIECE_BYTES = 2**22
@@ -41,17 +42,22 @@ class Database:
     """The writer's index.
 
     Frames wait, at most FLUSH_SECONDS or MAX_ROWS, and are then folded in together, in a thread beside what
-    comes next. A crash costs nothing: the next `open` fetches what is missing from the ledger.
+    comes next. Recording never waits for it: where facts come faster than they are folded in, frames are left
+    out, and the thread fetches them from the ledger, whole segments at once. A crash costs nothing: the next
+    `open` fetches what is missing.
     """
 
-    def __init__(self, connection: Connection, path: Path) -> None:
+    def __init__(self, connection: Connection, path: Path, ledger: Ledger) -> None:
         self.path = path
         self._connection: Connection | None = connection
-        self._waiting: list[Frame] = []
+        self._ledger = ledger
+        self._reached = 0  # sequence of the last frame that is folded in, or is being folded in
+        self._waiting: list[Frame] = []  # frames without a gap
         self._rows = 0
         self._since = 0.0
         self._thread = ThreadPoolExecutor(1, "index")  # begins with its first task
-        self._folding: Future[None] | None = None
+        self._folding: Future[int] | None = None  # to the sequence that the index then has reached
+        self._leaving = False
 
     @classmethod
     def open(cls, path: Path, ledger: Ledger, progress: Progress | None = None) -> Database:
@@ -89,8 +95,10 @@ class Database:
             start, batch_id = prepare(connection)
             if start and ledger.batch_id(start) != batch_id:
                 raise Damaged(f"it has frame {start}, which is not the ledger's")
-            database = cls(connection, path)
-            for sequence in database._catch_up(ledger, start):
+            database = cls(connection, path, ledger)
+            database._reached = start
+            for sequence in database._catch_up(start):
+                database._reached = sequence
                 if progress is not None:
                     progress("index", sequence - start, ledger.last_sequence - start)
         except BaseException:
@@ -98,30 +106,34 @@ class Database:
             raise
         return database
 
-    def _catch_up(self, ledger: Ledger, after: int) -> Iterator[int]:
+    def _catch_up(self, after: int) -> Iterator[int]:
         """Fold in the frames behind sequence `after`, and yield each sequence that the index reaches.
 
         Whole segments come from their Parquet files, all else frame by frame.
         """
-        for segment in ledger.compacted:
+        for segment in self._ledger.compacted:
             if after < segment.first:
-                self._fold_segment(segment, ledger.batch_id(segment.last) or b"")
+                self._fold_segment(segment, self._ledger.batch_id(segment.last) or b"")
                 yield segment.last
             elif after < segment.last:
-                yield from self._fold_frames(islice(ledger.frames(after), segment.last - after))
+                yield from self._fold_frames(islice(self._ledger.frames(after), segment.last - after))
             after = max(after, segment.last)
-        yield from self._fold_frames(ledger.frames(after))
+        yield from self._fold_frames(self._ledger.frames(after))
 
     def _fold_frames(self, frames: Iterable[Frame]) -> Iterator[int]:
+        assert self._connection is not None
+        gathered: list[Frame] = []
+        rows = 0
         for frame in frames:
-            self._take(frame)
-            if self._rows >= MAX_ROWS:
-                self._fold()
+            gathered.append(frame)
+            rows += _rows_of(frame)
+            if rows >= MAX_ROWS:
+                _fold(self._connection, gathered)
                 yield frame.sequence
-        if self._waiting:
-            last = self._waiting[-1].sequence
-            self._fold()
-            yield last
+                gathered, rows = [], 0
+        if gathered:
+            _fold(self._connection, gathered)
+            yield gathered[-1].sequence
 
     @property
     def connection(self) -> Connection:
@@ -136,11 +148,34 @@ class Database:
         if self._connection is None:
             return
         self._take(frame)
+        if self._folding is not None and not self._folding.done():
+            return
         if self._rows >= MAX_ROWS or time.monotonic() - self._since >= FLUSH_SECONDS:
-            self._settle()  # only one fold is under way, so that frames do not pile up
+            self._settle()
             if self._connection is not None:
-                frames, self._waiting, self._rows = self._waiting, [], 0
-                self._folding = self._thread.submit(_fold, self._connection, frames)
+                self._folding = self._thread.submit(self._next_fold())
+
+    def _next_fold(self) -> Callable[[], int]:
+        """Return what the thread is to fold in: what waits, or what is missing before it."""
+        connection, after = self._connection, self._reached
+        assert connection is not None
+        if self._waiting and self._waiting[0].sequence != after + 1:
+            return lambda: self._fetch(after)
+        frames, self._waiting, self._rows = self._waiting, [], 0
+
+        def fold() -> int:
+            _fold(connection, frames)
+            return frames[-1].sequence
+
+        return fold
+
+    def _fetch(self, after: int) -> int:
+        """Fold in what the ledger has behind sequence `after`; return the sequence that was reached."""
+        for sequence in self._catch_up(after):
+            after = sequence
+            if self._leaving:
+                break
+        return after
 
     def flush(self) -> None:
         """Fold in what waits.
@@ -149,7 +184,8 @@ class Database:
         """
         self._settle()
         try:
-            self._fold()
+            while self._waiting and self._connection is not None:
+                self._note_reached(self._next_fold()())
         except Exception as error:  # as in `open`
             self._fail(error)
 
@@ -157,11 +193,17 @@ class Database:
         """Wait for the fold that is under way."""
         if self._folding is None:
             return
+        folding, self._folding = self._folding, None
         try:
-            self._folding.result()
+            self._note_reached(folding.result())
         except Exception as error:  # as in `open`
             self._fail(error)
-        self._folding = None
+
+    def _note_reached(self, sequence: int) -> None:
+        """Note the frame that the index has reached, and forget those that wait and are in it."""
+        self._reached = sequence
+        self._waiting = [frame for frame in self._waiting if frame.sequence > sequence]
+        self._rows = sum(map(_rows_of, self._waiting))
 
     def _fail(self, error: Exception) -> None:
         _log.info("%s: %s; it stays behind until the run is next opened", self.path, one_line(error))
@@ -175,6 +217,7 @@ class Database:
 
     def abandon(self) -> None:
         """Close without writing: the file's name is another process's by now."""
+        self._leaving = True
         self._settle()
         self._waiting.clear()
         if self._connection is not None:
@@ -190,21 +233,18 @@ class Database:
             self._connection = None
 
     def _take(self, frame: Frame) -> None:
+        if self._rows >= MOST_WAITING:
+            self._waiting.clear()
+            self._rows = 0
         if not self._waiting:
             self._since = time.monotonic()
         self._waiting.append(frame)
-        self._rows += sum(len(table) for table in frame.tables.values())
-
-    def _fold(self) -> None:
-        if not self._waiting or self._connection is None:
-            return
-        _fold(self._connection, self._waiting)
-        self._waiting.clear()
-        self._rows = 0
+        self._rows += _rows_of(frame)
 
     def _fold_segment(self, segment: Segment, batch_id: bytes) -> None:
         """Fold in a whole segment, past the write-ahead log; `batch_id` is that of its last frame."""
-        with self.connection.cursor() as cursor:
+        assert self._connection is not None
+        with self._connection.cursor() as cursor:
             cursor.execute("BEGIN")
             for name in newest().tables:
                 path = segment.path(name)
@@ -212,6 +252,10 @@ class Database:
                     _insert(cursor, name, _dataset(name, path))
             _come_to(cursor, segment.last, batch_id)
             cursor.execute("COMMIT")
+
+
+def _rows_of(frame: Frame) -> int:
+    return sum(map(len, frame.tables.values()))
 
 
 def _fold(connection: Connection, frames: Sequence[Frame]) -> None:

@@ -4,21 +4,27 @@
 
 What is left is the loop itself: matchmaking, requests, results into ratings, tallies and payoffs, rows of the
 ledger, written and synced, and the index. Opponents are drawn by prioritized fictitious self-play from so
-many snapshots, with one update of the ratings for each request, as in training.
+many snapshots, with one update of the ratings for all requests that are ready together, as in training.
+
+Beside matches per second of the clock it prints the processor's time for each match, which other work on the
+machine changes less: of the loop's thread, and of the whole process (the index and Parquet files come from
+threads of their own).
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import cProfile
 import pstats
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from league.config.loading import load
@@ -29,7 +35,7 @@ from league.learning.groups.shards import plan_shards
 from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.rollout.requests import PlayRequest, RolloutInfo
-from league.rollout.runner_group import Loss, Rollout
+from league.rollout.runner_group import Loss, Rollout, RunnerGroup
 from league.training.session import Session
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer, ResultBatch
@@ -40,13 +46,45 @@ STEPS = 20  # of each match
 DEPTH = 4  # requests under way
 
 
+class Counting(RunnerGroup, Protocol):
+    """A runner group that counts the matches that came back."""
+
+    played: int
+
+
+class MadeUp:
+    """Results that are made up."""
+
+    def __init__(self, matches: int) -> None:
+        """`matches`: of one request at most."""
+        rng = np.random.default_rng(0)
+        self._outcome = OUTCOMES[rng.choice(len(OUTCOMES), size=4 * matches, p=CHANCES)]
+        self._seconds = rng.random(4 * matches).astype(np.float32)
+
+    def of(self, request: PlayRequest, process: str) -> tuple[ResultBatch, RolloutInfo]:
+        """Return the results of a request, and what its play cost."""
+        n = len(request.matches)
+        first = int(request.matches.match_id[0]) % (len(self._outcome) - n)
+        outcome = self._outcome[first : first + n]
+        results = ResultBatch(
+            matches=request.matches,
+            outcome=outcome,
+            score=outcome.astype(np.float32) - 1.0,
+            rank=2 - outcome,
+            env_steps=np.full(n, STEPS, np.int32),
+            reason=np.zeros(n, np.int8),
+            started_at=np.full(n, 1.7e9),
+            seconds=self._seconds[first : first + n],
+        )
+        trained = dict.fromkeys(request.learners, n * STEPS // 2)
+        return results, RolloutInfo(n * STEPS, trained, 1e-3, process, ())
+
+
 class FreePlay:
     """A runner group whose matches are over as soon as they are asked for."""
 
     def __init__(self, matches: int) -> None:
-        rng = np.random.default_rng(0)
-        self._outcome = OUTCOMES[rng.choice(len(OUTCOMES), size=4 * matches, p=CHANCES)]
-        self._seconds = rng.random(4 * matches).astype(np.float32)
+        self._made_up = MadeUp(matches)
         self._queue: list[tuple[int, PlayRequest]] = []
         self.played = 0
 
@@ -74,23 +112,8 @@ class FreePlay:
         return done
 
     def _over(self, request_id: int, request: PlayRequest) -> Rollout:
-        n = len(request.matches)
-        first = self.played % (len(self._outcome) - n)
-        outcome = self._outcome[first : first + n]
-        self.played += n
-        results = ResultBatch(
-            matches=request.matches,
-            outcome=outcome,
-            score=outcome.astype(np.float32) - 1.0,
-            rank=2 - outcome,
-            env_steps=np.full(n, STEPS, np.int32),
-            reason=np.zeros(n, np.int8),
-            started_at=np.full(n, 1.7e9),
-            seconds=self._seconds[first : first + n],
-        )
-        trained = dict.fromkeys(request.learners, n * STEPS // 2)
-        info = RolloutInfo(n * STEPS, trained, 1e-3, "bench:1", ())
-        return Rollout(request_id, results, info, dict.fromkeys(request.learners))
+        self.played += len(request.matches)
+        return Rollout(request_id, *self._made_up.of(request, "bench:1"), dict.fromkeys(request.learners))
 
     def until(self, overdue: Callable[[int], bool]) -> None:
         pass
@@ -141,8 +164,23 @@ def settings_of(snapshots: int, matches: int) -> Settings:
     )
 
 
-def measure(snapshots: int, matches: int, seconds: float, profile: cProfile.Profile | None = None) -> float:
-    """Return the matches that are carried in a second of wall time."""
+class Figures(NamedTuple):
+    """What a stretch of turns cost."""
+
+    rate: float  # matches per second
+    loop: float  # microseconds of the loop's thread for each match
+    process: float  # microseconds of all threads for each match
+    turns: npt.NDArray[np.float64]  # seconds of each turn
+
+
+@contextlib.contextmanager
+def league_of(
+    snapshots: int,
+    matches: int,
+    runners: RunnerGroup,
+    learning: Callable[..., LocalLearnerGroup] = FreeLearning,
+) -> Iterator[Session]:
+    """Yield a session that has begun, of one main with so many snapshots."""
     settings = settings_of(snapshots, matches)
     spec = settings.policy_spec("main-0", MAIN)
     with (
@@ -165,21 +203,44 @@ def measure(snapshots: int, matches: int, seconds: float, profile: cProfile.Prof
                 reason="benchmark",
             )
         recruits = Recruits((Recruit("main-0", spec, settings.learner_of("main-0", MAIN), 0),))
-        runners = FreePlay(matches)
-        session = Session(settings, archive, runners, FreeLearning(plan_shards(0, ["main-0"]), recruits))
+        session = Session(settings, archive, runners, learning(plan_shards(0, ["main-0"]), recruits))
         session.begin()
-        began = warm = time.perf_counter()
-        while warm - began < seconds / 4:
-            _turn(session)
-            warm = time.perf_counter()
-        before = runners.played
+        yield session
+
+
+def measure(
+    snapshots: int,
+    matches: int,
+    seconds: float,
+    profile: cProfile.Profile | None = None,
+    runners: Counting | None = None,
+    learning: Callable[..., LocalLearnerGroup] = FreeLearning,
+) -> Figures:
+    """Return the figures of a league with so many snapshots, with `runners` in place of free ones."""
+    runners = runners or FreePlay(matches)
+    with league_of(snapshots, matches, runners, learning) as session:
+        _turns(session, runners, seconds / 4)
         if profile is not None:
             profile.enable()
-        while (now := time.perf_counter()) - warm < seconds:
-            _turn(session)
-        if profile is not None:
-            profile.disable()
-        return (runners.played - before) / (now - warm)
+        try:
+            return _turns(session, runners, seconds)
+        finally:
+            if profile is not None:
+                profile.disable()
+
+
+def _turns(session: Session, runners: Counting, seconds: float) -> Figures:
+    """Take turns for so long, at least one."""
+    before, turns = runners.played, [time.perf_counter()]
+    loop, process = time.thread_time(), time.process_time()
+    while len(turns) < 2 or turns[-1] - turns[0] < seconds:
+        _turn(session)
+        turns.append(time.perf_counter())
+    loop, process = time.thread_time() - loop, time.process_time() - process
+    played = max(runners.played - before, 1)
+    return Figures(
+        played / (turns[-1] - turns[0]), 1e6 * loop / played, 1e6 * process / played, np.diff(turns)
+    )
 
 
 def _turn(session: Session) -> None:
@@ -200,11 +261,14 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    print("snapshots  matches/s  us per match", flush=True)
+    print("snapshots  matches/s  us per match: loop  process", flush=True)
     for snapshots in arguments.snapshots:
-        profile = cProfile.Profile() if arguments.profile else None
-        rate = measure(snapshots, arguments.matches, arguments.seconds, profile)
-        print(f"{snapshots:>9}  {rate:>9,.0f}  {1e6 / rate:>12.2f}", flush=True)
+        profile = cProfile.Profile(time.thread_time) if arguments.profile else None
+        found = measure(snapshots, arguments.matches, arguments.seconds, profile)
+        print(
+            f"{snapshots:>9}  {found.rate:>9,.0f}  {found.loop:>18.2f}  {found.process:>7.2f}",
+            flush=True,
+        )
         if profile is not None:
             pstats.Stats(profile).sort_stats("tottime").print_stats(28)
 

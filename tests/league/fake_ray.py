@@ -12,6 +12,7 @@ call fail with an error that is a `RayTaskError` and an instance of its cause, a
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -72,6 +73,9 @@ class Reference:
 
     def __init__(self):
         self.done, self.value, self.error = False, None, None
+
+    def future(self):
+        return Future()  # nothing announces itself: a group finds it when it looks
 
 
 class Actor:

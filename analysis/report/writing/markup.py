@@ -28,13 +28,16 @@ Content = str | int | None
 
 
 def text(value: object) -> Html:
-    """Return `value` as escaped text.
+    """Return `value` as escaped text, without invisible characters."""
+    return Html(html.escape(visible(str(value)), quote=True))
 
-    Invisible characters, such as marks that change the direction of writing, are shown as escape sequences,
-    so that no name can look like another.
+
+def visible(plain: str) -> str:
+    """Return `plain` with invisible characters as escape sequences, so that no name can look like another.
+
+    Marks that change the direction of writing are such characters.
     """
-    plain = _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", str(value))
-    return Html(html.escape(plain, quote=True))
+    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 
 def join(parts: Iterable[Content]) -> Html:

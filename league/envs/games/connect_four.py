@@ -15,6 +15,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
+from league.envs.scenes.scene import Board, Piece, Spot
 
 COLUMNS, ROWS = 7, 6
 CELLS = COLUMNS * ROWS
@@ -49,6 +50,16 @@ def has_four(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
     return found != 0
 
 
+def fours(stones: int) -> int:
+    """Return the stones of one bitboard that are part of four in a line."""
+    found = 0
+    for shift, room in _LINES:
+        starts = stones & stones >> shift & stones >> 2 * shift & stones >> 3 * shift & room
+        for number in range(4):
+            found |= starts << number * shift
+    return found
+
+
 def planes(stones: npt.NDArray[np.uint64]) -> npt.NDArray[np.int8]:
     """Unpack bitboards [n, k] into cells [n, 42 k], 0 or 1, column by column from the bottom."""
     octets = np.ascontiguousarray(stones if sys.byteorder == "little" else stones.byteswap()).view(np.uint8)
@@ -75,6 +86,8 @@ class ConnectFour(BatchedGame):
     observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
     action_spaces = (Discrete(COLUMNS),) * 2
     renders = True
+    open_actions = open_state = True
+    match_arrays = ("_stones", "_height", "_mover")
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -120,6 +133,31 @@ class ConnectFour(BatchedGame):
         mover = self._mover[slot]
         turn = [f"seat {mover} ({SIGNS[mover]}) to play"] if self.active[slot] else []
         return "\n".join([*rows, " ".join(map(str, range(COLUMNS))), *turn])
+
+    def scene(self, slot: int, seat: int | None = None) -> Board:
+        """Return the board; the same for both seats. A click on any cell of a column is meant for it."""
+        pieces = []
+        for owner, stones in enumerate(self._stones[slot].tolist()):
+            won = fours(stones)
+            for cell in range(CELLS):
+                column, row = divmod(cell, ROWS)
+                if stones >> cell & 1:
+                    pieces.append(Piece(ROWS - 1 - row, column, owner, marked=bool(won >> cell & 1)))
+        board = planes(self._stones[[slot]]).reshape(2, COLUMNS, ROWS)
+        columns = []
+        for column in range(COLUMNS):
+            filled = range(int(self._height[slot, column]))
+            columns.append(", ".join("seat 0" if board[0, column, row] else "seat 1" for row in filled))
+        words = "; ".join(f"column {c}: {said}" for c, said in enumerate(columns) if said)
+        return Board(
+            ROWS,
+            COLUMNS,
+            pieces,
+            [Spot(column, 0, column, rows=ROWS) for column in range(COLUMNS)],
+            f"Stones from the bottom up. {words}." if words else "The board is empty.",
+            column_names=[str(column) for column in range(COLUMNS)],
+            holes=True,
+        )
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return a name such as "column 3"."""

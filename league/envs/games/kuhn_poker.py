@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.dealt import DealtGame
+from league.envs.scenes.scene import Hand, Item, Tabletop
 
 PASS, BET = 0, 1
 NUM_CARDS, MAX_ACTIONS = 3, 3
@@ -40,6 +41,7 @@ class KuhnPoker(DealtGame):
     score_bounds = (-2.0, 2.0)
     score_unit = 1.0  # the ante: who always passes and folds loses no more
     renders = True
+    open_actions = True
     match_arrays = ("_card", "_action", "_taken")
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
@@ -105,6 +107,21 @@ class KuhnPoker(DealtGame):
             turn = ", to play" if self.active[slot] and taken % 2 == holder else ""
             lines.append(f"seat {holder}: {CARDS[card] if seat in (None, holder) else '?'}{turn}")
         return "\n".join([*lines, f"so far: {', '.join(said) or '-'}"])
+
+    def scene(self, slot: int, seat: int | None = None) -> Tabletop:
+        """Return the table: the card of `seat` (`None`: both cards), the chips and the actions so far."""
+        taken = int(self._taken[slot])
+        said = [self._word(slot, n, self._action[slot, n]) for n in range(taken)]
+        bets = [word in ("bet", "call") for word in said]
+        chips = [1 + any(bets[holder::2]) for holder in range(2)]
+        hands, words = [], []
+        for holder, card in enumerate(self._card[slot].tolist()):
+            face = CARDS[card] if seat in (None, holder) else None
+            turn = bool(self.active[slot]) and taken % 2 == holder
+            hands.append(Hand(holder, [Item(face)], turn, note=", ".join(said[holder::2])))
+            words.append(f"Seat {holder} holds {face or 'a hidden card'} and has paid {chips[holder]}.")
+        words.append(f"So far: {', '.join(said)}." if said else "No action so far.")
+        return Tabletop(hands, " ".join(words), chips=chips)
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return "pass" or "bet"; after a bet, "fold" or "call"."""

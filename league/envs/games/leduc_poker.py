@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.dealt import DealtGame
+from league.envs.scenes.scene import Hand, Item, Tabletop
 
 FOLD, CALL, RAISE = 0, 1, 2
 RANKS, MAX_RAISES = ("jack", "queen", "king"), 2
@@ -47,6 +48,7 @@ class LeducPoker(DealtGame):
     score_bounds = (-13.0, 13.0)
     score_unit = 1.0  # the ante: who always folds loses no more
     renders = True
+    open_actions = True
     match_arrays = ("_rank", "_paid", "_round", "_raises", "_taken", "_action")
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
@@ -142,13 +144,32 @@ class LeducPoker(DealtGame):
             card = RANKS[self._rank[slot, holder]] if seat in (None, holder) else "?"
             turn = ", to play" if self.active[slot] and self._taken[slot] % 2 == holder else ""
             lines.append(f"seat {holder}: {card}, paid {paid}{turn}")
-        for number in range(last + 1):
+        return "\n".join([*lines, *self._rounds(slot)])
+
+    def _rounds(self, slot: int) -> list[str]:
+        """Return the actions of each round so far, such as "round 1: check, raise"."""
+        lines = []
+        for number in range(int(self._round[slot]) + 1):
             said = self._action[slot, number].tolist()
             words = [
                 "raise" if a == RAISE else self._call(RAISE in said[:n]) for n, a in enumerate(said) if a
             ]
             lines.append(f"round {number + 1}: {', '.join(words) or '-'}")
-        return "\n".join(lines)
+        return lines
+
+    def scene(self, slot: int, seat: int | None = None) -> Tabletop:
+        """Return the table: chips, the public card, and the card of `seat` (`None`: both cards)."""
+        public = RANKS[self._rank[slot, 2]] if self._round[slot] == 1 else None
+        chips, hands, words = self._paid[slot].tolist(), [], []
+        for holder, paid in enumerate(chips):
+            face = RANKS[self._rank[slot, holder]] if seat in (None, holder) else None
+            turn = bool(self.active[slot]) and int(self._taken[slot]) % 2 == holder
+            hands.append(Hand(holder, [Item(face, marked=face is not None and face == public)], turn))
+            words.append(f"Seat {holder} holds {face or 'a hidden card'} and has paid {paid}.")
+        words.append(f"The public card is {public}." if public else "No public card yet.")
+        rounds = self._rounds(slot)
+        middle = [] if public is None else [Item(public)]
+        return Tabletop(hands, " ".join([*words, "; ".join(rounds)]), middle, chips, rounds)
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return "fold", "call" ("check" if there is nothing to call) or "raise"."""

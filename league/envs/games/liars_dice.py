@@ -21,6 +21,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.dealt import DealtGame
+from league.envs.scenes.scene import Hand, Item, Tabletop
 
 MOST_DICE, MOST_FACES = 20, 20
 MOST_STARTS = 1_000_000
@@ -38,6 +39,7 @@ class LiarsDice(DealtGame):
     id: ClassVar[str] = "liars_dice"
     draw_possible = False
     renders = True
+    open_actions = True
     match_arrays = ("_seen", "_last", "_mover")
 
     def __init__(
@@ -143,9 +145,42 @@ class LiarsDice(DealtGame):
             turn = ", to play" if self.active[slot] and self._mover[slot] == holder else ""
             lines.append(f"seat {holder}: {rolled if seat in (None, holder) else '? ' * self.dice}".rstrip())
             lines[-1] += turn
+        made = [self._word(bid) for bid, _ in self._bids(slot)]
+        return "\n".join([*lines, f"bids: {', '.join(made) or '-'}"])
+
+    def _bids(self, slot: int) -> list[tuple[int, int]]:
+        """Return all bids in their order, each with the seat that made it."""
         bids = self._seen[slot, 0, 2 + self.faces :].reshape(2, self.num_bids)
-        made = np.flatnonzero(bids.any(axis=0)).tolist()
-        return "\n".join([*lines, f"bids: {', '.join(map(self._word, made)) or '-'}"])
+        return [(bid, int(bids[1, bid])) for bid in np.flatnonzero(bids.any(axis=0)).tolist()]
+
+    def scene(self, slot: int, seat: int | None = None) -> Tabletop:
+        """Return the table: the bids so far, and the dice of `seat` (`None`: of both).
+
+        When both are shown after a bid, those that make its number are marked.
+        """
+        bids, hands, words = self._bids(slot), [], []
+        last = bids[-1][0] % self.faces if bids and seat is None else None
+        for holder, counts in enumerate(self._dice[slot].tolist()):
+            faces = [face for face, count in enumerate(counts) for _ in range(count)]
+            shown = seat in (None, holder)
+            items = [
+                Item(
+                    str(face + 1) if shown else None,
+                    "die",
+                    marked=last is not None and face in (last, self.faces - 1),
+                )
+                for face in faces
+            ]
+            note = ", ".join(self._word(bid) for bid, bidder in bids if bidder == holder)
+            turn = bool(self.active[slot] and self._mover[slot] == holder)
+            hands.append(Hand(holder, items, turn, note))
+            rolled = " ".join(str(face + 1) for face in faces) if shown else "hidden dice"
+            words.append(f"Seat {holder} has {rolled}.")
+        said = "; ".join(f"seat {bidder} {self._word(bid)}" for bid, bidder in bids)
+        words.append(f"Bids: {said}." if said else "No bid so far.")
+        wild = f"{self.faces} is wild"
+        notes = [f"bid: {self._word(bids[-1][0])}", wild] if bids else ["no bid so far", wild]
+        return Tabletop(hands, " ".join(words), notes=notes)
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return a name such as "2 x 5", or "liar"."""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
+from league.envs.scenes.scene import Hand, Item, Tabletop
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
 NAMES = ("rock", "paper", "scissors")
@@ -32,6 +33,7 @@ class RockPaperScissors(BatchedGame):
     observation_spaces = (Box(0.0, 1.0, (7,), np.float32),) * 2
     action_spaces = (Discrete(3),) * 2
     renders = True
+    open_actions = True
     match_arrays = ("_previous", "_played")
 
     def __init__(self, num_slots: int, *, rounds: int = 1, step_limit: int | None = None) -> None:
@@ -80,6 +82,18 @@ class RockPaperScissors(BatchedGame):
             [f"seat {s} {NAMES[action]}" for s, action in enumerate(self._previous[slot])] if played else []
         )
         return f"{played} of {self.rounds} rounds played\nlast: {', '.join(last) or '-'}"
+
+    def scene(self, slot: int, seat: int | None = None) -> Tabletop:
+        """Return the signs of the last round; the same for both seats."""
+        played = int(self._played[slot])
+        last = [NAMES[action] for action in self._previous[slot]] if played else []
+        hands = [
+            Hand(s, [Item(last[s], "sign")] if last else [], bool(self.active[slot]))
+            for s in range(self.num_seats)
+        ]
+        words = [f"Seat {s} showed {sign}." for s, sign in enumerate(last)]
+        rounds = f"{played} of {self.rounds} {'round' if self.rounds == 1 else 'rounds'} played"
+        return Tabletop(hands, " ".join([*words, f"{rounds}."]), notes=[rounds])
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return "rock", "paper" or "scissors"."""

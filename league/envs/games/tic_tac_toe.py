@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
+from league.envs.scenes.scene import Board, Piece, PieceKind, Spot
 
 CELLS = 9
 FULL = (1 << CELLS) - 1
@@ -34,6 +35,7 @@ class TicTacToe(BatchedGame):
     observation_spaces = (Box(0, 1, (2 * CELLS,), np.int8),) * 2
     action_spaces = (Discrete(CELLS),) * 2
     renders = True
+    open_actions = open_state = True
     match_arrays = ("_stones", "_mover")
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
@@ -79,6 +81,28 @@ class TicTacToe(BatchedGame):
         mover = self._mover[slot]
         turn = [f"seat {mover} ({SIGNS[mover]}) to play"] if self.active[slot] else []
         return "\n".join(["  a b c", *rows, *turn])
+
+    def scene(self, slot: int, seat: int | None = None) -> Board:
+        """Return the board; the same for both seats."""
+        pieces = []
+        for owner, stones in enumerate(self._stones[slot].tolist()):
+            won = 0
+            for line in LINES:
+                won |= line if stones & line == line else 0
+            for cell in range(CELLS):
+                if stones >> cell & 1:
+                    kind: PieceKind = "ring" if owner else "cross"
+                    pieces.append(Piece(cell // 3, cell % 3, owner, kind, marked=bool(won >> cell & 1)))
+        said = [f"{self.action_name(slot, 0, 3 * p.row + p.column)}: {SIGNS[p.seat]}" for p in pieces]
+        return Board(
+            3,
+            3,
+            pieces,
+            [Spot(cell, cell // 3, cell % 3) for cell in range(CELLS)],
+            f"{', '.join(said)}." if said else "The board is empty.",
+            column_names=tuple("abc"),
+            row_names=tuple("123"),
+        )
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return a name such as "a3", for the left cell of the lowest row."""

@@ -16,6 +16,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.base import BatchedGame
+from league.envs.scenes.scene import Board, Piece, Spot
 
 SIZE, NUM_SEATS = 8, 4
 LEFT, AHEAD, RIGHT = 0, 1, 2
@@ -52,6 +53,7 @@ class Tron(BatchedGame):
     observation_spaces = (Box(0, 1, (2, VIEW, VIEW), np.int8),) * NUM_SEATS
     action_spaces = (Discrete(3),) * NUM_SEATS
     renders = True
+    open_actions = open_state = True
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -118,6 +120,31 @@ class Tron(BatchedGame):
         signs |= {HEAD + s: f"{_ARROWS[self._facing[slot, s]]}{s}" for s in range(NUM_SEATS)}
         rows = self._field[slot, BOARD].tolist()
         return "\n".join(" ".join(signs[cell] for cell in row) for row in rows)
+
+    def scene(self, slot: int, seat: int | None = None) -> Board:
+        """Return the board, the same for all seats, with the cells that `seat` may enter as its actions."""
+        cells = self._field[slot, BOARD].tolist()
+        pieces, words = [], []
+        for row, line in enumerate(cells):
+            for column, sign in enumerate(line):
+                if HEAD <= sign < EDGE:
+                    facing = int(self._facing[slot, sign - HEAD])
+                    pieces.append(Piece(row, column, sign - HEAD, "head", facing))
+                    place = f"column {column}, row {row}, facing {DIRECTIONS[facing]}"
+                    words.append(f"The head of seat {sign - HEAD} is in {place}.")
+                elif sign != FREE:
+                    pieces.append(Piece(row, column, sign - WALL, "wall"))
+        spots = []
+        if seat is not None and self._lives[slot, seat]:
+            for action in (LEFT, AHEAD, RIGHT):
+                direction = (self._facing[slot, seat] + action - AHEAD) % 4
+                found = np.argwhere(self._place[slot, seat] + _STEP[direction] == BOARD)
+                if len(found):  # else the cell is beyond the edge
+                    spots.append(Spot(action, int(found[0, 0]), int(found[0, 1])))
+                    sign = cells[found[0, 0]][found[0, 1]]
+                    words.append(f"{DIRECTIONS[direction]} is {'free' if sign == FREE else 'blocked'}.")
+        words = sorted(words, key=lambda said: not said.startswith(f"The head of seat {seat} "))
+        return Board(SIZE, SIZE, pieces, spots, " ".join(words))
 
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return the direction on the board: up, right, down or left."""

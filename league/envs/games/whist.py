@@ -19,6 +19,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.base import BatchedGame
+from league.envs.scenes.scene import Hand, Item, Tabletop
 
 SUITS, RANKS, TRUMP = "♠♥♦♣", "TJQKA", 0
 NUM_SEATS, NUM_SUITS, NUM_RANKS = 4, len(SUITS), len(RANKS)
@@ -76,6 +77,7 @@ class Whist(BatchedGame):
     action_spaces = (Discrete(CARDS),) * NUM_SEATS
     draw_possible = False  # five tricks
     renders = True
+    open_actions = True
 
     def __init__(self, num_slots: int, *, step_limit: int | None = None) -> None:
         super().__init__(num_slots, step_limit=step_limit)
@@ -154,6 +156,33 @@ class Whist(BatchedGame):
             lines.append(f"seat {holder}  {_by_suit(np.flatnonzero(card == HAND + holder))}{turn}")
         return "\n".join(lines)
 
+    def scene(self, slot: int, seat: int | None = None) -> Tabletop:
+        """Return tricks, table, and the hand of `seat` (`None`: all hands)."""
+        card, mover, tricks = self._card[slot], int(self._mover[slot]), self._tricks[slot].tolist()
+        table = np.flatnonzero((card >= TABLE) & (card < GONE)).tolist()
+        hands, words = [], []
+        for holder in _CLOCKWISE.tolist():
+            held = np.flatnonzero(card == HAND + holder).tolist()
+            shown = seat in (None, holder)
+            hands.append(
+                Hand(
+                    holder,
+                    [_item(c, action=c) if shown else Item(None) for c in held],
+                    turn=bool(self.active[slot]) and holder == mover,
+                )
+            )
+            if shown:
+                words.append(f"Seat {holder} holds {_by_suit(np.array(held, dtype=np.int64))}.")
+        order = AROUND[mover].tolist()
+        middle = sorted(
+            (_item(c, seat=int(card[c]) - TABLE) for c in table), key=lambda i: order.index(i.seat)
+        )
+        on_table = ", ".join(f"{item.suit}{item.face} of seat {item.seat}" for item in middle)
+        score = f"tricks {tricks[0]} : {tricks[1]}"
+        trumps = f"{SUITS[TRUMP]} is trump"
+        words.append(f"On the table: {on_table or 'nothing'}. {score} for seats 0 and 1, {trumps}.")
+        return Tabletop(hands, " ".join(words), middle, notes=[score, trumps])
+
     def action_name(self, slot: int, seat: int, action: Any) -> str:
         """Return a name such as "♥K"."""
         return name_of(action)
@@ -168,6 +197,11 @@ def unpack(observation: npt.NDArray) -> tuple[npt.NDArray[np.int8], npt.NDArray[
 def name_of(card: int) -> str:
     """Return a name such as "♥K"."""
     return SUITS[SUIT[card]] + RANKS[RANK[card]]
+
+
+def _item(card: int, *, action: int | None = None, seat: int | None = None) -> Item:
+    """Return a card of a hand, or one that `seat` has played."""
+    return Item(RANKS[RANK[card]], suit=SUITS[SUIT[card]], action=action, seat=seat)
 
 
 def _by_suit(cards: npt.NDArray[np.int64]) -> str:

@@ -38,6 +38,7 @@ class Playing:
 def fake(monkeypatch):
     fake = FakeRay()
     monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setattr("league.rollout.waiting.arrivals.LOOK_SECONDS", 0.0)
     monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", Playing)
     monkeypatch.setattr(Playing, "stillborn", False)
     return fake

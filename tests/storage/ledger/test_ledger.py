@@ -74,6 +74,51 @@ def test_the_same_batch_id_is_written_once_also_after_reopening(tmp_path):
     assert written(tmp_path) == [[1], [2]]
 
 
+def ids(*numbers):
+    return [number.to_bytes(16) for number in numbers]
+
+
+def test_batches_that_are_appended_together_are_frames_of_their_own_and_synced_once(tmp_path):
+    class Counting(Disk):
+        syncs = 0
+
+        def sync_data(self, handle):
+            self.syncs += 1
+            super().sync_data(handle)
+
+    disk = Counting()
+    with using(disk), Ledger(tmp_path, "tests") as ledger:
+        tables = [{"rows": table(n)} for n in range(5)]
+        before = disk.syncs
+        assert ledger.append_all(list(zip(tables, ids(*range(5)), strict=True))) == [1, 2, 3, 4, 5]
+        assert disk.syncs == before + 1
+        again = [(tables[3], *ids(3)), ({"rows": table(9)}, *ids(9))]
+        assert ledger.append_all(again) == [4, 6]
+        assert ledger.append_all([]) == []
+    assert written(tmp_path) == [[0], [1], [2], [3], [4], [9]]
+
+
+def test_a_segment_that_is_full_amid_batches_is_synced_before_the_next_one_begins(tmp_path):
+    calls = []
+
+    class Noting(Disk):
+        def sync_data(self, handle):
+            calls.append("sync")
+            super().sync_data(handle)
+
+        def open(self, path, flags, *more):
+            calls.append(f"open {path.name}")
+            return super().open(path, flags, *more)
+
+    with using(Noting()), Ledger(tmp_path, "tests", segment_frames=2) as ledger:
+        calls.clear()
+        ledger.append_all([({"rows": table(n)}, *ids(n)) for n in range(5)])
+        kept = [call for call in calls if call == "sync" or call.endswith(".journal")]
+        assert kept == ["sync", "open 00000002.journal", "sync", "open 00000003.journal", "sync"]
+        assert ledger.last_sequence == 5
+    assert written(tmp_path) == [[n] for n in range(5)]
+
+
 def test_segments_are_rolled_and_read_as_one(tmp_path):
     with Ledger(tmp_path, "test", segment_bytes=1000) as ledger:
         for n in range(20):

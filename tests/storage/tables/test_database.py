@@ -547,6 +547,29 @@ def test_facts_are_recorded_while_older_ones_are_folded_in(run, make_results, mo
         assert archive._database.connection.execute(count).fetchall() == [(20,)]
 
 
+def test_what_comes_faster_than_it_is_folded_in_is_fetched_from_the_ledger(run, make_results, monkeypatch):
+    """The first fold waits until so many rows are recorded that their frames are let go."""
+    recorded = threading.Event()
+    fold = storage.tables.database._fold
+
+    def slow(connection, frames):
+        assert recorded.wait(10)
+        fold(connection, frames)
+
+    with Archive.open(run) as archive:
+        archive.flush()
+        monkeypatch.setattr(storage.tables.database, "_fold", slow)
+        monkeypatch.setattr(storage.tables.database, "FLUSH_SECONDS", 0.0)
+        monkeypatch.setattr(storage.tables.database, "MOST_WAITING", 100)
+        for n in range(10):  # 38 rows of each 10 matches, so that the frames of 90 are more than may wait
+            archive.append_results(make_results(10, 10 * n), [])
+        assert len(archive._database._waiting) < 9
+        recorded.set()
+        archive.flush()
+        numbers = archive._database.connection.execute("SELECT match_id FROM matches").fetchall()
+        assert [number for (number,) in numbers] == list(range(100))
+
+
 @pytest.mark.slow
 def test_a_fold_that_fails_beside_recording_costs_no_fact(run, make_results, monkeypatch):
     with Archive.open(run) as archive:

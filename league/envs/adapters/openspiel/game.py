@@ -85,6 +85,7 @@ class OpenSpielGame(SlotGame):
         self._has_chance = kind.chance_mode.name != "DETERMINISTIC"
         self._at_once = kind.dynamics.name == "SIMULTANEOUS"
         self._hides = kind.information.name == "IMPERFECT_INFORMATION"
+        self.open_state = self.open_actions = kind.information.name == "PERFECT_INFORMATION"
         # by slot * num_seats + seat; writing to a memoryview takes a third of the time of numpy
         self._rows: list[Any] = [
             row.data for row in self._seen[0][""].reshape(num_slots * self.num_seats, -1)

@@ -1,0 +1,279 @@
+"""Sitting: one match between competitors, with a person in at most one seat, played step by step.
+
+A person sees what their seat may see until the match is over, and everything then. Actions of other seats are
+named during the match only if the game shows them to all seats.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from league.envs.base import BatchedGame, Decisions, is_legal
+from league.envs.scenes.scene import Scene
+from league.models.actor import Actor, Chosen, Look
+from league.rollout.traces.results import placed
+from league.watching.browser.hints import Adviser
+from league.watching.drawing.pictures import draw
+from league.watching.seating import HUMAN, Seating
+from storage.errors import Mistake
+from storage.records import EndReason, Outcome
+
+MOST_FRAMES = 60  # steps that are played in one call
+MOST_SAID = 400  # lines of what was played that are kept
+MOST_BUTTONS = 300  # legal actions that are offered by name
+
+_FIRST = np.zeros(1, dtype=np.int64)
+_ENDS = {
+    EndReason.ILLEGAL_ACTION: "by an illegal action",
+    EndReason.STEP_LIMIT: "by the step limit",
+    EndReason.CRASH: "because the game broke",
+}
+
+Frame = dict[str, Any]  # what the page shows of a match at one moment
+
+
+class Absent(Actor):
+    """Actor of the person's seat, whose actions come from the page."""
+
+    def decide(self, look: Look, rng: np.random.Generator, temperature: float = 1.0) -> Chosen:
+        raise Mistake("this seat is the person's")
+
+
+class Sitting:
+    """Match in slot 0 of a game. `number` counts its steps, so that an action that came too late is found."""
+
+    def __init__(self, seating: Seating, seed: int, adviser: Adviser | None) -> None:
+        self._game: BatchedGame = seating.game
+        self.names = seating.names
+        self.env_id = seating.env_id
+        self.seed = seed
+        self.person = self.names.index(HUMAN) if HUMAN in self.names else None
+        self.number = 0
+        self.adviser = adviser
+        self._team_of_seat = seating.team_of_seat
+        self._seats = seating.seats()
+        self._rng = np.random.default_rng(seed)  # the first game of `league play --seed` is the same
+        self._seats.begin(_FIRST, np.arange(self._game.num_seats, dtype=np.int32)[None])
+        self._rewards = np.zeros((1, self._game.num_seats), dtype=np.float32)
+        self._score = np.zeros_like(self._rewards)
+        self._game.reset(_FIRST, np.array([int(self._rng.integers(2**63))]))
+        self._blocks: list[Decisions] = self._game.due()
+        self._said: deque[str] = deque(maxlen=MOST_SAID)
+        self._kept: list[str] = []  # what is said only after the match
+        self._scene: Scene | None = None
+        self._over: dict[str, Any] | None = None
+        self.frames: list[Frame] = [self._frame()]
+        if self.person is not None:
+            self.go_on()
+
+    @property
+    def over(self) -> bool:
+        return self._over is not None
+
+    def go_on(self, action: Sequence[float] | None = None) -> None:
+        """Play until the person must act, or one step if no person plays along; leave the steps in `frames`.
+
+        `action`: the person's. Raise Mistake for one that is not legal, or that is not due.
+        """
+        taken = None if action is None else self._read(action)
+        if not self.over:
+            self.frames = []
+        while not self.over and len(self.frames) < MOST_FRAMES:
+            due = self._persons()
+            if due is not None and taken is None:
+                break
+            self._step(taken if due is not None else None)
+            taken = None if due is not None else taken
+            if self.person is None:
+                break
+        self.frames = self.frames or [self._frame()]
+
+    def hint(self) -> dict[str, Any]:
+        """Return what the adviser would do in the person's seat. Raise Mistake if nothing is due there."""
+        block = self._persons()
+        if self.adviser is None or self.person is None:
+            raise Mistake("no policy gives hints in this match, expected one with the person's seat")
+        if block is None:
+            raise Mistake("no hint now, expected one when it is the person's turn")
+        thoughts = self.adviser.think(self._game, block)
+        return {
+            "by": self.adviser.name,
+            "value": thoughts.value,
+            "moves": [
+                {"action": a, "name": self._game.action_name(0, self.person, a), "probability": p, "value": v}
+                for a, p, v in thoughts.moves
+            ],
+        }
+
+    def look(self) -> dict[str, Any]:
+        """Return all that the page needs to show the match as it is now."""
+        return {
+            "game": self.env_id,
+            "seats": self.names,
+            "person": self.person,
+            "number": self.number,
+            "seed": str(self.seed),
+            "frames": self.frames,
+            "said": list(self._said),
+            "offer": self._offer(),
+            "hints": None if self.adviser is None or self.person is None else self.adviser.name,
+            "over": self._over,
+        }
+
+    def _persons(self) -> Decisions | None:
+        """Return the person's decision, if it is due."""
+        for block in self._blocks:
+            for row in np.flatnonzero(block.seat == (-1 if self.person is None else self.person)):
+                return _row(block, int(row))
+        return None
+
+    def _read(self, action: Sequence[float]) -> npt.NDArray:
+        """Return the person's action [1, *shape]. Raise Mistake if it is not legal now."""
+        block = self._persons()
+        if block is None or self.person is None:
+            raise Mistake("it is not the person's turn: the page is behind the match, load it again")
+        spec = self._game.action_specs[self.person]
+        try:
+            made = np.array(action, dtype=spec.dtype).reshape(1, *spec.shape)
+        except (ValueError, OverflowError):
+            made = None
+        whole = spec.kind == "continuous" or all(float(number).is_integer() for number in action)
+        if made is None or not whole or not is_legal(spec, block.mask, made)[0]:
+            shown = " ".join(f"{number:g}" for number in action)
+            raise Mistake(f"'{shown}' is no legal action here, expected one of those that are offered")
+        return made
+
+    def _step(self, persons: npt.NDArray | None) -> None:
+        """Play one step, with the action of the person if it is due."""
+        game = self._game
+        self._seats.rewarded(self._rewards)
+        actions = []
+        for block in self._blocks:
+            spec = game.action_specs[int(block.seat[0])]
+            taken = np.empty((len(block), *spec.shape), dtype=spec.dtype)
+            others = np.flatnonzero(block.seat != self.person) if self.person is not None else slice(None)
+            rest = _rows(block, others)
+            if len(rest):
+                taken[others] = self._seats.decide(rest, self._rng).action
+            if len(rest) < len(block):
+                assert persons is not None
+                taken[block.seat == self.person] = persons
+                if self.adviser is not None:
+                    self.adviser.acted(
+                        _row(block, int(np.flatnonzero(block.seat == self.person)[0])), persons
+                    )
+            actions.append(taken)
+        said = self._named(actions)
+        transition = game.step(actions)
+        self.number += 1
+        self._rewards = transition.rewards.copy()
+        self._score += self._rewards
+        if self.adviser is not None and self.person is not None:
+            self.adviser.rewarded(float(self._rewards[0, self.person]))
+        self._said.extend(said)
+        if game.active[0]:
+            self._blocks = game.due()
+        else:
+            self._blocks = []
+            self._end(EndReason(int(transition.reason[0])), transition.forfeited)
+        self.frames.append(self._frame(said))
+
+    def _named(self, actions: Sequence[npt.NDArray]) -> list[str]:
+        """Return a line for each action that may be named now, in order of seats; keep the others."""
+        lines: dict[int, str] = {}
+        for block, taken in zip(self._blocks, actions, strict=True):
+            legal = is_legal(self._game.action_specs[int(block.seat[0])], block.mask, taken)
+            for seat, action, allowed in zip(block.seat.tolist(), taken, legal, strict=True):
+                numbers = " ".join(f"{number:g}" for number in np.atleast_1d(action))
+                name = self._game.action_name(0, seat, action) if allowed else f"{numbers}, which is illegal"
+                lines[seat] = f"{self._title(seat)}: {name}"
+        open_ = self.person is None or self._game.open_actions or self._game.open_state
+        shown: list[str] = []
+        for seat in sorted(lines):
+            (shown if open_ or seat == self.person else self._kept).append(lines[seat])
+        return shown
+
+    def _end(self, reason: EndReason, forfeited: npt.NDArray[np.bool_]) -> None:
+        outcome, _ = placed(self._score, forfeited, self._team_of_seat)
+        kinds = [Outcome(int(kind)).name.lower() for kind in outcome[0]]
+        scores = [f"{points:g}" for points in self._score[0]]
+        how = f", {_ENDS[reason]}" if reason in _ENDS else ""
+        said = f"Over after {self._game.env_steps[0]} decisions{how}."
+        if self.person is not None:
+            own = {"win": "You won", "draw": "A draw", "loss": "You lost", "forfeit": "You forfeited"}
+            said = f"{own[kinds[self.person]]}, with a score of {scores[self.person]}. {said}"
+        results = enumerate(zip(kinds, scores, strict=True))
+        lines = [f"{self._title(s)}: {kind}, score {points}" for s, (kind, points) in results]
+        self._over = {"said": said, "lines": lines, "hidden": self._kept, "broke": reason == EndReason.CRASH}
+
+    def _title(self, seat: int) -> str:
+        return f"seat {seat} {'you' if seat == self.person else self.names[seat]}"
+
+    def _frame(self, said: Sequence[str] = ()) -> Frame:
+        """Return what the page shows now."""
+        if self._over is not None and self._over["broke"]:  # it cannot be shown any more
+            last = self.frames[-1] if self.frames else {"picture": None, "spots": {}, "text": "", "words": ""}
+            return {**last, "spots": {}, "said": list(said), "turn": []}
+        seat = None if self.over else self.person
+        before, self._scene = self._scene, self._game.scene(0, seat)
+        titles = [self._title(s) for s in range(self._game.num_seats)]
+        turn = [titles[s] for s in sorted({int(s) for block in self._blocks for s in block.seat})]
+        return frame(self._game, self._scene, before, seat, titles, said, turn, view=self.person)
+
+    def _offer(self) -> dict[str, Any] | None:
+        """Return the person's legal actions, if one is due."""
+        block = self._persons()
+        if block is None or self.person is None:
+            return None
+        spec = self._game.action_specs[self.person]
+        if spec.kind == "discrete":
+            legal = np.flatnonzero(block.mask[0]).tolist()
+            named = [{"action": a, "name": self._game.action_name(0, self.person, a)} for a in legal]
+            return {
+                "moves": named[:MOST_BUTTONS],
+                "more": len(legal) > MOST_BUTTONS,
+                "numbers": 1,
+                "help": "",
+            }
+        if spec.kind == "multi_discrete":
+            choices = np.split(block.mask[0], np.cumsum(spec.sizes)[:-1])
+            text = "; ".join(" ".join(map(str, np.flatnonzero(choice))) for choice in choices)
+        else:
+            text = "; ".join(f"{low:g} to {high:g}" for low, high in zip(spec.low, spec.high, strict=True))
+        return {"moves": [], "more": True, "numbers": spec.shape[0], "help": text}
+
+
+def frame(
+    game: BatchedGame,
+    scene: Scene | None,
+    before: Scene | None,
+    seat: int | None,
+    titles: Sequence[str],
+    said: Sequence[str],
+    turn: Sequence[str],
+    view: int | None = None,
+) -> Frame:
+    """Return what the page shows of slot 0, as `seat` may see it (`None`: everything), drawn for `view`."""
+    text = game.render(0, seat) if game.renders else ""
+    made: Frame = {"text": text, "said": list(said), "turn": list(turn)}
+    if scene is None:
+        return {**made, "picture": None, "spots": {}, "words": text}
+    picture = draw(scene, before, view, titles)
+    return {**made, "picture": picture.svg, "spots": _spots(picture.spots), "words": scene.words}
+
+
+def _spots(spots: Mapping[int, tuple[float, float, float, float]]) -> dict[str, list[float]]:
+    return {str(action): [round(number, 2) for number in place] for action, place in spots.items()}
+
+
+def _rows(block: Decisions, rows: npt.NDArray | slice) -> Decisions:
+    return Decisions(block.slot[rows], block.seat[rows], block.observation[rows], block.mask[rows])
+
+
+def _row(block: Decisions, row: int) -> Decisions:
+    return _rows(block, slice(row, row + 1))

@@ -1,0 +1,117 @@
+"""Seating: competitors that were named, loaded and put in the seats of one match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from league.competitors.names import (
+    bot_settings,
+    load_snapshot,
+    mixture_actor,
+    name_of,
+    resolve,
+    role_of,
+)
+from league.envs import registry
+from league.envs.adapters.gymnasium.following import following
+from league.envs.base import BatchedGame
+from league.models.actor import Actor
+from league.models.bots.seated import seated_bot
+from league.rollout.requests import BotSource, MixtureSource
+from league.rollout.seats import Seats
+from league.rollout.snapshots import SnapshotSource
+from league.watching.replay import team_of_seat
+from storage import open_reader
+from storage.errors import Mistake
+
+HUMAN = "human"
+Source = SnapshotSource | BotSource | MixtureSource
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """Game of one match, and the competitor of each seat; a seat of `human` has no source."""
+
+    game: BatchedGame
+    env_id: str
+    sources: tuple[Source | None, ...]
+    actors: tuple[Actor, ...]
+    team_of_seat: npt.NDArray[np.int64] | None
+
+    @property
+    def names(self) -> list[str]:
+        """The full names of the competitors, such as "main-0@120000:greedy"."""
+        return [HUMAN if source is None else name_of(source) for source in self.sources]
+
+    def seats(self) -> Seats:
+        """Return the seats with their actors, at the temperatures of their names."""
+        temperatures = [s.temperature if isinstance(s, SnapshotSource) else 1.0 for s in self.sources]
+        return Seats(self.game, self.actors, temperatures)
+
+
+def seat_competitors(
+    run: str | Path, names: Sequence[str], person: Callable[[BatchedGame, int], Actor]
+) -> Seating:
+    """Return the game of `run` with one of `names` in each seat: see `league.competitors.names`, or `human`.
+
+    `person` makes the actor of a seat of `human`. Raise UnknownCompetitor, CorruptBlob, Mistake for a game
+    that cannot be shown or has another number of seats, and for a competitor that does not fit its seat.
+    """
+    reader = open_reader(run)
+    config, env = reader.config(), reader.env()
+    if envs := following(config):  # the env of each seat is that of its competitor
+        given = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
+        keys = [None if source is None else role_of(reader, source) for source in given]
+        if len(keys) == envs.num_seats:
+            env = {"id": envs.env_id(keys), "options": envs.options(envs.env_id(keys))}
+    game = registry.make(env["id"], 1, step_limit=config["rollout"]["step_limit"], **env["options"])
+    require_text(game, env["id"])
+    if len(names) != game.num_seats:
+        raise Mistake(
+            f"play: found {len(names)} competitors, '{env['id']}' has {game.num_seats} seats; "
+            f"name who sits in each ('{HUMAN}' for yourself)"
+        )
+    sources = [None if name == HUMAN else resolve(reader, name, env["id"]) for name in names]
+    actors: list[Actor] = []
+    for seat, source in enumerate(sources):
+        if source is None:
+            actors.append(person(game, seat))
+        elif isinstance(source, BotSource):
+            bot = seated_bot(source.name, env["id"], game, bot_settings(config))
+            _require_seat(source.name, seat, seat in bot.seats)
+            actors.append(bot.actor)
+        elif isinstance(source, MixtureSource):
+            _require_seat(names[seat], seat, all(sees(member, game, seat) for member in source.members))
+            actors.append(mixture_actor(source))
+        else:
+            _require_seat(names[seat], seat, sees(source, game, seat))
+            actors.append(load_snapshot(source))
+    return Seating(game, env["id"], tuple(sources), tuple(actors), team_of_seat(config))
+
+
+def require_text(game: BatchedGame, env_id: str) -> None:
+    """Raise Mistake unless matches of `game` can be shown as text."""
+    if not game.renders:
+        raise Mistake(
+            f"play: '{env_id}' cannot be shown as text, expected a game that can: a native one, one of "
+            "OpenSpiel's, or an env of another library whose render mode is 'ansi'"
+        )
+
+
+def sees(source: SnapshotSource, game: BatchedGame, seat: int) -> bool:
+    """Return whether a snapshot has the spaces of that seat."""
+    spaces = game.observation_specs[seat], game.action_specs[seat]
+    return (source.spec.observation, source.spec.action) == spaces
+
+
+def _require_seat(name: str, seat: int, fits: bool) -> None:
+    if not fits:
+        raise Mistake(
+            f"play: '{name}' cannot take seat {seat}, whose observations or actions differ from its own; "
+            "give it another seat"
+        )

@@ -1,0 +1,29 @@
+"""What one turn of the loop takes: results that are ready together, with play and learning made free."""
+
+import numpy as np
+import pytest
+
+from league.training.state.state import State
+from storage.records import ResultBatch
+from tests.bench.driver import DEPTH, FreePlay, league_of
+
+
+@pytest.mark.slow
+def test_results_that_are_ready_together_are_one_frame_and_their_replay_is_the_state_to_the_bit():
+    with league_of(3, 64, FreePlay(64)) as session:
+        for _ in range(5):
+            session.ask()
+            session.take()
+        settings, live = session.settings, session.state
+        again = State(session._roles, settings.ratings, settings.league.decay)
+        taken = []
+        for fact in session.archive.history():
+            again.apply(fact)
+            taken += [len(fact)] if isinstance(fact, ResultBatch) else []
+    assert taken == [DEPTH * 64] * 5
+    assert again.totals.matches == live.totals.matches == 5 * DEPTH * 64
+    for kept in ("mu", "variance", "games"):
+        assert np.array_equal(getattr(again.standings.ratings, kept), getattr(live.standings.ratings, kept))
+    for counts in ("_wins", "_draws", "_recorded", "_totals"):
+        assert np.array_equal(getattr(again.standings.payoff, counts), getattr(live.standings.payoff, counts))
+    assert (again.tally.types, again.tally.opponents) == (live.tally.types, live.tally.opponents)
