@@ -33,13 +33,14 @@ from league.commands.describing.configs import config_app
 from league.commands.describing.envs import envs_app
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
+from league.commands.many.runs import du, runs
+from league.commands.many.sweep import sweep
 from league.commands.matches import play, replay
 from league.commands.measures.evaluate import evaluate
 from league.commands.measures.ratings import ratings
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
-from league.commands.past.runs import runs
 from league.commands.snapshots import snapshots
 from league.commands.tournaments import compare, tournament
 from league.interrupts import last_words
@@ -207,6 +208,8 @@ def rules(
 
 app.command()(ratings)
 app.command()(runs)
+app.command()(du)
+app.command()(sweep)
 app.command()(branch)
 app.command()(snapshots)
 app.command()(replay)

@@ -75,8 +75,8 @@ class Lately:
 
 
 class News:
-    """Lines that are printed once: precision of play, placement of players and which have stopped, errors of
-    the remote.
+    """Lines that are printed once: the processes, precision and sizes of play, placement of players and which
+    have stopped, errors of the remote.
 
     Each incident is one more line, whatever it says: who died, where, what it cost, what took its place.
 
@@ -95,7 +95,10 @@ class News:
         trouble = [] if session.uploader is None else [session.uploader.status().last_error]
         changed = [f"changed: {line}" for line in session.changed]
         if not self._printed:
+            if session.settings.most_runners:
+                changed.append(session.settings.processes.sentence())
             changed.append(_precision_of_play(session.settings))
+        changed += filter(None, [session.pace.sentence()])
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
                 self._printed.add(line)
@@ -110,7 +113,8 @@ class News:
 def _precision_of_play(settings: Settings) -> str:
     """Return in which precision policies play, by that of the first player."""
     spec = next(iter(settings.policy_specs().values()))
-    rows = min(settings.rollout.slots, settings.rollout.matches_per_request)
+    rollout = settings.rollout_of_runners
+    rows = min(rollout.slots, rollout.matches_per_request)
     return dense.describe(spec, settings.precision_of_play, rows)
 
 

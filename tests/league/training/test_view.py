@@ -239,6 +239,7 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
             uploader=None,
             changed=[],
             learners=SimpleNamespace(plan=lambda: []),
+            pace=SimpleNamespace(sentence=lambda: None),
         )
         out = io.StringIO()
         news = News(Console(file=out, width=60))

@@ -1,0 +1,1 @@
+"""What the runs of a sweep show: their figures, and a verdict on each setting."""

@@ -1,0 +1,60 @@
+"""Figures of a finished run, by which runs of several settings and seeds are compared.
+
+strength         Elo of the newest snapshot of the mains above the run's anchor, from all recorded games
+score            of a game of one seat: mean score of the last tenth of the training matches
+exploitability   of the newest snapshot that was measured by `league exploit`; less is better
+<yardstick>, <measure>, <mode>    the newest figure on a fixed yardstick, over all of its parts
+
+Of several mains or snapshots the mean counts.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.history.history import History
+
+LESS_IS_BETTER = ("exploitability",)
+LAST_SHARE = 0.1  # of the training matches
+
+
+def figures_of(run: Path) -> dict[str, float]:
+    """Return the figures that `run` has, by name, those that compare runs best first."""
+    with History(run) as history:
+        snapshots = history.snapshots()
+        newest = snapshots.sort_values("env_steps").groupby("player").tail(1)
+        mains = newest[newest["role"] == "main"]
+        chosen = {*(mains if len(mains) else newest)["snapshot_id"]}
+        found = _yardsticks(history.yardsticks(), chosen)
+        found |= _exploitability(history.exploitability())
+        found |= _score(history)
+        order = {place.competitor: place.elo for place in history.order().places}
+    values = [float(order[name]) for name in sorted(chosen) if name in order]
+    if values and all(map(math.isfinite, values)):
+        found["strength"] = sum(values) / len(values)
+    return found
+
+
+def _yardsticks(rows: pd.DataFrame, chosen: set[str]) -> dict[str, float]:
+    rows = rows[rows["competitor"].isin(chosen) & (rows["part"] == "all")]
+    latest = rows.sort_values("created_at").groupby(["yardstick", "measure", "mode", "competitor"]).tail(1)
+    means = latest.groupby(["yardstick", "measure", "mode"])["value"].mean()
+    return {
+        ", ".join(name): value for name, value in zip(means.index.to_list(), means.to_list(), strict=True)
+    }
+
+
+def _exploitability(rows: pd.DataFrame) -> dict[str, float]:
+    return {} if rows.empty else {"exploitability": float(rows.iloc[-1]["value"])}
+
+
+def _score(history: History) -> dict[str, float]:
+    found = history.sql(
+        "WITH played AS (SELECT seq FROM matches WHERE purpose = 'training' AND num_seats = 1),"
+        f" late AS (SELECT seq FROM played WHERE seq > (SELECT {1 - LAST_SHARE} * max(seq) FROM played))"
+        " SELECT avg(score) AS score FROM seats JOIN late USING (seq) WHERE learning"
+    )["score"].dropna()
+    return {} if found.empty else {"score": float(found.iloc[0])}

@@ -1,0 +1,1 @@
+"""Commands on folders of runs: lists, labels, what takes the disk, sweeps."""

@@ -1,0 +1,155 @@
+"""The plan of a sweep: a grid of settings and seeds, fixed at the start in a file.
+
+    sweep.json         the grid and the order of its runs
+    configs/<run>.yaml the resolved settings of each run
+    <run>/             its run folder, and <run>.log what its training printed
+
+The order is seed by seed, so that a sweep that is cut short has all settings with fewer seeds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from league.config.loading import load
+from storage.disk import make_folder, write_json, write_whole
+from storage.errors import Mistake
+
+PLAN, CONFIGS = "sweep.json", "configs"
+MOST_RUNS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One run of a sweep."""
+
+    name: str  # of its folder
+    setting: str  # such as "learner.lr=1e-3"; runs of one setting differ by their seeds
+    seed: int
+    overrides: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All runs of a sweep, in order."""
+
+    config: str
+    runs: tuple[Planned, ...]
+
+    @property
+    def settings(self) -> list[str]:
+        """The settings, each once, in order."""
+        return list(dict.fromkeys(run.setting for run in self.runs))
+
+
+def make_plan(config: Path, overrides: Sequence[str], seeds: int) -> Plan:
+    """Return the grid of `config`: `overrides` with several values between commas are its axes.
+
+    Each run has one of `seeds` seeds, from the config's own on. Raise ConfigError for settings that are not
+    possible, Mistake for an axis that is given twice, and for too many runs.
+    """
+    common: list[str] = []
+    axes: dict[str, list[str]] = {}
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        values = values_of(text) if equals else []
+        if len(values) < 2:
+            common.append(override)
+            continue
+        if key in axes:
+            raise Mistake(f"--set {override}: {key} is given twice, expected each axis once")
+        if len({*values}) < len(values):
+            raise Mistake(f"--set {override}: a value is given twice, expected each once")
+        axes[key] = values
+    if "seed" in axes:
+        raise Mistake("--set seed: seeds are no axis, expected their number: --seeds N")
+    combined = list(itertools.product(*axes.values()))
+    if len(combined) * seeds > MOST_RUNS:
+        raise Mistake(f"sweep: {len(combined) * seeds:,} runs, expected at most {MOST_RUNS:,}")
+    first = load(config, common).seed
+    short = _short(list(axes))
+    runs = []
+    for seed in range(first, first + seeds):
+        for point in combined:
+            chosen = [f"{key}={value}" for key, value in zip(axes, point, strict=True)]
+            words = [f"{short[key]}={value}" for key, value in zip(axes, point, strict=True)]
+            name = re.sub(r"[^A-Za-z0-9._=+-]", "-", "+".join([*words, f"seed={seed}"]))
+            setting = ", ".join(chosen) or "the config"
+            runs.append(Planned(name, setting, seed, (*common, *chosen, f"seed={seed}")))
+    if len({run.name for run in runs}) < len(runs):
+        raise Mistake("sweep: two settings give one name of a run; write their values without odd characters")
+    for run in runs:
+        load(config, run.overrides)
+    return Plan(str(config), tuple(runs))
+
+
+def values_of(text: str) -> list[str]:
+    """Return the values between the commas of `text`; commas in brackets and quotes separate nothing."""
+    values, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "[{":
+            depth += 1
+        elif letter in "]}":
+            depth -= 1
+        elif letter == "," and not depth:
+            values.append("")
+            continue
+        values[-1] += letter
+    return [value.strip() for value in values]
+
+
+def _short(keys: Sequence[str]) -> dict[str, str]:
+    """Return the last part of each key, the whole key where others end alike."""
+    last = [key.rpartition(".")[2] for key in keys]
+    return {key: key if last.count(end) > 1 else end for key, end in zip(keys, last, strict=True)}
+
+
+def begin(plan: Plan, folder: Path) -> None:
+    """Write the plan and the settings of its runs into `folder`, or find the same plan there.
+
+    Raise Mistake if another sweep, or something else, is there.
+    """
+    path = folder / PLAN
+    if path.exists():
+        found = read_plan(folder)
+        if found.runs != plan.runs:
+            raise Mistake(
+                f"{folder}: another sweep is there, of {len(found.runs)} runs; go on with it by: league "
+                f"sweep {folder}, or choose another --out"
+            )
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --out")
+    make_folder(folder / CONFIGS)
+    for run in plan.runs:
+        settings = load(Path(plan.config), run.overrides)
+        write_whole(config_path(folder, run), [settings.to_yaml().encode()])
+    write_json(
+        path, {"version": 1, "config": plan.config, "runs": [dataclasses.asdict(r) for r in plan.runs]}
+    )
+
+
+def read_plan(folder: Path) -> Plan:
+    """Return the plan in `folder`. Raise Mistake if there is none."""
+    path = folder / PLAN
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        runs = [Planned(**entry | {"overrides": tuple(entry["overrides"])}) for entry in found["runs"]]
+        return Plan(found["config"], tuple(runs))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Mistake(f"{path}: no plan of a sweep ({error}), expected what `league sweep` wrote") from None
+
+
+def config_path(folder: Path, run: Planned) -> Path:
+    """Return the path of the settings of a run."""
+    return folder / CONFIGS / f"{run.name}.yaml"

@@ -1,0 +1,54 @@
+"""Plans of sweeps: the grid, its order and its mistakes."""
+
+import pytest
+
+from league.sweeps.plan import begin, make_plan, read_plan, values_of
+from storage.errors import Mistake
+
+
+def test_the_grid_goes_seed_by_seed(tiny_config):
+    plan = make_plan(tiny_config, ["learner.lr=1e-3,1e-4", "log.seconds=5"], 2)
+    assert [run.name for run in plan.runs] == [
+        "lr=1e-3+seed=3",
+        "lr=1e-4+seed=3",
+        "lr=1e-3+seed=4",
+        "lr=1e-4+seed=4",
+    ]
+    assert plan.settings == ["learner.lr=1e-3", "learner.lr=1e-4"]
+    assert plan.runs[3].overrides == ("log.seconds=5", "learner.lr=1e-4", "seed=4")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("1e-3, 1e-4", ["1e-3", "1e-4"]), ("[64, 64]", ["[64, 64]"]), ("[64],[32, 8]", ["[64]", "[32, 8]"])],
+)
+def test_commas_in_brackets_separate_nothing(text, values):
+    assert values_of(text) == values
+
+
+@pytest.mark.slow
+def test_a_plan_is_read_as_it_was_written_and_another_one_is_refused(tiny_config, tmp_path):
+    plan = make_plan(tiny_config, ["learner.lr=1e-3,1e-4"], 2)
+    begin(plan, tmp_path / "s")
+    assert read_plan(tmp_path / "s") == plan
+    begin(plan, tmp_path / "s")
+    with pytest.raises(Mistake, match="another sweep is there, of 4 runs"):
+        begin(make_plan(tiny_config, ["learner.lr=1e-3,1e-4"], 3), tmp_path / "s")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(Mistake, match="is there and no sweep"):
+        begin(plan, tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["learner.lr=1,1"], "a value is given twice"),
+        (["learner.lr=1,2", "learner.lr=3,4"], "is given twice, expected each axis once"),
+        (["seed=1,2"], "expected their number: --seeds N"),
+        (["learner.lt=1e-3,1e-4"], "unknown key 'learner.lt'"),
+    ],
+)
+def test_mistakes_in_a_grid_are_found_before_anything_is_trained(tiny_config, overrides, said):
+    with pytest.raises(Mistake, match=said):
+        make_plan(tiny_config, overrides, 2)
