@@ -47,6 +47,7 @@ types:
 	mypy
 
 bench:
+	python -m tests.bench.story
 	python -m tests.bench.throughput
 	python -m tests.bench.driver
 	python -m tests.bench.many_runners

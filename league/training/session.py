@@ -35,6 +35,7 @@ from league.training.placing.placing import Placing
 from league.training.remote import Upload
 from league.training.state.members import Member, Ticket
 from league.training.state.pace import Pace
+from league.training.state.played import Played
 from league.training.state.state import State
 from league.training.state.under_way import UnderWay
 from league.yardsticks.opened import Opened
@@ -84,6 +85,7 @@ class Session:
         self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
+        self.played = Played(self.roster)
         self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)
         self.log, self.caches = self._deeds.log, self._deeds.caches
         self._sources = self._deeds.sources
@@ -397,7 +399,10 @@ class Session:
     def _record(self, batches: Sequence[ResultBatch]) -> None:
         """Fold results in, in order, and store them with the ratings after them, synced together."""
         if batches:
-            self.archive.append_all_results([(each, self.state.apply(each)) for each in together(batches)])
+            joined = together(batches)
+            self.archive.append_all_results([(each, self.state.apply(each)) for each in joined])
+            for each in joined:
+                self.played.count(each)
 
     def _use(self, rollout: Rollout, ticket: Ticket, num_matches: int) -> None:
         """Note what a recorded rollout reports, and submit its experience to the learners."""
