@@ -11,6 +11,7 @@ import pytest
 
 import analysis
 from league.cluster.joining import TOKEN_MODE
+from league.commands.app import INTERRUPTED
 from tests.league.cluster.test_clusters import cluster, no_token, raylet  # noqa: F401  # a fixture
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.variant]
@@ -72,7 +73,7 @@ class Training:
     def stop(self):
         self.process.send_signal(2)
         try:
-            assert self.process.wait(90) == 0, "\n".join(line for _, line in self.lines)
+            assert self.process.wait(90 * busy()) == INTERRUPTED, "\n".join(line for _, line in self.lines)
         finally:
             self.end()
         return analysis.open_run(self.run)
@@ -121,13 +122,13 @@ def test_a_node_that_joins_plays_soon_and_one_that_is_drained_loses_no_request(t
                     assert time.monotonic() < drained + 120 * busy(), training.lines
                 left = time.monotonic() - drained
                 time.sleep(3.0)
+            print(
+                f"joined: plays after {plays:.1f} s; drained: seen in {noticed:.1f} s, left in {left:.1f} s"
+            )
             history = training.stop()
         finally:
             training.end()
         print(*(line for _, line in training.lines), sep="\n")
-        print(
-            f"joined: plays after {plays:.1f} s; drained: seen after {noticed:.1f} s, left after {left:.1f} s"
-        )
     assert history.sql("SELECT count(*) AS n FROM incidents")["n"][0] == 0
     ids = history.sql("SELECT count(*) AS n, count(DISTINCT match_id) AS d FROM matches")
     assert ids["n"][0] == ids["d"][0] > 0
