@@ -79,7 +79,7 @@ class OnnxSettings(Section):
 class StateDictSettings(Section):
     """A state dict of fully connected layers, as Stable-Baselines3 or CleanRL names them; no code."""
 
-    kind: Literal["sb3", "cleanrl"]
+    kind: Literal["sb3", "cleanrl"] = Field(description="Library whose names the layers have")
     file: WholePath = Field(description="File of safetensors")
     activation: Literal["auto", "tanh", "relu"] = Field(
         default="auto", description="Nonlinearity between layers; auto: the library's default"
