@@ -122,6 +122,11 @@ def train(
         "head node of its Ray cluster was lost. What was recorded is kept: go on with --resume"
     )
     ends: list[End] = []
+    if settings.most_runners:  # seconds pass before the first line of the view
+        print(
+            f"Starting Ray with {settings.least_runners + settings.evaluation.runners} processes that play",
+            flush=True,
+        )
     with last_words(printable(sudden)), progress_bars() as progress:
         run_loop(settings, folder, resume=resume, make_view=view, progress=progress, on_end=ends.append)
     (end,) = ends

@@ -197,7 +197,6 @@ def _engine(settings: Settings) -> Iterator[Engine]:
             # there must be room for these; others wait for it
             num_runners = settings.least_runners + settings.evaluation.runners
             num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
-            _say(f"Starting Ray: processes that play: {num_runners}, that learn: {num_actors}")
             stack.enter_context(
                 ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump()))
             )
