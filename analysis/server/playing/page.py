@@ -156,16 +156,7 @@ def _recorded() -> Html:
     table = element(
         "table",
         element("caption", "The newest matches that were recorded action by action"),
-        element(
-            "thead",
-            element(
-                "tr",
-                *(
-                    element("th", name, scope="col", class_="n" if name == "decisions" else None)
-                    for name in columns
-                ),
-            ),
-        ),
+        element("thead", element("tr", *columns)),
         element("tbody", id="recorded-rows"),
     )
     return element(
