@@ -125,11 +125,11 @@ def begin(plan: Plan, folder: Path) -> None:
         if found.runs != plan.runs:
             raise Mistake(
                 f"{folder}: another sweep is there, of {len(found.runs)} runs; go on with it by: league "
-                f"sweep {folder}, or choose another --out"
+                f"sweep {folder}, or choose another --run"
             )
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --out")
+        raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --run")
     make_folder(folder / CONFIGS)
     for run in plan.runs:
         settings = load(Path(plan.config), run.overrides)
@@ -142,6 +142,8 @@ def begin(plan: Plan, folder: Path) -> None:
 def read_plan(folder: Path) -> Plan:
     """Return the plan in `folder`. Raise Mistake if there is none."""
     path = folder / PLAN
+    if not path.is_file():
+        raise Mistake(f"{folder}: no file {PLAN} there, expected the folder of a sweep, or a YAML file")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         runs = [Planned(**entry | {"overrides": tuple(entry["overrides"])}) for entry in found["runs"]]
