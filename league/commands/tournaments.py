@@ -21,6 +21,7 @@ from league.commands.console import (
     TrustOption,
     print_rows,
     progress_bars,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -249,7 +250,8 @@ def compare(
     for path in trust or ():
         trust_network(path)
     test = None if sprt is None else Sprt(*sprt, model="normalized" if normalized else "logistic")
-    result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies)
+    with working(f"playing {a} against {b}"):
+        result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies)
     if as_json:
         print(json.dumps(_as_json(result)))
     else:
