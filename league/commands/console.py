@@ -26,19 +26,19 @@ SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
 PIPED_SECONDS, PIPED_EVERY_SECONDS = 2.0, 10.0  # of lines in place of bars, without a terminal
 
 
-def _run_folder(text: str) -> Path:
+def run_folder(text: str) -> Path:
     """Return the folder of a run; for an address of an object store, an up-to-date local copy."""
     if "://" not in text:  # and nothing has to be imported
         return Path(text)
-    from storage import run_folder
+    from storage import run_folder as mirrored
 
     with progress_bars() as progress:
-        return run_folder(text, progress)
+        return mirrored(text, progress)
 
 
 RunArgument = Annotated[
     Path,
-    typer.Argument(metavar="RUN", help="A run folder, or the address of its remote", parser=_run_folder),
+    typer.Argument(metavar="RUN", help="A run folder, or the address of its remote", parser=run_folder),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable output")]
 SetOption = Annotated[
