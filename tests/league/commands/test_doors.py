@@ -35,7 +35,7 @@ MISTAKES = {
     "compare run main-0 cleanrl:empty": "no such file, expected a state dict as safetensors",
     "evaluate run sb3:other.safetensors": "expected fully connected layers",
     "sweep nowhere.yaml": "nowhere.yaml: cannot be read (No such file or directory), expected a YAML file",
-    "sweep empty": "empty: no file sweep.json there, expected the folder of a sweep, or a YAML file",
+    "sweep empty": "empty: found no sweep.json in it, expected the folder of a sweep, or a YAML file",
     "sweep kuhn.yaml --seeds 0": "'--seeds'",
     "sweep kuhn.yaml --jobs 0": "'--jobs'",
     "sweep kuhn.yaml --set learner.lr": "--set learner.lr: expected key=value, such as learner.lr=1e-3",
