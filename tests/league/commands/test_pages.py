@@ -161,3 +161,17 @@ def test_a_server_that_is_not_installed_is_one_message(league_here, trained, mon
     done = league_here("serve", trained)
     assert done.returncode == 2
     assert "pip install '.[serve]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "203.0.113.7"], "--host 203.0.113.7: it is no address of this machine"),
+        (["--host", "0.0.0.0", "--token", "short"], "--token: expected at least 16"),
+        (["--token", "long-enough-for-a-token"], "--token: found one without a --host"),
+    ],
+)
+def test_a_host_or_a_token_that_cannot_be_is_one_message(options, said, league_here, run):
+    done = league_here("serve", run, "--port", 0, *options)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr
