@@ -76,8 +76,9 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     newest = rows.groupby("name", sort=False).tail(1)
     best = newest.sort_values("strength", kind="stable").iloc[-1]
     number = f"{best['strength']:+.0f} Elo" if unit == "Elo" else f"{best['strength']:.3g}"
-    shown = "" if frame["run"].nunique() == 1 else f"{best['run']}/"
-    title = f"{shown}{best['snapshot_id']} is at {number}"
+    title = f"{best['snapshot_id']} is at {number}"
+    if frame["run"].nunique() > 1:  # a number beside another would look like a verdict, which it is not
+        title = "How strong each run became, by its own games"
     above = {str(one) for one in frame["yardstick"].dropna()}
     what = f"Elo above {above.pop()}" if len(above) == 1 else "Elo above the yardstick"
     what += " of the same run" if frame["run"].nunique() > 1 else ""
