@@ -35,6 +35,7 @@ from analysis.gates.names import shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, tally
+from analysis.statistics.hierarchy.design import Width, width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
 from analysis.statistics.ratings import bootstrap as resampled
@@ -79,6 +80,7 @@ class Verdict:
     games: Games
     ratings: Posterior
     cyclic: CyclicShare | None  # None: fewer than three have played
+    width: Width | None  # of the design's intervals; None: as for `width_of`
     table: pd.DataFrame
     pairings: pd.DataFrame
     place_advantage: pd.DataFrame
@@ -156,6 +158,7 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
         games=games,
         ratings=ratings,
         cyclic=cyclic_share(games, rng) if len(games) and len(games.competitors) > 2 else None,
+        width=width_of(games, ratings),
         table=table,
         pairings=pairings_table(games, met, ratings, repeated),
         place_advantage=places_table(ratings),

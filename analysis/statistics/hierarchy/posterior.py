@@ -92,7 +92,7 @@ class Posterior:
         if self.part[a] != self.part[b]:
             return EloEstimate(float("nan"), -np.inf, np.inf, float("nan"))
         ahead = self.draws[:, a] - self.draws[:, b]
-        low, high = np.quantile(ahead, [0.025, 0.975])
+        low, high = _middle(ahead, 0.95)
         return EloEstimate(float(ahead.mean()), float(low), float(high), _share(ahead))
 
     def order(self) -> Floats:
@@ -223,8 +223,9 @@ def _relative(x: Floats, part: Indices, anchor: int | None) -> Floats:
 
 
 def _middle(values: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return quantiles of draws [S, ...] between which one more draw is with probability `level`."""
     tail = 0.5 - level / 2
-    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0)
+    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
     return low, high
 
 
