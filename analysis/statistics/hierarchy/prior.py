@@ -49,6 +49,25 @@ class Lines:
     parent: Indices  # [N], -1: a founder
     generations: Floats  # [N] at least 1; of founders it makes no difference
 
+    def check(self, num_competitors: int) -> None:
+        """Raise ValueError for lines that are not of so many competitors, or go in a circle."""
+        n = num_competitors
+        if self.parent.shape != (n,) or self.generations.shape != (n,):
+            raise ValueError(
+                f"lines have {len(self.parent)} parents, expected one of each of {n} competitors"
+            )
+        if n and (self.parent.min() < -1 or self.parent.max() >= n):
+            raise ValueError(f"lines hold the parent {self.parent.max()}, expected -1 or a number below {n}")
+        ancestor = self.parent
+        for _ in range(n):
+            if (ancestor < 0).all():
+                return
+            ancestor = np.where(ancestor < 0, -1, self.parent[ancestor])
+        if n:
+            raise ValueError(
+                "lines go in a circle, expected that each leads to a founder, whose parent is -1"
+            )
+
 
 @dataclass(frozen=True)
 class Prior:

@@ -11,12 +11,15 @@ from league.tournament.schedules.settings import ScheduleSettings
 from tests.analysis.simulated_games import games_from, join, names, transitive
 from tests.bench.coverage import Design, played
 from tests.bench.schedules import Evenly
+from tests.parameters import mostly_long
 
 
 def tournament(schedule, truth, seed):
     rng, history = np.random.default_rng([seed, 7]), []
     games = games_of([], names(len(truth)))
-    while (pairings := schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))) is not None:
+    while (
+        pairings := schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
+    ) is not None:
         history.append(pairings)
         new = played(truth, pairings, Design("", len(truth), 0.0, 1), rng)
         games = join([games, new]) if len(history) > 1 else new
@@ -32,7 +35,7 @@ def widths(found, first):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["swiss", "gauntlet"])
+@pytest.mark.parametrize("kind", mostly_long(["gauntlet", "swiss"]))
 def test_a_design_is_as_much_narrower_as_a_round_robin_that_is_played_says(kind):
     said, seen, first = [], [], []
     for seed in range(6):
