@@ -59,6 +59,13 @@ def summary(verdict: Verdict) -> str:
     if verdict.cyclic is not None:
         cyclic = verdict.cyclic
         parts.append(f"cyclic share {cyclic.share:.2f} [{cyclic.low:.2f}, {cyclic.high:.2f}]")
+    if verdict.ratings.drift is not None:
+        upwards = verdict.ratings.drift * np.sign(verdict.ratings.drift.mean())
+        low, high = np.quantile(upwards, [0.025, 0.975])
+        parts.append(
+            "only neighbours of a chain met, so each is taken to be near the next, "
+            f"{upwards.mean():+.0f} {_interval(low, high)} Elo a step upwards"
+        )
     width = verdict.width
     if width is not None and max(abs(getattr(width, name) - 1.0) for name in WIDTHS) > ALIKE:
         parts.append(

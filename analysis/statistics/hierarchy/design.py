@@ -2,9 +2,9 @@
 
 The precision of strengths is that of the prior and of the games: a game of two is worth the variance of its
 points, over the luck of pairs. So the precision of the same number of games, evenly spread over all couples,
-is known without playing them. Strengths are not known, so widths are means over draws of the posterior: at the
-ratings alone, a design would seem better than it is, as an interval is widest where strengths turn out to be
-far apart.
+is known without playing them. Strengths are not known, so widths are means over draws of the posterior: at
+the ratings alone a design would seem better than it is, since an interval is widest where strengths turn out
+to be far apart.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ chain, in which only neighbours met, from being drawn together.
 Both have places of spread PLACES. Spreads are half Cauchy beforehand (A. Gelman: Prior distributions for
 variance parameters in hierarchical models, Bayesian Analysis 1, 2006). They are integrated over, so none has
 to be kept from 0; a prior that does so calls two equals different too often after few pairs. The more there
-are in a field, the wider is the prior of its spread, up to one that is flat (as he advises from about five
-on): of eight with a spread of 150 Elo and one pair each, intervals of 95 % held 0.938 by the scale that is for
-two, since as much as such a prior holds too often for equals, it holds too seldom for others.
+are in a field, the wider is the prior of its spread, up to one that is nearly flat, as he advises from about
+five on. With the scale that two need, intervals of eight with 150 Elo and one pair each held too seldom: such
+a prior holds more than it says for equals, and as much less for spreads near its scale.
 
 The parameters [K] are one vector: theta [N], gamma of all places but the last [T - 1], and the drift of
 lines.

@@ -111,7 +111,7 @@ class Swiss(Schedule):
             games.away, 1.0 - games.points, self._field
         )
         mean = np.where(number > 0, points / np.maximum(number, 1), 0.5)
-        return np.round(mean * played + 0.5 * (len(history) - played), 9)
+        return np.round(mean * played + 0.5 * (len(history) - played), 9).astype(np.float64)
 
 
 def _rounds_played(history: Sequence[Pairings], field: int) -> Indices:

@@ -37,7 +37,7 @@ def widths(found, first):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", mostly_long(["gauntlet", "swiss"]))
 def test_a_design_is_as_much_narrower_as_a_round_robin_that_is_played_says(kind):
-    said, seen, first = [], [], []
+    said, seen = [], []
     for seed in range(6):
         truth = np.random.default_rng(seed).normal(0.0, 300.0, 16)
         settings = {"kind": kind, "pairs": 4} | ({"seeds": ("c0",)} if kind == "gauntlet" else {})
