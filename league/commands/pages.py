@@ -11,12 +11,13 @@ from typing import Annotated, Any
 
 import typer
 
-from league.commands.console import AsOfOption, RunArgument
+from league.commands.console import AsOfOption, RunArgument, run_folder, working
 
 
 class Plot(StrEnum):
     """Names of the pictures."""
 
+    STRENGTHS = "strengths"
     SCORES = "scores"
     WIN_RATES = "win-rates"
     ENDS = "ends"
@@ -33,6 +34,9 @@ class Plot(StrEnum):
     ALL = "all"
 
 
+OF_SEVERAL = (Plot.STRENGTHS, Plot.SCORES, Plot.WIN_RATES, Plot.LEARNING)  # that show several runs
+
+
 class Over(StrEnum):
     """Axes of learning curves."""
 
@@ -41,9 +45,14 @@ class Over(StrEnum):
 
 
 def plot(
-    run: RunArgument,
-    name: Annotated[
-        Plot, typer.Argument(metavar="NAME", help=f"Name of the picture: {', '.join(Plot)} (into a folder)")
+    ctx: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN... [NAME]",
+            help=f"Runs, and the name of the picture: {', '.join(Plot)} (into a folder). Of several runs: "
+            f"{', '.join(OF_SEVERAL)}. Default: strengths",
+        ),
     ],
     out: Annotated[
         Path | None,
@@ -55,14 +64,20 @@ def plot(
         ),
     ] = None,
     over: Annotated[
-        Over, typer.Option(help="Axis of learning curves (scores, win-rates, ends, learning)")
+        Over, typer.Option(help="Axis of strengths, scores, win-rates, ends and learning")
     ] = Over.STEPS,
     as_of: AsOfOption = None,
 ) -> None:
-    """Draw one picture of a run, or all of them, as SVG or PNG."""
+    """Draw one picture of a run or of several runs, or all of them, as SVG or PNG."""
+    from storage.errors import Mistake
+
+    runs, name = _runs_and_name(ctx, words)
+    if len(runs) > 1 and name not in (*OF_SEVERAL, Plot.ALL):
+        raise Mistake(
+            f"plot {name}: found {len(runs)} runs, expected one; of several there are {', '.join(OF_SEVERAL)}"
+        )
     import analysis
     from analysis import plots
-    from storage.errors import Mistake
 
     out = out or Path("plots" if name is Plot.ALL else f"{name}.svg")
     if name is not Plot.ALL and out.suffix.lower() not in (".svg", ".png"):
@@ -71,7 +86,7 @@ def plot(
         raise Mistake(f"-o {out}: found a file, expected a folder for the pictures")
     if name is not Plot.ALL and out.is_dir():
         raise Mistake(f"-o {out}: found a folder, expected a file")
-    with analysis.open_run(run) as history:
+    with analysis.open_run(*runs) as history:
         then = history if as_of is None else history.as_of(as_of)
         order = functools.cache(then.order)
         curves = functools.cache(then.curves)
@@ -85,6 +100,7 @@ def plot(
             return then.payoff(stages=True), then.standing(order(), stages=True)
 
         draw = {  # functions: a picture reads no more than it needs
+            Plot.STRENGTHS: lambda: plots.strengths(then.strengths(), over.value),
             Plot.SCORES: lambda: plots.scores(curves(), over.value),
             Plot.WIN_RATES: lambda: plots.win_rates(curves(), over.value),
             Plot.ENDS: lambda: plots.ends(curves(), over.value),
@@ -99,14 +115,40 @@ def plot(
             Plot.RESPONSES: lambda: plots.response_graph(*staged()),
             Plot.CYCLIC_PLANE: lambda: plots.cyclic_plane(*staged()),
         }
-        for each in list(draw) if name is Plot.ALL else [name]:
+        every = list(draw) if len(runs) == 1 else list(OF_SEVERAL)
+        for each in every if name is Plot.ALL else [name]:
             path = out / f"{each}.svg" if name is Plot.ALL else out
-            plots.save(draw[each](), path)
+            with working(f"drawing {each} of {', '.join(map(str, runs))}"):
+                plots.save(draw[each](), path)
             print(path)
 
 
+def _runs_and_name(ctx: typer.Context, words: list[str]) -> tuple[list[Path], Plot]:
+    """Return the runs and the picture that words of the command line name. Raise BadParameter."""
+    from storage.layout import FORMAT
+
+    *runs, last = words
+    if last in tuple(Plot):
+        name = Plot(last)
+    elif not runs or "://" in last or (Path(last) / FORMAT).exists():
+        runs, name = words, Plot.STRENGTHS
+    else:
+        known = ", ".join(repr(str(each)) for each in Plot)
+        raise typer.BadParameter(f"{last!r} is not one of {known}", ctx=ctx, param_hint="'NAME'")
+    if not runs:
+        raise typer.BadParameter("found no run, expected the folder of one", ctx=ctx, param_hint="'RUN'")
+    return [run_folder(run) for run in runs], name
+
+
 def report(
-    run: RunArgument,
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="Run folders, or addresses of their remotes. Several: a page with all beside each other",
+            parser=run_folder,
+        ),
+    ],
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="FILE", help="File to write the page to")
     ] = Path("report.html"),
@@ -123,18 +165,28 @@ def report(
         typer.Option("--section", metavar="MODULE:NAME", help="A section of your own; repeatable"),
     ] = None,
 ) -> None:
-    """Write one self-contained page on a run: what happened, who is best, what went wrong."""
+    """Write one self-contained page: what happened, who is best, what went wrong. Or on several runs."""
     import analysis
-    from analysis.report import report_page
     from storage.errors import Mistake
 
     if out.is_dir() or not out.parent.is_dir():
         found = "a folder" if out.is_dir() else "no such folder"
         raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
+    if len(runs) > 1 and (interactive is not None or own_sections):
+        found = "--section" if own_sections else "--interactive" if interactive else "--static"
+        raise Mistake(f"report: found {found} with {len(runs)} runs, expected one run; leave it out")
     makers = [_own_section(path) for path in own_sections or ()]
-    with analysis.open_run(run) as history:
+    what = f"writing the report of {', '.join(map(str, runs))}"
+    with working(what), analysis.open_run(*runs) as history:
         then = history if as_of is None else history.as_of(as_of)
-        page = report_page(then, interactive=interactive, own_sections=makers)
+        if len(runs) > 1:
+            from analysis.report.several import several_page
+
+            page = several_page(then)
+        else:
+            from analysis.report import report_page
+
+            page = report_page(then, interactive=interactive, own_sections=makers)
     new = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         new.write_text(page, encoding="utf-8")

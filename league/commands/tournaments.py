@@ -16,11 +16,12 @@ import typer
 
 from league.commands.console import (
     JsonOption,
-    RunArgument,
     SetOption,
     TrustOption,
     print_rows,
     progress_bars,
+    run_folder,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -213,14 +214,14 @@ def tournament(
 
 
 def compare(
-    run: RunArgument,
-    a: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            help="A snapshot, player, mixture (main-0:average) or bot; name:greedy plays its likeliest action"
+            metavar="RUN A B | RUN:A RUN:B",
+            help="A run and two of its competitors, or one competitor of each of two runs. A competitor: a "
+            "snapshot, player, mixture (main-0:average) or bot; name:greedy plays its likeliest action",
         ),
     ],
-    b: Annotated[str, typer.Argument(help="Its opponent")],
     pairs: Annotated[
         int, typer.Option(min=1, help="Largest number of pairs of games; seats are swapped within a pair")
     ] = 500,
@@ -246,14 +247,52 @@ def compare(
     from league.models.networks.networks import trust_network
     from league.tournament.comparison import compare as play
 
+    run, a, b, other = _sides(words)
     for path in trust or ():
         trust_network(path)
     test = None if sprt is None else Sprt(*sprt, model="normalized" if normalized else "logistic")
-    result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies)
+    with working(f"playing {a} against {b}"):
+        result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies, other=other)
     if as_json:
         print(json.dumps(_as_json(result)))
     else:
         _print(result)
+
+
+def _sides(words: Sequence[str]) -> tuple[Path, str, str, Path | None]:
+    """Return the run, its competitors A and B, and the run of B if it is another. Raise Mistake, NotARun."""
+    from storage.errors import Mistake
+
+    if len(words) == 3:
+        return run_folder(words[0]), words[1], words[2], None
+    if len(words) != 2:
+        raise Mistake(
+            f"compare: found {len(words)} words, expected RUN A B, or RUN:A RUN:B: league compare runs/a "
+            "main-0 main-0@0, or league compare runs/a:main-0 runs/b:main-0"
+        )
+    (run, a), (other, b) = map(_of_a_run, words)
+    return run, a, b, other
+
+
+def _of_a_run(text: str) -> tuple[Path, str]:
+    """Return the run and the competitor of "RUN:COMPETITOR". Raise Mistake, NotARun."""
+    from storage.errors import Mistake
+    from storage.layout import FORMAT, require_run
+
+    folder, slash, rest = text.rpartition("/") if "://" in text else ("", "", text)
+    name = rest.partition(":")[0]
+    for end in () if slash else [at for at, letter in enumerate(rest) if letter == ":"]:
+        if (Path(rest[:end]) / FORMAT).exists():  # a folder's name may have a colon, and a competitor's
+            name = rest[:end]
+    competitor = rest[len(name) + 1 :]
+    if not name or not competitor:
+        raise Mistake(
+            f"compare: found '{text}', expected RUN:COMPETITOR, such as runs/a:main-0; or a run and two of "
+            "its competitors: league compare RUN A B"
+        )
+    if not slash:
+        require_run(Path(name))
+    return run_folder(f"{folder}{slash}{name}"), competitor
 
 
 def _print(result: Comparison) -> None:
@@ -338,13 +377,23 @@ def _new_settings(sources: list[str], options: _Options) -> TournamentSettings:
                 "alone; write it under competitors"
             )
         return load(sources[0], options.overrides, options.changes)
+    configs = [source for source in sources if _is_file_of_yaml(source)]
+    if configs:
+        raise Mistake(
+            f"tournament: found {configs[0]} beside {len(sources) - 1} other of CONFIG | RUN, expected a "
+            "tournament's file alone, or run folders; --out names the folder of the tournament"
+        )
     names = {"name": re.sub(r"[^A-Za-z0-9._-]", "-", Path(sources[0]).name) + "-tournament"}
     competitors = _competitors(sources, options)
     return load(names | {"competitors": competitors} | options.changes, options.overrides)
 
 
 def _is_config(sources: list[str]) -> bool:
-    return len(sources) == 1 and Path(sources[0]).suffix in (".yaml", ".yml")
+    return len(sources) == 1 and _is_file_of_yaml(sources[0])
+
+
+def _is_file_of_yaml(source: str) -> bool:
+    return Path(source).suffix in (".yaml", ".yml")
 
 
 def _competitors(sources: list[str], options: _Options) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
-"""Plots of learning curves: scores and lengths, win rates, ends of matches and seats, what learners report.
+"""Plots of learning curves: strengths, scores and lengths, win rates, ends of matches, reports of learners.
 
-Each draws History's `curves` of one run, over env steps of the league or over time.
+Each draws History's `curves` over env steps of the league or over time; `strengths` draws its `strengths`. Of
+several runs, names have their run in front; `ends` is of one run.
 """
 
 from __future__ import annotations
@@ -62,6 +63,32 @@ class _Panel:
         return _most(self.rows)[:LINES]
 
 
+def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
+    """Draw how strong the snapshots of mains are over env steps or time: `History.strengths`, of any runs."""
+    title, sentence = "No strengths yet", "No snapshot has played yet."
+    frame = frame[frame["unit"] == frame["unit"].iloc[0]] if len(frame) else frame
+    if frame.empty:
+        return _message("strengths", title, sentence)
+    axis = _axis(frame, over)
+    named = frame["player"] if frame["run"].nunique() == 1 else frame["run"] + "/" + frame["player"]
+    rows = frame.assign(x=axis.values, value=frame["strength"], name=named.astype(str), samples=1)
+    unit = str(frame["unit"].iloc[0])
+    newest = rows.groupby("name", sort=False).tail(1)
+    best = newest.sort_values("strength", kind="stable").iloc[-1]
+    number = f"{best['strength']:+.0f} Elo" if unit == "Elo" else f"{best['strength']:.3g}"
+    shown = "" if frame["run"].nunique() == 1 else f"{best['run']}/"
+    title = f"{shown}{best['snapshot_id']} is at {number}"
+    above = {str(one) for one in frame["yardstick"].dropna()}
+    what = f"Elo above {above.pop()}" if len(above) == 1 else "Elo above the yardstick"
+    what += " of the same run" if frame["run"].nunique() > 1 else ""
+    subtitle = f"Strength of the mains' snapshots {_BAND}, by the games of their own run"
+    subtitle += f": {what}." if unit == "Elo" else ": the mean score."
+    panel = _Panel("strength, Elo" if unit == "Elo" else "mean score", rows)
+    if (more := rows["name"].nunique() - LINES) > 0:
+        subtitle += f" {more} players with fewer snapshots are left out."
+    return _stacked("strengths", title, subtitle, [panel], axis)
+
+
 def scores(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     """Draw the mean score per match of each player that learns, and how long its matches take."""
     frame, axis = _of(curves, over, "score", "length")
@@ -99,7 +126,8 @@ def win_rates(curves: pd.DataFrame, over: Over = "steps") -> Figure:
 
 
 def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
-    """Draw how matches end, and what each seat is worth in games of several seats."""
+    """Draw how matches of one run end, and what each seat is worth in games of several seats."""
+    one_run(curves)
     end, axis = _of(curves, over, "end")
     seat, _ = _of(curves, over, "seat")
     if end.empty:
@@ -170,20 +198,30 @@ class _Axis:
 
 def _of(curves: pd.DataFrame, over: Over, *measures: str) -> tuple[pd.DataFrame, _Axis]:
     """Return the rows of `measures` with their places `x`, and the axis of all curves."""
-    one_run(curves)
+    axis = _axis(curves, over)
+    chosen = curves.assign(x=axis.values, name=_named(curves))[curves["measure"].isin(measures)]
+    return chosen, axis
+
+
+def _axis(frame: pd.DataFrame, over: Over) -> _Axis:
+    """Return the places of the rows of `frame` over env steps or time."""
     if over == "steps":
-        x, label = curves["league_env_steps"].astype(float), "env steps of the league"
-    elif curves.empty or curves["minutes"].max() < _HOURS:
-        x, label = curves["minutes"], "minutes since the first match"
-    else:
-        x, label = curves["minutes"] / 60.0, "hours since the first match"
-    chosen = curves.assign(x=x, name=curves["player"].astype(str))[curves["measure"].isin(measures)]
-    return chosen, _Axis(x, label)
+        return _Axis(frame["league_env_steps"].astype(float), "env steps of the league")
+    if frame.empty or frame["minutes"].max() < _HOURS:
+        return _Axis(frame["minutes"], "minutes since the first match")
+    return _Axis(frame["minutes"] / 60.0, "hours since the first match")
+
+
+def _named(rows: pd.DataFrame) -> pd.Series:
+    """Return the player of each row; of several runs, with its run in front."""
+    player = rows["player"].astype(str)
+    return player if rows["run"].nunique() < 2 else rows["run"].astype(str) + "/" + player
 
 
 def _players(curves: pd.DataFrame) -> list[str]:
     """Return the players, those with most scores first: each has one colour in all figures."""
-    named = curves[curves["player"].notna()].assign(name=curves["player"].astype(str))
+    named = curves[curves["player"].notna()]
+    named = named.assign(name=_named(named))
     return list(dict.fromkeys([*_most(named[named["measure"] == "score"]), *_most(named)]))
 
 
