@@ -91,6 +91,11 @@ def plot(
         order = functools.cache(then.order)
         curves = functools.cache(then.curves)
 
+        def roles() -> dict[str, str]:
+            """Return the role of each player, which has a colour."""
+            players = then.players()
+            return dict(zip(players["player"], players["role"], strict=True))
+
         def board() -> Any:
             """Return the leaderboard in order of strength."""
             return then.standing(order())
@@ -101,10 +106,10 @@ def plot(
 
         draw = {  # functions: a picture reads no more than it needs
             Plot.STRENGTHS: lambda: plots.strengths(then.strengths(), over.value),
-            Plot.SCORES: lambda: plots.scores(curves(), over.value),
+            Plot.SCORES: lambda: plots.scores(curves(), over.value, roles()),
             Plot.WIN_RATES: lambda: plots.win_rates(curves(), over.value),
             Plot.ENDS: lambda: plots.ends(curves(), over.value),
-            Plot.LEARNING: lambda: plots.learning(curves(), over.value),
+            Plot.LEARNING: lambda: plots.learning(curves(), over.value, roles()),
             Plot.RATINGS: lambda: plots.ratings(then.ratings(), board()),
             Plot.PAYOFF: lambda: plots.payoff_heatmap(*staged()),
             Plot.CLUSTERS: lambda: plots.payoff_heatmap(*staged(), "nash_cluster"),

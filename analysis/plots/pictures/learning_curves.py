@@ -6,7 +6,7 @@ several runs, names have their run in front; `ends` is of one run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ from analysis.plots.sheet import (
     printable,
     step_axis,
 )
-from analysis.plots.style import HUES, SMALL, TEXT, WIDTH, drawing, percent
+from analysis.plots.style import HUES, SMALL, TEXT, WIDTH, drawing, looks, percent
 
 Over = Literal["steps", "time"]
 
@@ -55,6 +55,7 @@ class _Panel:
     label: str
     rows: pd.DataFrame
     share: bool = False  # whether values are within [0, 1]
+    whole: bool = False  # whether the axis is all of [0, 1]
     title: str = ""
 
     @property
@@ -90,8 +91,11 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     return _stacked("strengths", title, subtitle, [panel], axis)
 
 
-def scores(curves: pd.DataFrame, over: Over = "steps") -> Figure:
-    """Draw the mean score per match of each player that learns, and how long its matches take."""
+def scores(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] | None = None) -> Figure:
+    """Draw the mean score per match of each player that learns, and how long its matches take.
+
+    With the `roles` of players, the first of each role has that role's colour, as in other plots.
+    """
     frame, axis = _of(curves, over, "score", "length")
     if frame.empty:
         return _message("scores", "No scores yet", "No match that was learned from is recorded yet.")
@@ -105,7 +109,10 @@ def scores(curves: pd.DataFrame, over: Over = "steps") -> Figure:
         f"Mean score of a match {_BAND}, and its env steps of all seats, in stretches of the run, as players "
         "acted then: with exploration."
     )
-    return _stacked("scores", title, subtitle, [score, length], axis, _players(curves)[:LINES])
+    players = _players(curves)[:LINES]
+    return _stacked(
+        "scores", title, subtitle, [score, length], axis, players, _of_roles(players, roles or {})
+    )
 
 
 def win_rates(curves: pd.DataFrame, over: Over = "steps") -> Figure:
@@ -123,7 +130,7 @@ def win_rates(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     subtitle = f"Points per game of each player that learns {_BAND}, by opponent; a draw is half a point."
     if len(players) > len(shown):
         subtitle += f" {len(players) - len(shown)} players with fewer games are left out."
-    return _stacked("win-rates", title, subtitle, panels, axis)
+    return _stacked("win-rates", title, subtitle, panels, axis, shared=True)
 
 
 def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
@@ -134,7 +141,7 @@ def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     if end.empty:
         return _message("ends", "No matches yet", "No match that was learned from is recorded yet.")
     ended = _of_all_players(end)
-    panels = [_Panel("share of matches", ended, share=True)]
+    panels = [_Panel("share of matches", ended, share=True, whole=True)]
     subtitle = "How matches that were learned from ended, in stretches of the run."
     if not seat.empty:
         named = seat.assign(name="seat " + seat["series"].astype(str))
@@ -155,8 +162,8 @@ def _of_all_players(end: pd.DataFrame) -> pd.DataFrame:
     return total.assign(samples=total["n"], low=np.nan, high=np.nan).sort_values(["name", "x"])
 
 
-def learning(curves: pd.DataFrame, over: Over = "steps") -> Figure:
-    """Draw what learners report: entropy, losses, gradient norm, lag."""
+def learning(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] | None = None) -> Figure:
+    """Draw what learners report: entropy, losses, gradient norm, lag. `roles`: as in `scores`."""
     frame, axis = _of(curves, over, *_REPORTED)
     frame = frame[frame["value"].notna()]
     if frame.empty:
@@ -173,7 +180,8 @@ def learning(curves: pd.DataFrame, over: Over = "steps") -> Figure:
         title = f"The entropy of {names[0]} went from {own.iloc[0]:.3g} to {own.iloc[-1]:.3g} nats"
     with drawing():
         sheet = Sheet("learning", title, "Means of what learners report, in stretches of the run.", 0)
-        keys = _keys(names)
+        slots = _of_roles(names, roles or {})
+        keys = _keys(names, slots)
         below = legend_height(sheet, keys)
         high = -(-len(panels) // 2)
         sheet.resize(below + high * (_LOW + 40) + 20)
@@ -182,7 +190,7 @@ def learning(curves: pd.DataFrame, over: Over = "steps") -> Figure:
             row, column = divmod(place, 2)
             bottom = below + 34 + (high - 1 - row) * (_LOW + 40)
             axes = sheet.axes(_LEFT + column * (wide + 46), bottom, wide - 12, _LOW)
-            _draw(axes, panel, names)
+            _draw(axes, panel, names, slots)
             step_axis(axes, axis.values, axis.label if place + 2 >= len(panels) else "", ticks=3)
             axes.set_title(panel.label, loc="left", size=SMALL, pad=3)
         legend(sheet, keys, 0.0)
@@ -244,12 +252,18 @@ def _stacked(
     panels: Sequence[_Panel],
     axis: _Axis,
     lines: Sequence[str] | None = None,
+    slots: Mapping[str, int] | None = None,
+    shared: bool = False,
 ) -> Figure:
-    """Return a figure of panels one below the other: each with a legend, or with the same `lines` and one."""
+    """Return a figure of panels one below the other: each with a legend, or with the same `lines` and one.
+
+    `slots`: the places in HUES of lines, in all panels. `shared`: a name has the same place in all of them.
+    """
     with drawing():
         sheet = Sheet(name, title, subtitle, 0)
         shown = [panel.names if lines is None else lines for panel in panels]
-        keys = [_keys(names) for names in shown]
+        places = _shared(shown) if shared else [slots or _filled(names, {}) for names in shown]
+        keys = [_keys(names, own) for names, own in zip(shown, places, strict=True)]
         legends = [legend_height(sheet, own) for own in keys]
         if lines is not None:
             legends[:-1] = [0.0] * (len(panels) - 1)
@@ -261,7 +275,7 @@ def _stacked(
             if legends[place]:
                 legend(sheet, keys[place], bottom)
             axes = sheet.axes(_LEFT, bottom + legends[place] + _AXIS - 8, WIDTH - _LEFT - EDGE - 6, _TALL)
-            _draw(axes, panel, shown[place])
+            _draw(axes, panel, shown[place], places[place])
             last = place + 1 == len(panels)
             step_axis(axes, axis.values, axis.label if last or lines is None else "")
             axes.set_ylabel(panel.label)
@@ -270,8 +284,45 @@ def _stacked(
         return sheet.figure
 
 
-def _draw(axes: Axes, panel: _Panel, names: Sequence[str]) -> None:
-    for place, name in enumerate(names):
+def _of_roles(players: Sequence[str], roles: Mapping[str, str]) -> dict[str, int]:
+    """Return the place in HUES of each player: the first of each role has the colour of its role."""
+    look, found = looks(roles.values()), dict[str, int]()
+    for player in players:
+        hue = HUES.index(look[roles[player]].color) if player in roles else None
+        if hue is not None and hue not in found.values():
+            found[player] = hue
+    return _filled(players, found)
+
+
+def _shared(panels: Sequence[Sequence[str]]) -> list[dict[str, int]]:
+    """Return the places of the lines of each panel: a name has the same one in all panels, if it is free."""
+    first: dict[str, int] = {}
+    found = []
+    for names in panels:
+        own: dict[str, int] = {}
+        for name in names:
+            if name in first and first[name] not in own.values():
+                own[name] = first[name]
+        own = _filled(names, own, taken=first.values())
+        first = own | first
+        found.append(own)
+    return found
+
+
+def _filled(names: Sequence[str], found: Mapping[str, int], taken: Iterable[int] = ()) -> dict[str, int]:
+    """Return `found` with places for the other `names`: free ones, first those that are not `taken`."""
+    own, taken = dict(found), set(taken)
+    free = [place for place in range(len(HUES)) if place not in own.values()]
+    free.sort(key=lambda place: place in taken)
+    for name in names:
+        if name not in own:
+            own[name] = free.pop(0)
+    return own
+
+
+def _draw(axes: Axes, panel: _Panel, names: Sequence[str], slots: Mapping[str, int]) -> None:
+    for name in names:
+        place = slots[name]
         rows = panel.rows[panel.rows["name"] == name]
         x, value, low, high = (rows[column].to_numpy(dtype=float) for column in ("x", "value", "low", "high"))
         if np.isfinite(low).any():
@@ -286,7 +337,9 @@ def _draw(axes: Axes, panel: _Panel, names: Sequence[str]) -> None:
             markersize=3.0,
             label=f"{panel.label}: {name}",
         )
-    if panel.share:
+    if panel.whole:
+        axes.set_ylim(-0.03, 1.03)
+    elif panel.share:
         axes.set_ylim(*_limits(panel.rows[panel.rows["name"].isin(names)]))
     grid(axes)
 
@@ -304,9 +357,16 @@ def _dashed(place: int) -> Any:
     return (0, _DASHES[place]) if _DASHES[place] else "-"
 
 
-def _keys(names: Sequence[str]) -> list[Line2D]:
+def _keys(names: Sequence[str], slots: Mapping[str, int]) -> list[Line2D]:
     """Return the entries of a legend."""
     return [
-        Line2D([], [], color=HUES[place], linestyle=_dashed(place), linewidth=1.6, label=printable(name))
-        for place, name in enumerate(names)
+        Line2D(
+            [],
+            [],
+            color=HUES[slots[name]],
+            linestyle=_dashed(slots[name]),
+            linewidth=1.6,
+            label=printable(name),
+        )
+        for name in names
     ]

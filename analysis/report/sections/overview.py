@@ -24,7 +24,7 @@ from analysis.report.writing.phrases import (
     words,
 )
 from analysis.report.writing.section import Section, bullets, paragraph, section
-from analysis.statistics.strength.wording import above
+from analysis.statistics.strength.wording import above, interval_of
 from analysis.tournaments import wording
 from storage.records import MAIN
 
@@ -133,7 +133,9 @@ def _best(story: Story) -> Html | None:
             [element("strong", best.competitor), " is the newest snapshot. No game shows which is stronger."]
         )
     if order.unit != "Elo":
-        strength = f"its mean score is {number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
+        strength = (
+            f"with a mean score of {number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
+        )
     else:
         yardstick = "the mean of all" if order.yardstick is None else order.yardstick
         strength = f"{above(order, best)} Elo above {yardstick}, with the 95 % interval"
@@ -164,7 +166,7 @@ def _improving(story: Story) -> Html | None:
         trend = trend_of(story.order, story.snapshots, player, story.totals.env_steps)
         if trend is None:
             continue
-        moved = f"{trend.change:+.0f} [{trend.low:+.0f}, {trend.high:+.0f}] Elo"
+        moved = f"{interval_of(trend.change, trend.low, trend.high)} Elo"
         says = story.verdict_on(trend)
         verdict = {
             "improving": "is still improving",
