@@ -18,6 +18,7 @@ from analysis.report.writing.markup import Html, element, join
 from analysis.report.writing.phrases import moment
 from analysis.report.writing.resources import resource
 from analysis.report.writing.section import Section
+from storage.ends import span
 
 
 def report_page(
@@ -116,9 +117,11 @@ def _header(story: Story) -> Html:
 
 
 def as_of(story: Story) -> str:
-    """Return text with the state of the run, and the time of the last fact that it has recorded, if any."""
+    """Return text with the state of the run, the time left, and the time of its last fact, if any."""
     last, state = story.totals.last, story.state
     shown = "" if state is None or state.kind == "played" else f", {state.word}"
+    if story.seconds_left is not None:
+        shown += f", {span(float(round(story.seconds_left)))} left"
     return shown if last is None else f"{shown}, as of {moment(last)}"
 
 

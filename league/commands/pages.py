@@ -217,14 +217,45 @@ def serve(
     run: RunArgument,
     port: Annotated[
         int,
-        typer.Option(min=0, max=65535, help="Port to listen on, on this machine only; 0: any free port"),
+        typer.Option(min=0, max=65535, help="Port to listen on; 0: any free port"),
     ] = 8642,
+    host: Annotated[
+        str,
+        typer.Option(
+            help="Address to listen on. Others than this machine's own ask for a token and play no matches; "
+            "0.0.0.0: all"
+        ),
+    ] = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(envvar="LEAGUE_TOKEN", help="Token that a --host asks for; default: a new one"),
+    ] = None,
 ) -> None:
-    """Serve the report of a run as a live page, to browsers on this machine only. Ctrl-C ends it."""
+    """Serve the report of a run as a live page, to this machine unless there is a --host. Ctrl-C ends it.
+
+    The command waits for a run that is not there yet.
+    """
     from analysis.server import serve as serve_until_interrupted
+    from analysis.server.gate import checked_token, new_token
+    from analysis.server.serving import is_loopback, wait_for
     from league.commands.matches import room_of
+    from storage.errors import Mistake
+
+    alone = is_loopback(host)
+    if alone and token is not None and os.environ.get("LEAGUE_TOKEN") != token:
+        raise Mistake("--token: found one without a --host that other machines reach; leave it out")
+    chosen = None if alone else new_token() if token is None else checked_token(token)
 
     def ready(address: str) -> None:
         print(f"{run}: {address} (Ctrl-C ends it)", flush=True)
+        if not alone:
+            print("Pages need this token; matches can be played without --host alone", flush=True)
 
-    serve_until_interrupted(run, port, ready=ready, room=lambda: room_of(run))
+    def waiting() -> None:
+        print(f"{run}: there is no run yet, waiting for one (Ctrl-C ends it)", flush=True)
+
+    try:
+        wait_for(run, waiting)
+    except KeyboardInterrupt:  # as it ends a server
+        return
+    serve_until_interrupted(run, port, ready=ready, room=lambda: room_of(run), host=host, token=chosen)

@@ -97,16 +97,19 @@ def tournament(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--run",
+            "--out",
+            metavar="DIR",
             help="Run folder of the tournament; default runs/<name>. A tournament that is there goes on: it "
-            "plays what is still missing"
+            "plays what is still missing",
         ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the tournament in OUT, also without CONFIG or RUN: finish what was stopped or "
-            "killed, play more pairs or competitors, check other gates",
+            help="Go on with the tournament of --run, also without CONFIG or RUN: finish what was stopped "
+            "or killed, play more pairs or competitors, check other gates",
         ),
     ] = False,
     seed: Annotated[
@@ -169,7 +172,7 @@ def tournament(
         settings = _resumed_settings(out, options)
     else:
         raise Mistake(
-            "tournament: found no CONFIG and no RUN, expected a source of competitors; or --out OUT "
+            "tournament: found no CONFIG and no RUN, expected a source of competitors; or --run DIR "
             "--resume, to continue a tournament"
         )
     folder = out or Path("runs") / settings.name
@@ -179,7 +182,7 @@ def tournament(
     console = Console(stderr=True)
     with progress_bars() as progress, TournamentView(console, settings.log_seconds) as view:
         if goes_on and not resume:
-            view.tell(f"{folder}: a tournament is there and goes on (--out names another folder)")
+            view.tell(f"{folder}: a tournament is there and goes on (--run names another folder)")
         play(
             settings,
             folder,
@@ -433,7 +436,7 @@ def _resumed_settings(out: Path, options: _Options, sources: Sequence[str] = ())
     if options.field and not sources:
         raise Mistake(
             f"{out}: found --{options.first_of_field} without a RUN, expected the run that they are of; "
-            f"such as: league tournament RUN --{options.first_of_field} ... --out {out}"
+            f"such as: league tournament RUN --{options.first_of_field} ... --run {out}"
         )
     settings = settings_of(out).model_dump(mode="json")
     if named := _competitors(list(sources), options):
@@ -450,7 +453,7 @@ def _more_pairs(folder: Path, settings: TournamentSettings) -> str:
         more = f"--set schedule.rounds={2 * schedule.rounds}"
     else:
         more = f"--pairs {2 * schedule.pairs}"
-    return f"league tournament --out {shlex.quote(str(folder))} --resume {more}"
+    return f"league tournament --run {shlex.quote(str(folder))} --resume {more}"
 
 
 def _split(seeds: str | None) -> list[str] | None:

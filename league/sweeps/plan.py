@@ -125,11 +125,11 @@ def begin(plan: Plan, folder: Path) -> None:
         if found.runs != plan.runs:
             raise Mistake(
                 f"{folder}: another sweep is there, of {len(found.runs)} runs; go on with it by: league "
-                f"sweep {folder}, or choose another --out"
+                f"sweep {folder}, or choose another --run"
             )
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --out")
+        raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --run")
     make_new_folder(folder / CONFIGS)
     for run in plan.runs:
         settings = load(Path(plan.config), run.overrides)

@@ -65,6 +65,11 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "CREATE TABLE ends (seq BIGINT, state VARCHAR, reason VARCHAR, seconds DOUBLE, of_seconds DOUBLE, "
         "env_steps BIGINT, of_env_steps BIGINT, ended_at TIMESTAMP)",
     ),
+    (
+        "draws of pairs are recorded",
+        "CREATE TABLE drawn_pairs (seq BIGINT, match_id BIGINT, round INTEGER, probability DOUBLE, "
+        "standing VARCHAR)",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

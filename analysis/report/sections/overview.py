@@ -109,7 +109,9 @@ def _ended(story: Story) -> Html | None:
     if state is None or state.kind == "played":
         return None
     if state.kind == "running":
-        shown = ": this page shows what is recorded so far."
+        left = story.seconds_left
+        about = "" if left is None else f", with about {span(left / 60.0)} left"
+        shown = f"{about}: this page shows what is recorded so far."
         return join(["It is ", element("strong", "running now", class_="words"), shown])
     if state.kind == "trained":
         return join([element("strong", "Training ended as planned", class_="words"), f": {state.sentence}."])
@@ -165,11 +167,14 @@ def _improving(story: Story) -> Html | None:
         if trend is None:
             continue
         moved = f"{interval_of(trend.change, trend.low, trend.high)} Elo"
+        says = story.verdict_on(trend)
         verdict = {
             "improving": "is still improving",
             "declining": "has become weaker",
             "unclear": "shows no clear change",
-        }[trend.says]
+        }[says]
+        if says != trend.says:
+            verdict += " (by the 80 % interval)"
         said.append(
             join([element("strong", player), f" {verdict}: {trend.now} is {moved} above {trend.before}"])
         )

@@ -28,7 +28,7 @@ def tournament(league_here, run, tmp_path):
     """Plays one into a fresh folder."""
 
     def play(*arguments, source=run, out=tmp_path / "out"):
-        return league_here("tournament", *([] if source is None else [source]), "--out", out, *arguments)
+        return league_here("tournament", *([] if source is None else [source]), "--run", out, *arguments)
 
     return play
 
@@ -98,13 +98,13 @@ def test_what_cannot_change_is_one_message(tournament):
     for changes in (("--seed", 4), ("--opening-plies", 1)):
         done = tournament(*FAST, *changes)
         assert done.returncode == 2
-        assert "start a new one with another --out" in done.stderr.splitlines()[-1]
+        assert "start a new one with another --run" in done.stderr.splitlines()[-1]
 
 
 def test_the_run_of_a_league_is_no_place_for_a_tournament(tournament, run):
     done = tournament(*FAST, out=run)
     assert done.returncode == 2
-    assert "found the run of a league, expected that of a tournament; choose another --out" in done.stderr
+    assert "found the run of a league, expected that of a tournament; choose another --run" in done.stderr
 
 
 def test_tables_and_matches_are_written_for_others(tournament, tmp_path):

@@ -38,6 +38,7 @@ def make_first(connection):
     connection.execute("DROP TABLE branches")
     connection.execute("DROP TABLE incidents")
     connection.execute("DROP TABLE ends")
+    connection.execute("DROP TABLE drawn_pairs")
     connection.execute("ALTER TABLE seats DROP COLUMN team")
     connection.execute("DROP VIEW payoff")
     connection.execute("DROP VIEW leaderboard")
