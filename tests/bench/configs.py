@@ -29,7 +29,7 @@ from storage.records import Outcome
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
-ROUNDING = 1e-6  # of a mean of scores
+ROUNDING = 1e-3  # of a mean of scores
 Figures = dict[str, float]
 
 

@@ -144,12 +144,26 @@ def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     panels = [_Panel("share of matches", ended, share=True, whole=True)]
     subtitle = "How matches that were learned from ended, in stretches of the run."
     if not seat.empty:
-        named = seat.assign(name="seat " + seat["series"].astype(str))
+        named = _alike(seat)
         panels.append(_Panel("points per game", named, share=True))
         subtitle += f" Below: points per game of each seat {_BAND}, whatever competitor has it."
     usual = ended[ended["name"] == "finished"]["value"]
     title = f"{percent(float(usual.iloc[-1]) if len(usual) else 0.0)} of the last matches were finished"
     return _stacked("ends", title, subtitle, panels, axis)
+
+
+def _alike(seat: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of seats with names; seats of the same points, as those of a team, are one line."""
+    lines: dict[tuple[float, ...], list[str]] = {}
+    for number, rows in seat.groupby("series", sort=True):
+        lines.setdefault(tuple(rows[["x", "value"]].to_numpy(dtype=float).ravel()), []).append(str(number))
+    shown = [numbers[0] for numbers in lines.values()]
+    names = {
+        numbers[0]: f"seat{'s' if len(numbers) > 1 else ''} {', '.join(numbers)}"
+        for numbers in lines.values()
+    }
+    own = seat[seat["series"].astype(str).isin(shown)]
+    return own.assign(name=own["series"].astype(str).map(names))
 
 
 def _of_all_players(end: pd.DataFrame) -> pd.DataFrame:

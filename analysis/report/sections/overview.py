@@ -127,20 +127,20 @@ def _best(story: Story) -> Html | None:
     order = story.order
     best = order.best
     if best is None:
-        return join(["No snapshot has been trained yet, so none leads the leaderboard."])
+        return join(["No snapshot has been trained yet, so none is named the best."])
     if math.isnan(best.elo):
         return join(
             [element("strong", best.competitor), " is the newest snapshot. No game shows which is stronger."]
         )
-    if order.unit != "Elo":
-        strength = (
-            f"with a mean score of {number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
-        )
+    lead = "leads the leaderboard"
+    if order.unit != "Elo":  # of a game for one, whose page has no leaderboard
+        lead = "has the best mean score"
+        strength = f"{number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
     else:
         yardstick = "the mean of all" if order.yardstick is None else order.yardstick
         strength = f"{above(order, best)} Elo above {yardstick}, with the 95 % interval"
     if math.isnan(best.chance):
-        return join([element("strong", best.competitor), f" leads the leaderboard: {strength}."])
+        return join([element("strong", best.competitor), f" {lead}: {strength}."])
     level = len(order.level())
     sure = (
         "no other snapshot is level with it"
@@ -150,7 +150,7 @@ def _best(story: Story) -> Html | None:
     return join(
         [
             element("strong", best.competitor),
-            f" leads the leaderboard: {strength}. The probability that it is the best snapshot is "
+            f" {lead}: {strength}. The probability that it is the best snapshot is "
             f"{probability(best.chance)}; {sure}.",
         ]
     )

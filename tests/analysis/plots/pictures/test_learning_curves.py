@@ -87,6 +87,14 @@ def test_the_axis_of_shares_of_ends_is_whole(curves):
     assert high >= 1.0
 
 
+def test_seats_of_one_team_are_one_line(curves):
+    own = curves[curves["measure"] == "seat"]
+    partners = own.assign(series=own["series"].map({"0": "2", "1": "3"}))
+    figure = plots.ends(pd.concat([curves, partners]))
+    shown = [line.get_label() for line in figure.axes[1].get_lines()]
+    assert sorted(shown) == ["points per game: seats 0, 2", "points per game: seats 1, 3"]
+
+
 def test_over_time_the_axis_has_minutes_or_hours(curves):
     def axis(frame):
         return plots.learning(frame, "time").axes[-1].get_xlabel()
