@@ -137,3 +137,13 @@ def test_every_command_that_a_page_shows_has_its_options():
     assert len([*commands()]) > 60
     assert unknown_in(["train", "a.yaml", "--nope", "--run", "a"]) == ["--nope"]
     assert unknown_in(["config", "explan", "learner.lr"]) == ["explan"]
+
+
+def test_every_target_of_make_that_a_page_shows_is_one():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
+    shown = "\n".join(block for page in PAGES for block in blocks(page, "sh"))
+    shown += "\n".join(named for page in PAGES for named in re.findall(r"`(make [^`]+)`", page.read_text()))
+    named = {name for name in re.findall(r"\bmake ([a-z-]+)", shown) if name != "test-"}
+    assert len(named) > 8
+    assert [name for name in sorted(named) if name not in targets and not name.startswith("test-")] == []
