@@ -42,9 +42,9 @@ def bring_up_to_date(live: storage.LiveConnection) -> None:
             fresh AS (
                 SELECT
                     max(seq) AS seq, min(started_at) AS began,
-                    max(started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT))) AS ended,
+                    max(ended_at) AS ended,
                     sum(env_steps) AS env_steps
-                FROM {schema}.matches
+                FROM {schema}.played
                 WHERE seq > {known}
                 GROUP BY batch
             )

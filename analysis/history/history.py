@@ -247,20 +247,21 @@ class History:
         `over_time` for each minute by itself, and last `minute` int64 (since the first match) and
         `league_env_steps` int64 (of the whole league by the end of that minute).
         """
-        minute = "date_sub('minute', (SELECT min(started_at) FROM matches), started_at)"
+        minute = "date_sub('minute', (SELECT min(started_at) FROM played), started_at)"
         return self._frame(
             f"""
             WITH timed AS (
-                SELECT player, purpose, match_type, env_steps, {minute if over_time else 0} AS minute
-                FROM matches
+                SELECT player, purpose, match_type, env_steps, matches AS n,
+                    {minute if over_time else 0} AS minute
+                FROM played
             ),
             ends AS (
                 SELECT minute, CAST(sum(sum(env_steps)) OVER (ORDER BY minute) AS BIGINT) AS league_env_steps
                 FROM timed GROUP BY minute
             )
             SELECT
-                player, purpose, match_type, count(*) AS matches,
-                count(*) / sum(count(*)) OVER (PARTITION BY player, purpose, minute) AS share
+                player, purpose, match_type, CAST(sum(n) AS BIGINT) AS matches,
+                sum(n) / sum(sum(n)) OVER (PARTITION BY player, purpose, minute) AS share
                 {", minute, any_value(league_env_steps) AS league_env_steps" if over_time else ""}
             FROM timed JOIN ends USING (minute)
             GROUP BY player, purpose, match_type, minute

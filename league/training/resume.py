@@ -215,8 +215,8 @@ def open_archive(
     """
     row = run_row(settings)
     if not resume:
-        return Archive.create(run, settings.to_yaml(), row)
-    archive = Archive.open(run, progress)
+        return Archive.create(run, settings.to_yaml(), row, keep=settings.storage.retention.keep())
+    archive = Archive.open(run, progress, settings.storage.retention.keep())
     try:
         check_fits(settings, archive.config(), run)
         changes = changed_resources(settings, archive.newest_config())

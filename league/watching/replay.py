@@ -25,7 +25,7 @@ from league.rollout.traces.transcript import spans
 from storage import query
 from storage.errors import Mistake
 from storage.layout import LEDGER, require_run
-from storage.ledger.ledger import read_frames
+from storage.ledger.ledger import read_frames, summed_until
 from storage.records import EndReason, Outcome, Recordings, ResultBatch
 from storage.tables import columns
 
@@ -128,12 +128,13 @@ def recorded(run: str | Path, where: str | None = None, limit: int | None = None
     wanted = None if where is None else _seqs(run, where)
     config: Mapping[str, Any] = {}
     left = math.inf if limit is None else limit
+    gone = summed_until(run / LEDGER)  # matches of these frames are in sums
     for frame in read_frames(run / LEDGER, tables=_TABLES):
         if "runs" in frame.tables:
             config = yaml.safe_load(frame.tables["runs"]["config"][-1].as_py())
         if left <= 0:
             return
-        if "recordings" not in frame.tables:
+        if "recordings" not in frame.tables or frame.sequence <= gone:
             continue
         results = columns.results_of(frame.tables)
         assert results.recordings is not None

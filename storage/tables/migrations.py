@@ -65,6 +65,16 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "CREATE TABLE ends (seq BIGINT, state VARCHAR, reason VARCHAR, seconds DOUBLE, of_seconds DOUBLE, "
         "env_steps BIGINT, of_env_steps BIGINT, ended_at TIMESTAMP)",
     ),
+    (
+        "old matches are summed up",
+        "CREATE TABLE summed_matches (seq BIGINT, batch BIGINT, purpose VARCHAR, match_type VARCHAR, "
+        "env VARCHAR, reason VARCHAR, num_seats TINYINT, player VARCHAR, started_at TIMESTAMP, "
+        "ended_at TIMESTAMP, matches BIGINT, env_steps BIGINT, seconds DOUBLE, last_match_id BIGINT); "
+        "CREATE TABLE summed_seats (seq BIGINT, purpose VARCHAR, reason VARCHAR, num_seats TINYINT, "
+        "competitor VARCHAR, seat TINYINT, learning BOOLEAN, outcome VARCHAR, seats BIGINT, score DOUBLE, "
+        "squares DOUBLE); "
+        "CREATE TABLE summed_opponents (seq BIGINT, player VARCHAR, opponent VARCHAR, games BIGINT)",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()

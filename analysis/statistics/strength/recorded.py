@@ -66,9 +66,9 @@ ORDER BY m.home, m.away, home_until, away_until
 SCORES = f"""
 WITH {_ENDS}
 SELECT
-    s.competitor, e.snapshot_id AS until, count(*) AS games, avg(s.score) AS mean,
-    coalesce(var_samp(s.score), 0) AS variance
-FROM seats s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
+    s.competitor, e.snapshot_id AS until, CAST(sum(seats) AS BIGINT) AS games, sum(s.score) / games AS mean,
+    greatest((sum(squares) - games * mean * mean) / greatest(games - 1, 1), 0) AS variance
+FROM seated s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
 GROUP BY s.competitor, e.snapshot_id ORDER BY s.competitor, until
 """
 """One row per competitor and stage, with mean and variance of its scores: for games with one seat."""

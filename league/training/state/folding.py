@@ -1,0 +1,85 @@
+"""The fold of results as arrays and JSON: what a run resumes from once its old matches are summed up.
+
+Roster, members and what decisions have done are folded from their own facts, which are kept. What a state has
+from results alone is here: ratings, payoffs, form, counters. A state that was folded from all facts and one
+that was restored are equal to the bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+
+from league.training.state.state import State
+from storage.archive import Archive
+from storage.errors import Mistake
+
+_PAYOFF, _RATINGS = "payoff", "ratings"
+
+
+def folded(state: State) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Return (arrays, JSON fields) with everything that `state` has from results."""
+    standings, tally, placed = state.standings, state.tally, state.placed
+    arrays, ratings = standings.ratings.folded()
+    named = {f"{_RATINGS}.{name}": array for name, array in arrays.items()}
+    payoff = standings.payoff.folded(len(standings.ratings))
+    named |= {f"{_PAYOFF}.{name}": array for name, array in payoff.items()}
+    fields = {
+        "rules": state.rules(),
+        "ratings": ratings,
+        "form": standings.form.folded(),
+        "env_steps": state.totals.env_steps,
+        "matches": state.totals.matches,
+        "match_mix": dict(state.match_mix),
+        "types": [[*pair, n] for pair, n in tally.types.items()],
+        "opponents": [[*pair, n] for pair, n in tally.opponents.items()],
+        "placed": [placed.env_steps, placed.matches, placed.next_id],
+        "placed_games": [[*pair, n] for pair, n in placed.games.items()],
+    }
+    return named, fields
+
+
+def restore(state: State, arrays: Mapping[str, npt.NDArray[Any]], fields: Mapping[str, Any]) -> None:
+    """Give `state`, which has all other facts up to then, what `folded` returned."""
+    own: dict[str, dict[str, npt.NDArray[Any]]] = {_RATINGS: {}, _PAYOFF: {}}
+    for name, array in arrays.items():
+        part, _, short = name.partition(".")
+        own[part][short] = array
+    state.standings.ratings.restore(own[_RATINGS], fields["ratings"])
+    state.standings.payoff.restore(own[_PAYOFF])
+    state.standings.form.restore(fields["form"])
+    state.totals.env_steps, state.totals.matches = int(fields["env_steps"]), int(fields["matches"])
+    state.match_mix = Counter(fields["match_mix"])
+    state.tally.types = _counter(fields["types"])
+    state.tally.opponents = _counter(fields["opponents"])
+    state.placed.env_steps, state.placed.matches, state.placed.next_id = map(int, fields["placed"])
+    state.placed.games = _counter(fields["placed_games"])
+
+
+def recall(state: State, archive: Archive) -> None:
+    """Apply all facts of the run; results that were summed up are in its newest fold. Raise Mistake."""
+    fold = archive.newest_fold()
+    if fold is not None and fold[2]["rules"] != state.rules():
+        if archive.summed_until:
+            raise Mistake(
+                f"{archive.run}: found other settings of ratings or payoffs than its old matches were rated "
+                f"by, which were summed up since; expected {fold[2]['rules']}: give these, or begin a new run"
+            )
+        fold = None
+    if fold is None:
+        for event in archive.history():
+            state.apply(event)
+        return
+    sequence, arrays, fields = fold
+    for event in archive.history(after=sequence, before=sequence):
+        state.apply(event)
+    restore(state, arrays, fields)
+    for event in archive.history(after=sequence, since=sequence):
+        state.apply(event)
+
+
+def _counter(rows: list[list[Any]]) -> Counter[tuple[str, str]]:
+    return Counter({(str(a), str(b)): int(n) for a, b, n in rows})
