@@ -246,8 +246,8 @@ def replace(
     """Publish `segment` with other rows in some tables, durably; its files of before stay for readers.
 
     `made` has the new rows and the frame that each of them comes with, in order. Tables in `gone` that are
-    not among them are there no more. Frames that are left with nothing are found no more, but the last one. The
-    manifest is replaced last: a crash leaves the segment as it was. Raise DiskFailed.
+    not among them are there no more. Frames that are left with nothing are found no more, but the last one.
+    The manifest is replaced last: a crash leaves the segment as it was. Raise DiskFailed.
     """
     number, index = segment.number, _IndexWriter()
     old = segment._index()
