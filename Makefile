@@ -47,9 +47,11 @@ types:
 	mypy
 
 bench:
+	python -m tests.bench.story
 	python -m tests.bench.throughput
 	python -m tests.bench.driver
 	python -m tests.bench.many_runners
+	python -m tests.bench.gpu
 	python -m tests.bench.learners
 	python -m tests.bench.stacked
 	python -m tests.bench.shards

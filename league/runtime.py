@@ -11,7 +11,8 @@ import os
 import resource
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 import psutil
 from pydantic import Field, field_validator, model_validator
@@ -23,6 +24,9 @@ from league.section import Section
 from storage.errors import Mistake
 
 OBJECT_STORE_BYTES = 2**30  # experience in flight is tens of megabytes; Ray's own default takes 30 % of RAM
+
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of cores in each period, or "max"
+GIVES_WAY = 4  # steps of niceness: a learner gets about 2.4 times the time of a runner on the same core
 
 # Options of glibc's mallopt: arrays up to the first size come from the heap (at most 32 MiB), and the heap
 # is returned to the system only beyond the second size.
@@ -54,6 +58,11 @@ class ResourceSettings(Section):
         ge=1,
         le=1024,
         description="Torch threads of each process; more than 1 slows busy cores down",
+    )
+    learner_threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
+        default="auto",
+        description="Torch threads of each process that learns, with runners; auto: as `threads`, or more on "
+        "a machine with cores that runners leave free, up to a quarter of them for all learners",
     )
     placement: Placement = Field(
         default="pack",
@@ -126,8 +135,18 @@ class ResourceSettings(Section):
 
 
 def available_cpus() -> int:
-    """Return the number of cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return the number of cores that this process may run on, or that its container has the time of."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):  # not Linux, no such limit, or another kind of it
+        quota, period = QUOTA.read_text().split()
+        cores = min(cores, math.ceil(int(quota) / int(period)))
+    return max(1, cores)
+
+
+def give_way() -> None:
+    """Let other processes of this machine go first: learners, as what they wait for is already played."""
+    with contextlib.suppress(OSError):  # a system may forbid it
+        os.nice(GIVES_WAY)
 
 
 def prepare_process(threads: int) -> None:

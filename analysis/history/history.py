@@ -23,7 +23,7 @@ import pandas as pd
 import pyarrow as pa
 
 import storage
-from analysis.history import clock, payoffs
+from analysis.history import clock, curves, payoffs
 from analysis.history import stages as by_stage
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
@@ -377,6 +377,31 @@ class History:
             """
         )
         return parsed(frame, "metrics")
+
+    def curves(self, points: int = 60) -> pd.DataFrame:
+        """Return learning curves: means over stretches of equally many env steps of the league.
+
+        `run` text, `measure` text, `player` text (none: of all), `series` text (which of several curves of
+        one measure), `league_env_steps` int64 and `minutes` float64 (at the end of the stretch), `value`
+        float64, `low` float64 and `high` float64 (95 % interval; NaN: none), `samples` int64.
+
+        | measure | value | series | samples |
+        |---|---|---|---|
+        | score | mean return of the player, in matches that it learned from | | seats |
+        | length | mean env steps of all seats, in the same matches | | matches |
+        | end | share of these matches that ended in this way | reason | matches |
+        | win_rate | points per game of the live player | opponent, or `snapshots of PLAYER` | games |
+        | seat | points per game of a seat, a draw is half | number of the seat | games |
+        | entropy, policy_loss, value_loss, gradient_norm, lag | mean of the learner's reports | | reports |
+        | yardstick | of a snapshot, where it was frozen | yardstick, measure, mode | positions or games |
+
+        There are at most as many stretches as `points`. Raise Mistake if that is out of range.
+        """
+        if not curves.LEAST_POINTS <= points <= curves.MOST_POINTS:
+            raise Mistake(
+                f"curves: points={points}, expected from {curves.LEAST_POINTS} to {curves.MOST_POINTS}"
+            )
+        return self._timed(curves.query(points, _SNAPSHOTS))
 
     def exploitability(self) -> pd.DataFrame:
         """Return the measurements of `league exploit`, oldest first.

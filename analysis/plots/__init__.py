@@ -14,7 +14,10 @@ give the same bytes.
 | `yardsticks` | figures of snapshots on fixed yardsticks |
 | `response_graph` | worst opponent of each competitor, and the cycles of these arrows |
 | `cyclic_plane` | strongest plane of cyclic results |
-| `scores` | mean scores of players over env steps, for games of one seat |
+| `scores` | mean scores of players and lengths of their matches, over env steps or time |
+| `win_rates` | points per game of live players by opponent, over env steps or time |
+| `ends` | how matches end, and what each seat is worth, over env steps or time |
+| `learning` | entropy, losses, gradient norm and lag of learners, over env steps or time |
 | `speed` | env steps a second over env steps |
 """
 
@@ -22,9 +25,10 @@ from __future__ import annotations
 
 from analysis.plots.pictures.exploitability_curves import exploitability
 from analysis.plots.pictures.heatmap import payoff_heatmap
+from analysis.plots.pictures.learning_curves import ends, learning, scores, win_rates
 from analysis.plots.pictures.lineage import lineage_tree
 from analysis.plots.pictures.mix import match_mix
-from analysis.plots.pictures.over_time import scores, speed
+from analysis.plots.pictures.over_time import speed
 from analysis.plots.pictures.plane import cyclic_plane
 from analysis.plots.pictures.rating_lines import ratings
 from analysis.plots.pictures.response import response_graph
@@ -33,8 +37,10 @@ from analysis.plots.saving import headline, save, svg
 
 __all__ = [
     "cyclic_plane",
+    "ends",
     "exploitability",
     "headline",
+    "learning",
     "lineage_tree",
     "match_mix",
     "payoff_heatmap",
@@ -44,5 +50,6 @@ __all__ = [
     "scores",
     "speed",
     "svg",
+    "win_rates",
     "yardsticks",
 ]

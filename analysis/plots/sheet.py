@@ -140,8 +140,8 @@ def message(name: str, title: str, sentence: str) -> Figure:
     return sheet.figure
 
 
-def step_axis(axes: Axes, values: Any, label: str = "env steps of the league") -> None:
-    """Set up the x axis in env steps, with few ticks such as 0, 500k, 1M."""
+def step_axis(axes: Axes, values: Any, label: str = "env steps of the league", ticks: int = 5) -> None:
+    """Set up the x axis in env steps, with at most `ticks` ticks such as 0, 500k, 1M."""
     finite = np.asarray(values, dtype=float)
     finite = finite[np.isfinite(finite)]
     high = float(finite.max()) if len(finite) else 1.0
@@ -149,7 +149,7 @@ def step_axis(axes: Axes, values: Any, label: str = "env steps of the league") -
     room = (high - low or 1.0) * 0.02
     axes.set_xlim(low - room, (high if high > low else low + 1.0) + room)
     if high > low:
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 2.5, 5, 10]))
     else:
         axes.set_xticks([low])
     axes.xaxis.set_major_formatter(FuncFormatter(steps))

@@ -28,7 +28,7 @@ MOST_LETTERS = 22  # of a name beside the heatmap
 MOST_LINES = 12  # players with a line
 UNPLAYED = "url(#unplayed)"  # the hatching that charts.js defines
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier, which no page loads
-_REMEDY = "Interactive charts need the extra 'report': pip install 'checkpoint-league[report]'."
+_REMEDY = "Interactive charts need the extra 'report': pip install '.[report]'."
 
 
 @dataclass(frozen=True, slots=True)

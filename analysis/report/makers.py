@@ -11,7 +11,7 @@ from analysis.report.sections.evidence import decisions, findings
 from analysis.report.sections.incidents import incidents
 from analysis.report.sections.leaderboard import leaderboard
 from analysis.report.sections.overview import overview
-from analysis.report.sections.pictures import exploitability, lineage, payoff, ratings, scores
+from analysis.report.sections.pictures import curves, exploitability, lineage, payoff, ratings
 from analysis.report.sections.reproduce import reproduce
 from analysis.report.sections.yardsticks import yardsticks
 from analysis.report.story import Story
@@ -23,6 +23,7 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "overview": overview,
     "findings": findings,
     "leaderboard": leaderboard,
+    "curves": curves,
     "ratings": ratings,
     "yardsticks": yardsticks,
     "payoff": payoff,
@@ -36,11 +37,11 @@ OF_A_LEAGUE: dict[str, Maker] = {
     "reproduce": reproduce,
 }
 OF_A_GAME_FOR_ONE: dict[str, Maker] = {
-    name: OF_A_LEAGUE.get(name, scores)
+    name: OF_A_LEAGUE[name]
     for name in (
         "overview",
         "findings",
-        "scores",
+        "curves",
         "yardsticks",
         "lineage",
         "decisions",

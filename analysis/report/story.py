@@ -13,7 +13,6 @@ from analysis.diagnostics import Finding, diagnose
 from analysis.gates.names import shown_names
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
-from analysis.statistics.elo import Z_95
 from analysis.statistics.strength.order import Order
 from analysis.tournaments.tournament import Verdict, verdict
 from storage.ends import FACTS, State, state_of
@@ -23,7 +22,6 @@ from storage.ledger.ledger import is_written
 from storage.reader import open_reader
 from storage.tables.live import names_of
 
-SCORE_POINTS = 40  # of each player
 RATING_POINTS = 400  # per competitor: more than the width of a plot
 
 
@@ -216,21 +214,9 @@ class Story:
         return self.history.yardsticks()
 
     @cached_property
-    def scores(self) -> pd.DataFrame:
-        """Frame of the scores of players that learn, in SCORE_POINTS stretches of the league's env steps.
-
-        Columns competitor, league_env_steps (at the end of the stretch), mean, low, high (95 %), matches.
-        """
-        return self.sql(
-            "WITH clock AS (SELECT seq, sum(env_steps) OVER (ORDER BY seq) AS reached FROM matches),"
-            " placed AS (SELECT competitor, score, reached,"
-            f" ceil({SCORE_POINTS} * reached / (SELECT max(reached) FROM clock)) AS part"
-            " FROM seats JOIN clock USING (seq) WHERE learning)"
-            " SELECT competitor, CAST(max(reached) AS BIGINT) AS league_env_steps, avg(score) AS mean,"
-            f" mean - {Z_95} * coalesce(stddev_samp(score), 0) / sqrt(count(*)) AS low,"
-            f" mean + {Z_95} * coalesce(stddev_samp(score), 0) / sqrt(count(*)) AS high, count(*) AS matches"
-            " FROM placed GROUP BY competitor, part ORDER BY competitor, part"
-        )
+    def curves(self) -> pd.DataFrame:
+        """Frame of learning curves."""
+        return self.history.curves()
 
     @cached_property
     def field(self) -> Field:

@@ -65,7 +65,7 @@ def _installed(instead: str) -> Any:
         import uvicorn
     except ImportError as missing:
         raise Mistake(
-            f"serve: {missing.name} is not installed; pip install 'checkpoint-league[serve]', or {instead}"
+            f"serve: {missing.name} is not installed; pip install '.[serve]', or {instead}"
         ) from None
     del starlette
     return uvicorn

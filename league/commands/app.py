@@ -33,6 +33,7 @@ from league.commands.describing.configs import config_app
 from league.commands.describing.envs import envs_app
 from league.commands.diagnose import diagnose
 from league.commands.exploit import exploit
+from league.commands.export import export
 from league.commands.many.runs import du, runs
 from league.commands.many.sweep import sweep
 from league.commands.matches import play, replay
@@ -121,6 +122,11 @@ def train(
         "head node of its Ray cluster was lost. What was recorded is kept: go on with --resume"
     )
     ends: list[End] = []
+    if settings.most_runners:  # seconds pass before the first line of the view
+        print(
+            f"Starting Ray with {settings.least_runners + settings.evaluation.runners} processes that play",
+            flush=True,
+        )
     with last_words(printable(sudden)), progress_bars() as progress:
         run_loop(settings, folder, resume=resume, make_view=view, progress=progress, on_end=ends.append)
     (end,) = ends
@@ -212,6 +218,7 @@ app.command()(du)
 app.command()(sweep)
 app.command()(branch)
 app.command()(snapshots)
+app.command()(export)
 app.command()(replay)
 app.command()(play)
 app.command()(tournament)

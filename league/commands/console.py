@@ -22,6 +22,7 @@ from storage.disk import Progress
 from storage.suggestions import nearest
 
 SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
+PIPED_SECONDS, PIPED_EVERY_SECONDS = 2.0, 10.0  # of lines in place of bars, without a terminal
 
 
 def _run_folder(text: str) -> Path:
@@ -89,17 +90,32 @@ def printable(text: str) -> str:
 def progress_bars() -> Iterator[Progress]:
     """Show a bar on standard error for each task that takes over SOON_SECONDS, until all of them are done.
 
-    Without a terminal nothing is shown. Other output may be drawn between two tasks.
+    Without a terminal it is a line for each task that takes over PIPED_SECONDS, and another one every
+    PIPED_EVERY_SECONDS. Other output may be drawn between two tasks.
     """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda what, done, total: None
+        yield _TaskLines().show
         return
     bars = _TaskBars(console)
     try:
         yield bars.show
     finally:
         bars.clear()
+
+
+class _TaskLines:
+    """Lines on the tasks that are running now, for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._due: dict[str, float] = {}
+
+    def show(self, what: str, done: int, total: int) -> None:
+        """Print that `done` of `total` parts of the task `what` are done, if it is time."""
+        now = time.monotonic()
+        if now >= self._due.setdefault(what, now + PIPED_SECONDS):
+            self._due[what] = now + PIPED_EVERY_SECONDS
+            print(f"{what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
 
 
 class _TaskBars:

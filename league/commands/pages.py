@@ -17,6 +17,10 @@ from league.commands.console import AsOfOption, RunArgument
 class Plot(StrEnum):
     """Names of the pictures."""
 
+    SCORES = "scores"
+    WIN_RATES = "win-rates"
+    ENDS = "ends"
+    LEARNING = "learning"
     RATINGS = "ratings"
     PAYOFF = "payoff"
     CLUSTERS = "clusters"
@@ -27,6 +31,13 @@ class Plot(StrEnum):
     RESPONSES = "responses"
     CYCLIC_PLANE = "cyclic-plane"
     ALL = "all"
+
+
+class Over(StrEnum):
+    """Axes of learning curves."""
+
+    STEPS = "steps"
+    TIME = "time"
 
 
 def plot(
@@ -43,6 +54,9 @@ def plot(
             help="An .svg or .png file; for all, a folder. Default: NAME.svg, or plots",
         ),
     ] = None,
+    over: Annotated[
+        Over, typer.Option(help="Axis of learning curves (scores, win-rates, ends, learning)")
+    ] = Over.STEPS,
     as_of: AsOfOption = None,
 ) -> None:
     """Draw one picture of a run, or all of them, as SVG or PNG."""
@@ -60,6 +74,7 @@ def plot(
     with analysis.open_run(run) as history:
         then = history if as_of is None else history.as_of(as_of)
         order = functools.cache(then.order)
+        curves = functools.cache(then.curves)
 
         def board() -> Any:
             """Return the leaderboard in order of strength."""
@@ -70,6 +85,10 @@ def plot(
             return then.payoff(stages=True), then.standing(order(), stages=True)
 
         draw = {  # functions: a picture reads no more than it needs
+            Plot.SCORES: lambda: plots.scores(curves(), over.value),
+            Plot.WIN_RATES: lambda: plots.win_rates(curves(), over.value),
+            Plot.ENDS: lambda: plots.ends(curves(), over.value),
+            Plot.LEARNING: lambda: plots.learning(curves(), over.value),
             Plot.RATINGS: lambda: plots.ratings(then.ratings(), board()),
             Plot.PAYOFF: lambda: plots.payoff_heatmap(*staged()),
             Plot.CLUSTERS: lambda: plots.payoff_heatmap(*staged(), "nash_cluster"),

@@ -6,6 +6,7 @@ best                    the snapshot that is likely the best (league.competitors
 main-0:greedy           in a mode (league.competitors.modes)
 main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
 random                  a bot
+onnx:agent.onnx         an agent in a file, of any origin (league.models.bots.settings)
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from league.envs import registry
 from league.models.actor import Actor
 from league.models.bots.scripted import Bots, bots_for
 from league.models.bots.seated import seated_bot
-from league.models.bots.settings import BotSettings
+from league.models.bots.settings import BotSettings, settings_in
 from league.models.policies.mixture import Member
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
@@ -78,10 +79,10 @@ class Names:
         """Return the snapshot, bot or mixture that `text` names, and its mode if `text` ends with one.
 
         A snapshot goes by its id or a unique prefix, by its player, whose newest snapshot is meant, or by
-        `best`. A bot goes by its name or an import path ("module:Class"). A mixture's mode is already that of
-        its members. Raise UnknownCompetitor.
+        `best`. A bot goes by its name, an import path ("module:Class") or a file ("onnx:FILE"). A mixture's
+        mode is already that of its members. Raise UnknownCompetitor.
         """
-        bot = named_bot(text, self._bots)
+        bot = text if settings_in(text) is not None else named_bot(text, self._bots)
         if bot is not None:
             return Named(Bot(bot), None)
         mixture = self.mixture(text)

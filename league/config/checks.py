@@ -64,10 +64,11 @@ def check(settings: Settings) -> None:
         )
     _check_anchor(settings)
     _check_yardsticks(settings, game)
-    if settings.learner.batch_steps > 100 * settings.rollout.matches_per_request * game.num_seats:
+    usual = settings.rollout_of_runners.matches_per_request
+    if settings.learner.batch_steps > 100 * usual * game.num_seats:
         raise ValueError(
             f"learner.batch_steps is {settings.learner.batch_steps}, far more than "
-            f"rollout.matches_per_request = {settings.rollout.matches_per_request} matches bring; "
+            f"rollout.matches_per_request = {usual} matches bring; "
             "raise one, lower the other"
         )
 
@@ -75,6 +76,11 @@ def check(settings: Settings) -> None:
 def _check_runners(settings: Settings) -> None:
     """Raise ValueError for more runners than this machine could start; a cluster may have any number."""
     processors = os.cpu_count() or 1
+    if settings.runners == "auto" and settings.resources.address is not None:
+        raise ValueError(
+            "runners: found auto with resources.address, but it counts the cores of this machine alone; give "
+            "a number, or {min: 4, max: 64}: as many as the nodes have room for"
+        )
     runners = settings.most_runners + settings.evaluation.runners
     most = max(FEWEST_RUNNERS, RUNNERS_PER_PROCESSOR * processors)
     if settings.resources.address is None and runners > most:
@@ -103,10 +109,11 @@ def _check_fragments(settings: Settings) -> None:
         return
     steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
     decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
-    found, memory = COPIES * rollout.slots * steps * decision, psutil.virtual_memory().total
+    slots = settings.rollout_of_runners.slots
+    found, memory = COPIES * slots * steps * decision, psutil.virtual_memory().total
     if found > memory:
         raise ValueError(
-            f"rollout.fragment_steps is {rollout.fragment_steps:,}: with rollout.slots {rollout.slots:,} the "
+            f"rollout.fragment_steps is {rollout.fragment_steps:,}: with rollout.slots {slots:,} the "
             f"experience of one request may take {found / 2**30:,.1f} GiB, but this machine has "
             f"{memory / 2**30:,.1f} GiB; lower fragment_steps or slots"
         )

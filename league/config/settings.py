@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated
+import math
+from typing import Annotated, Literal
 
+import numpy as np
 import yaml
 from pydantic import Field, field_validator
 
+from league.config.processes import Processes, runners_for, threads_for
 from league.config.sections import (
     EnvSettings,
     EvaluationSettings,
@@ -25,12 +28,12 @@ from league.models.bots.scripted import Bots
 from league.models.policies.products import Precision
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.openings import OpeningSettings
-from league.rollout.requests import TrainingRollout
+from league.rollout.requests import RolloutSettings, TrainingRollout
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
-from league.runtime import ResourceSettings
+from league.runtime import ResourceSettings, available_cpus
 from league.section import Section
 from storage.records import LivePlayer, Role
 
@@ -56,9 +59,10 @@ class Settings(Section):
     init_from: tuple[InitFrom, ...] = Field(
         default=(), description="Players whose first weights come from a snapshot"
     )
-    runners: Annotated[int, Field(ge=0)] | RunnerRange = Field(
+    runners: Annotated[int, Field(ge=0)] | Literal["auto"] | RunnerRange = Field(
         default=0,
-        description="Number of Ray actors that play; 0: play in this process, without Ray; "
+        description="Number of Ray actors that play; 0: play in this process, without Ray; auto: one for "
+        "each core of this machine that learners leave free, and two on two cores; "
         "`{min: 4, max: 64}`: as many as the nodes of a cluster have room for, while these come and go",
     )
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -81,7 +85,25 @@ class Settings(Section):
     @property
     def most_runners(self) -> int:
         """Number of runners, those of evaluation not among them; the most where it is a range."""
+        if self.runners == "auto":
+            return runners_for(available_cpus(), self.learner_processes, self.evaluation.runners)
         return self.runners if isinstance(self.runners, int) else self.runners.max
+
+    @property
+    def learner_processes(self) -> int:
+        """Number of processes that learn, with runners."""
+        return self.resources.gpus or (self.learner.shards or 1) * self.learner.processes
+
+    @property
+    def processes(self) -> Processes:
+        """Processes of a run with runners, on this machine."""
+        cores, runners = available_cpus(), self.most_runners + self.evaluation.runners
+        learners, wanted = self.learner_processes, self.resources.learner_threads
+        if wanted != "auto":
+            return Processes(cores, runners, learners, wanted)
+        elsewhere = self.resources.gpus or self.resources.address is not None
+        spare = 1 if elsewhere else threads_for(cores, runners, learners)
+        return Processes(cores, runners, learners, max(self.resources.threads, spare))
 
     @property
     def precision_of_play(self) -> Precision:
@@ -92,7 +114,16 @@ class Settings(Section):
     @property
     def least_runners(self) -> int:
         """Number of runners that there must be room for, those of evaluation not among them."""
-        return self.runners if isinstance(self.runners, int) else self.runners.min
+        return self.runners.min if isinstance(self.runners, RunnerRange) else self.most_runners
+
+    @functools.cached_property
+    def rollout_of_runners(self) -> RolloutSettings:
+        """How runners play: sizes that are `auto` are the most that they may come to."""
+        seen = sum(
+            math.prod(space.shape or (1,)) * np.dtype(space.dtype).itemsize
+            for space in self.game.observation_specs
+        )
+        return self.rollout.of_runners(seen, fixed=self.most_runners == 0)
 
     @functools.cached_property
     def game(self) -> BatchedGame:

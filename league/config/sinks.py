@@ -62,6 +62,5 @@ def require_installed(sinks: Iterable[SinkSettings]) -> None:
     for sink in sinks:
         if importlib.util.find_spec(sink.kind) is None:
             raise Mistake(
-                f"log.sinks: {sink.kind} is not installed; pip install 'checkpoint-league[{sink.kind}]', "
-                "or leave it out"
+                f"log.sinks: {sink.kind} is not installed; pip install '.[{sink.kind}]', or leave it out"
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,20 +22,16 @@ from storage.cache.policy_map import TierInfo
 from storage.records import MatchBatch
 
 MOST_AT_ONCE = 2**20  # matches; with more, the arrays of even the smallest game take gigabytes
+USUAL_SIZE = 1024  # matches
+FEWEST_SLOTS, MOST_SLOTS = 256, 8192  # if their number is auto
+SLOT_BYTES = 2**26  # of all observations of such a number
+
+Size = Annotated[int, Field(ge=1, le=MOST_AT_ONCE)] | Literal["auto"]
 
 
-class RolloutSettings(Section):
-    """Settings of the play of matches."""
+class _Play(Section):
+    """Settings of all play of matches, however many of them are played at a time."""
 
-    slots: int = Field(
-        default=1024,
-        ge=1,
-        le=MOST_AT_ONCE,
-        description="Number of matches that one runner plays at the same time",
-    )
-    matches_per_request: int = Field(
-        default=1024, ge=1, le=MOST_AT_ONCE, description="Number of matches in one request to a runner"
-    )
     requests_in_flight: int = Field(
         default=2, ge=1, description="Number of requests that are queued or played on one runner"
     )
@@ -60,9 +56,41 @@ class RolloutSettings(Section):
     )
 
 
-class TrainingRollout(RolloutSettings):
+class RolloutSettings(_Play):
+    """Settings of the play of matches."""
+
+    slots: int = Field(
+        default=USUAL_SIZE,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Number of matches that one runner plays at the same time",
+    )
+    matches_per_request: int = Field(
+        default=USUAL_SIZE, ge=1, le=MOST_AT_ONCE, description="Number of matches in one request to a runner"
+    )
+
+
+class TrainingRollout(_Play):
     """Settings of the play of matches that are learned from."""
 
+    slots: Size = Field(
+        default="auto",
+        description="Number of matches that one runner plays at the same time; auto: as many as a request "
+        "brings, up to 8,192 and 64 MiB of observations. 1,024 with `runners: 0` or `fragment_steps`",
+    )
+    matches_per_request: Size = Field(
+        default="auto",
+        description="Number of matches in one request to a runner; auto: 256 for each competitor seated in "
+        "it, from 2,048 to 8,192, and fewer where experience would get older than `max_lag`, or a request "
+        "take more than 4 seconds or 128 MiB. 1,024 with `runners: 0` or `fragment_steps`",
+    )
+    max_lag: int | None = Field(
+        default=None,
+        ge=1,
+        description="Updates that a player makes, on average, between the choice of weights that play and "
+        "learning from what they played: requests are smaller, and fewer are under way, as far as it takes. "
+        "`null`: sizes that are auto aim at 32, with at least 256 matches",
+    )
     fragment_steps: int | None = Field(
         default=None,
         ge=1,
@@ -104,6 +132,30 @@ class TrainingRollout(RolloutSettings):
         return self
 
     @model_validator(mode="after")
+    def _fragments_have_fixed_sizes(self) -> Self:
+        if self.fragment_steps is not None and self.max_lag is not None:
+            raise ValueError(
+                f"max_lag: found {self.max_lag} with fragment_steps {self.fragment_steps}, which limits by "
+                "itself how old experience gets; lower fragment_steps, or set max_lag to null"
+            )
+        return self
+
+    def of_runners(self, observation_bytes: int, *, fixed: bool) -> RolloutSettings:
+        """Return these settings for runners, whose games have a fixed number of slots.
+
+        `observation_bytes`: of all seats of a match. `fixed`: whether `auto` is the usual size.
+        """
+        if self.slots != "auto":
+            slots = self.slots
+        elif fixed or self.fragment_steps is not None:
+            slots = USUAL_SIZE
+        else:
+            slots = min(MOST_SLOTS, max(FEWEST_SLOTS, SLOT_BYTES // max(1, observation_bytes)))
+        matches = USUAL_SIZE if self.matches_per_request == "auto" else self.matches_per_request
+        common = {name: getattr(self, name) for name in _Play.model_fields}
+        return RolloutSettings(slots=slots, matches_per_request=matches, **common)
+
+    @model_validator(mode="after")
     def _weights_need_fragments(self) -> Self:
         if self.fragment_steps is None and self.fragment_weights == "began":
             raise ValueError(
@@ -126,6 +178,7 @@ class PlaySetup:
     trust: tuple[str, ...] = ()  # custom networks (module:Class) that snapshots may be built from
     peers: Peers | None = None  # other nodes to fetch snapshots from
     precision: Precision = "float32"  # of policies on the CPU
+    gives_way: bool = False  # to learners, where they share cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
 from league.rollout.waiting.arrivals import Arrivals
 from league.rollout.waiting.idlest import Idlest
-from league.runtime import ResourceSettings, node_id
+from league.runtime import ResourceSettings, give_way, node_id
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 from storage.records import ResultBatch
@@ -178,6 +178,8 @@ class RemoteRunner(EnvRunner):
             self.check()
         except Mistake:
             return  # an error of a constructor would reach the group as the runner's death
+        if setup.gives_way:
+            give_way()
         super().__init__(setup)
 
     def where(self) -> str:

@@ -179,14 +179,17 @@ def _engine(settings: Settings) -> Iterator[Engine]:
             for i, player in enumerate(players)
         ),
         "cuda" if gpus else "cpu",
-        threads,
+        settings.processes.threads if settings.most_runners else threads,
     )
     cache = settings.storage.cache()
     own = settings.own_code()
+    rollout = settings.rollout_of_runners
     evaluating = PlaySetup(
-        settings.env.id, settings.env.options, settings.rollout, threads, cache, settings.bots, trust=own
+        settings.env.id, settings.env.options, rollout, threads, cache, settings.bots, trust=own
     )
-    playing = replace(evaluating, precision=settings.precision_of_play)
+    here = resources.address is None  # where the cores are counted
+    crowded = bool(settings.most_runners) and here and settings.processes.crowded
+    playing = replace(evaluating, precision=settings.precision_of_play, gives_way=crowded)
     with contextlib.ExitStack() as stack:
         if settings.most_runners == 0:
             engine = Engine(LocalRunnerGroup(playing), LocalLearnerGroup(place(settings).shards, recruits))

@@ -201,8 +201,8 @@ def name_of(record: YardstickRecord) -> str:
 
 def setup_beside(settings: Settings, most_slots: int) -> PlaySetup:
     """Return how games beside training are played in this process, up to `most_slots` at a time."""
-    slots = min(settings.rollout.slots, most_slots)
-    rollout = settings.rollout.model_copy(update={"slots": slots, "record": 0.0})
+    slots = min(settings.rollout_of_runners.slots, most_slots)
+    rollout = settings.rollout_of_runners.model_copy(update={"slots": slots, "record": 0.0})
     return PlaySetup(
         settings.env.id,
         settings.env.options,

@@ -35,6 +35,8 @@ from league.training.placing.placing import Placing
 from league.training.remote import Upload
 from league.training.state.folding import folded, recall
 from league.training.state.members import Member, Ticket
+from league.training.state.pace import Pace
+from league.training.state.played import Played
 from league.training.state.state import State
 from league.training.state.under_way import UnderWay
 from league.yardsticks.opened import Opened
@@ -84,6 +86,7 @@ class Session:
         self.state = State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
+        self.played = Played(self.roster)
         self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)
         self.log, self.caches = self._deeds.log, self._deeds.caches
         self._sources = self._deeds.sources
@@ -101,6 +104,7 @@ class Session:
         self.crashes = Crashes(settings.env.id, settings.rollout.crash_share)
         self._fragments = settings.rollout.fragment_steps is not None
         self._under_way = UnderWay(self.members)
+        self.pace = Pace(settings)
         self._depth = settings.rollout.requests_in_flight if settings.most_runners else 1
         self._next_match_id = archive.last_match_id() + 1
         self._next_request = self._next_match_id
@@ -213,6 +217,7 @@ class Session:
 
     def _ask(self) -> None:
         away, room = self.learners.away(), self.runners.room()
+        self.pace.follow({name: (own.player.role, own.share) for name, own in self.members.items()})
         while room > 0:
             before = self._next_request
             learning = self._asked_for(away)
@@ -224,7 +229,9 @@ class Session:
                 if any(self.learners.full(name) for name in wait_for):
                     return
                 self._request(behind, runner)
-            elif self.learners.full(behind.player.player):
+            elif self.learners.full(behind.player.player) or self.pace.enough(
+                behind.player.player, self.runners.in_flight()
+            ):
                 return
             else:
                 self._request(behind)
@@ -275,17 +282,17 @@ class Session:
 
     def _request(self, member: Member, runner: int | None = None) -> None:
         """Request matches for a player; of a `runner` that plays fragments, as many as it has room for."""
-        count = self.settings.rollout.matches_per_request
+        count = self.pace.matches(member.player.player)
         if runner is not None:
-            count = self._under_way.wanted(
-                runner, self.settings.rollout.slots, count, self._depth, len(self.members)
-            )
+            slots = self.settings.rollout_of_runners.slots
+            count = self._under_way.wanted(runner, slots, count, self._depth, len(self.members))
         if count:
             matches = self._matchmaker.next_matches(
                 member.player, count, self.roster, self.standings, self._rng, self._next_match_id
             )
         else:
             matches = self._under_way.none_new(runner or 0)
+        self.pace.asked(len(matches.competitors))
         self._submit(matches, self.runners, runner)
         since_reset = member.env_steps - member.reset_at
         rule = self._roles.of(member.player).earns
@@ -392,12 +399,17 @@ class Session:
     def _record(self, batches: Sequence[ResultBatch]) -> None:
         """Fold results in, in order, and store them with the ratings after them, synced together."""
         if batches:
-            self.archive.append_all_results([(each, self.state.apply(each)) for each in together(batches)])
+            joined = together(batches)
+            self.archive.append_all_results([(each, self.state.apply(each)) for each in joined])
+            for each in joined:
+                self.played.count(each)
 
     def _use(self, rollout: Rollout, ticket: Ticket, num_matches: int) -> None:
         """Note what a recorded rollout reports, and submit its experience to the learners."""
         info = rollout.info
         self._note_crashes(num_matches, info.crashes)
+        if ticket.runner is None:
+            self.pace.played(num_matches, info)
         self.caches.add(info.process, info.tiers)
         trained = sum(info.trained_steps.values())
         for player, steps in info.trained_steps.items():
@@ -506,6 +518,7 @@ class Session:
             self.log.spend(report.player, **report.spent._asdict())
             if report.metrics is not None:
                 self.log.add(report)
+                self.pace.learned(report.player, report.metrics["lag"])
         self._note_deaths()  # after the reports that came before them
         for report in reports:
             if isinstance(report, LearnerStopped):

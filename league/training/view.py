@@ -21,12 +21,15 @@ from league.models.policies import dense
 from league.training.measuring import Measuring
 from league.training.session import Session
 from league.training.state.members import SPENT
+from league.training.state.played import Course
+from storage.ends import span
 
 REFRESH_SECONDS = 0.5
 LEADERBOARD_ROWS = 14
 LESSONS_ROWS = 6
 REASON_CHARACTERS = 36
 WINDOW_SECONDS = 15.0  # rates are means over this period
+MOST_COURSES = 4  # players whose scores are shown
 
 
 class View(Protocol):
@@ -75,8 +78,8 @@ class Lately:
 
 
 class News:
-    """Lines that are printed once: precision of play, placement of players and which have stopped, errors of
-    the remote.
+    """Lines that are printed once: the processes, precision and sizes of play, placement of players and which
+    have stopped, errors of the remote.
 
     Each incident is one more line, whatever it says: who died, where, what it cost, what took its place.
 
@@ -95,7 +98,10 @@ class News:
         trouble = [] if session.uploader is None else [session.uploader.status().last_error]
         changed = [f"changed: {line}" for line in session.changed]
         if not self._printed:
+            if session.settings.most_runners:
+                changed.append(session.settings.processes.sentence())
             changed.append(_precision_of_play(session.settings))
+        changed += filter(None, [session.pace.sentence()])
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
                 self._printed.add(line)
@@ -106,11 +112,18 @@ class News:
         for line in summary(session.measuring):
             self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
+    def print_courses(self, session: Session, course: Course) -> None:
+        """Print what the players scored at first and at last."""
+        for name in list(session.members)[:MOST_COURSES]:
+            if line := course.sentence(name, bots_of(session)):
+                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+
 
 def _precision_of_play(settings: Settings) -> str:
     """Return in which precision policies play, by that of the first player."""
     spec = next(iter(settings.policy_specs().values()))
-    rows = min(settings.rollout.slots, settings.rollout.matches_per_request)
+    rollout = settings.rollout_of_runners
+    rows = min(rollout.slots, rollout.matches_per_request)
     return dense.describe(spec, settings.precision_of_play, rows)
 
 
@@ -133,6 +146,21 @@ def summary(measuring: Measuring) -> list[str]:
     return lines
 
 
+def bots_of(session: Session) -> list[str]:
+    """Return the names of the scripted bots in the league."""
+    return [each.name for each in session.roster.bots]
+
+
+def left(session: Session, steps_a_second: float) -> str:
+    """Return the time that is left until `stop`, such as "4 min left"; nothing if that is not known."""
+    stop, found = session.settings.stop, []
+    if stop.minutes is not None:
+        found.append(60.0 * stop.minutes - session.seconds())
+    if stop.env_steps is not None and steps_a_second > 0.0:
+        found.append((stop.env_steps - session.totals.played_steps) / steps_a_second)
+    return f"{span(float(round(max(min(found), 0.0))))} left" if found else ""
+
+
 class PlainView:
     """Plain view: one line per interval, for logs and pipes."""
 
@@ -141,6 +169,7 @@ class PlainView:
         self._every = every_seconds
         self._rates = Rates()
         self._news = News(console)
+        self._course: Course | None = None
         self._shown = -float("inf")
 
     def show(self, session: Session) -> None:
@@ -151,13 +180,18 @@ class PlainView:
             self._print(session)
 
     def close(self, session: Session) -> None:
-        """Print a last line, and what the players score on yardsticks."""
+        """Print a last line, what the players scored at first and at last, and on yardsticks."""
         self._print(session)
+        if self._course is not None:
+            self._news.print_courses(session, self._course)
         self._news.print_yardsticks(session)
 
     def _print(self, session: Session) -> None:
         self._news.print_new(session)
         env_steps, trained, matches = self._rates.update(session)
+        self._course = self._course or Course(session.played)
+        self._course.note()
+        remaining = left(session, env_steps)
         best = [row for row in session.standings.leaderboard()[:1] if not row.apart]
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
         played = session.totals.played_steps
@@ -165,10 +199,21 @@ class PlainView:
             f"{session.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
             f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
             f"{len(session.roster.snapshots())} snapshots"
-            + "".join(f"  best by TrueSkill {row.competitor} {row.exposure:.1f}" for row in best),
+            + "".join(f"  best by TrueSkill {row.competitor} {row.exposure:.1f}" for row in best)
+            + self._lately(session)
+            + (f"  {remaining}" if remaining else ""),
             highlight=False,
             soft_wrap=True,
         )
+
+    def _lately(self, session: Session) -> str:
+        """Return what the first player scored lately: in a game for one, or against bots."""
+        name = next(iter(session.members), None)
+        if name is None or self._course is None:
+            return ""
+        rows = self._course.figures_of(name, bots_of(session))
+        shown = rows if session.settings.game.num_seats == 1 else rows[2:]
+        return "".join(f"  {name} {figure} {last}" for figure, _, last in shown[:2])
 
 
 class LiveView:
@@ -179,6 +224,8 @@ class LiveView:
         self._lately = Lately()
         self._drawn = -float("inf")
         self._news = News(console)
+        self._course: Course | None = None
+        self._noted = -float("inf")
         self._live = Live(console=console, refresh_per_second=1 / REFRESH_SECONDS, auto_refresh=False)
         self._live.start()
 
@@ -193,27 +240,34 @@ class LiveView:
         """Draw the page a last time and stop drawing."""
         self._live.update(self._page(session), refresh=True)
         self._live.stop()
+        if self._course is not None:
+            self._course.note()
+            self._news.print_courses(session, self._course)
         self._news.print_yardsticks(session)
 
     def _page(self, session: Session) -> RenderableType:
         self._news.print_new(session)
         env_steps, trained, matches = self._rates.update(session)
+        self._course = self._course or Course(session.played)
+        if time.monotonic() - self._noted > WINDOW_SECONDS or not self._course.last:
+            self._noted = time.monotonic()
+            self._course.note()
         totals = session.totals
         head = Table.grid(padding=(0, 3))
         head.add_row(
             f"[bold]{session.settings.name}[/]: {session.settings.env.id}",
-            _clock(session.seconds()),
+            " ".join(filter(None, [_clock(session.seconds()), left(session, env_steps)])),
             f"{totals.played_steps:,} env steps",
             f"[bold]{env_steps:,.0f}[/] env steps/s",
             f"{trained:,.0f} trained/s",
             f"{matches:,.0f} matches/s",
             f"{totals.dropped_matches:,} matches dropped",
         )
-        left = Group(_leaderboard(session), _lessons(session))
+        first = Group(_leaderboard(session), *_courses(session, self._course), _lessons(session))
         middle = Group(_learners(session), _seconds(session), _decisions(session))
         mix = _mix(session, self._lately.mix(session))
         right = Group(mix, *_yardsticks(session), _caches(session), *_remote(session), *_incidents(session))
-        return Group(Panel(head), Columns([left, middle, right], padding=(0, 2)))
+        return Group(Panel(head), Columns([first, middle, right], padding=(0, 2)))
 
 
 def _clock(seconds: float) -> str:
@@ -244,6 +298,15 @@ def _leaderboard(session: Session) -> Table:
             row.competitor, f"{row.mu:.1f}", f"{row.sigma:.1f}", f"{row.games:,}", rate, style=style
         )
     return table
+
+
+def _courses(session: Session, course: Course) -> list[RenderableType]:
+    """Return the table of scores, lengths and points against bots, if anything was played."""
+    table = _table("Learning curves", "player", "figure", "first", "lately")
+    for name in list(session.members)[:MOST_COURSES]:
+        for figure, first, last in course.figures_of(name, bots_of(session)):
+            table.add_row(name, figure, first, last)
+    return [table] if table.row_count else []
 
 
 def _learners(session: Session) -> Table:

@@ -111,9 +111,7 @@ class Remote:
         try:
             import obstore
         except ImportError:
-            raise Mistake(
-                f"remote {url}: the package obstore is missing; pip install 'checkpoint-league[remote]'"
-            ) from None
+            raise Mistake(f"remote {url}: the package obstore is missing; pip install '.[remote]'") from None
         self.url = url.rstrip("/")
         self.retries = 0
         self._timeout = timeout_seconds

@@ -21,6 +21,7 @@ from storage.reader import ArchiveReader
 from storage.records import Snapshot
 from storage.snapshots import blobs, manifests
 from storage.snapshots.manifests import CorruptManifest
+from storage.upkeep.cards import front_matter
 from storage.upkeep.exports import (
     FORMAT,
     MAX_TEXT,
@@ -133,11 +134,13 @@ def _readme(fields: dict[str, Any], members: Sequence[tuple[Snapshot, float, flo
         f"{temperature:g} |"
         for number, (snapshot, weight, temperature) in enumerate(members)
     )
-    return f"""# A mixture of {len(members)} snapshots
+    head = front_matter(str(fields["env"]["id"]), str(fields["license"]), UNSPECIFIED)
+    return f"""{head}
+# A mixture of {len(members)} snapshots
 
 One of them is drawn for each match and each seat, by its weight, and plays that match to its end. It is a
 competitor of its own: what it plays is the average of its members in the sense of game theory, and no member
-alone plays so.
+alone plays so. A file `agent.onnx`, where there is one, plays all of it without any library but onnxruntime.
 
 Game: {fields["env"]["id"]}. Licence: {fields["license"]}.
 

@@ -2,7 +2,7 @@
 
     manifest.json        how the policy is built, connectors included; what game it plays; its licence
     weights.safetensors  what the manifest's hash is the hash of
-    README.md            the same for people, and how to use it
+    README.md            the same for people and model hubs, and how to use it
 
 Nothing in such a folder is ever executed, so one from a stranger can be read.
 """
@@ -24,6 +24,7 @@ from storage.reader import ArchiveReader
 from storage.records import Snapshot
 from storage.snapshots import blobs, manifests
 from storage.snapshots.manifests import CorruptManifest
+from storage.upkeep.cards import front_matter
 
 MANIFEST, WEIGHTS, README = "manifest.json", "weights.safetensors", "README.md"
 MIXTURE, MEMBERS = "mixture.json", "members"  # of an exported mixture (storage.upkeep.exported_mixtures)
@@ -162,11 +163,13 @@ def readme(manifest: Mapping[str, Any]) -> str:
         "licence": manifest["license"],
     }
     rows = "\n".join(f"| {name} | {_cell(value)} |" for name, value in facts.items())
-    return f"""# {_cell(manifest["snapshot_id"])}
+    head = front_matter(manifest["env"]["id"], manifest["license"], UNSPECIFIED)
+    return f"""{head}
+# {_cell(manifest["snapshot_id"])}
 
 A policy that was frozen while it trained in a league. `{MANIFEST}` says how it is built, `{WEIGHTS}` holds
 its weights. Reading it runs no code of its own; a network named `module:Class` is only built by a user who
-trusts it.
+trusts it. A file `agent.onnx`, where there is one, plays without any library but onnxruntime.
 
 | | |
 |---|---|

@@ -4,7 +4,7 @@
 
 For each seed a Connect Four league of two players, each with a learner process of its own, and two runners is
 trained twice on Ray. The kills of the second time are SIGKILL to a runner or a learner drawn at random, at
-even distances of env steps. A kill waits until what the last one cost is replaced. Copies of learners are
+even distances of env steps, whether or not the last one is replaced. Copies of learners are
 made every two seconds, as twenty kills of a run of minutes are as many as a run of weeks has.
 
 Printed for each run: the incidents that its kills became, what they cost, and the points that the newest
@@ -43,25 +43,38 @@ class Killer:
         self._rng = random.Random(seed)
 
     def show(self, session: Session) -> None:
-        """Kill one if it is time and nothing is being replaced."""
+        """Kill one if it is time and one of them lives."""
         due = self.done < self._kills and session.totals.env_steps > self._every * (self.done + 1)
-        if due and not session.learners.away() and not session.runners._starting:
+        living = _living(session) if due else []
+        pid = _pid(self._rng.choice(living)) if living else None
+        if pid is not None:
             self.done += 1
-            os.kill(_pid(self._rng.choice(_actors(session))), signal.SIGKILL)
+            os.kill(pid, signal.SIGKILL)
 
     def close(self, session: Session) -> None:
         """Do nothing: the run is over."""
 
 
-def _actors(session: Session) -> list[Any]:
-    shards: Any = session.learners._shards
-    return [*session.runners._actors, *(process for shard in shards for process in shard.processes)]
+def _living(session: Session) -> list[Any]:
+    """Return the runners and learners that are not being replaced."""
+    runners: Any = session.runners
+    learners: Any = session.learners
+    away = learners.away()
+    found = [actor for i, actor in enumerate(runners._actors) if i not in runners._starting]
+    for planned, shard in zip(learners.plan(), learners._shards, strict=True):
+        if not set(planned.players).intersection(away):
+            found += shard.processes
+    return found
 
 
-def _pid(actor: Any) -> int:
+def _pid(actor: Any) -> int | None:
+    """Return the process of an actor; `None` if it does not answer."""
     import ray
 
-    return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid())))
+    try:
+        return int(ray.get(actor.__ray_call__.remote(lambda _: os.getpid()), timeout=10.0))
+    except ray.exceptions.RayError:
+        return None
 
 
 def config(seed: int, env_steps: int) -> dict[str, Any]:

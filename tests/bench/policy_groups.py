@@ -66,6 +66,16 @@ def measure(policies: list[Policy], mean_rows: int, rounds: int) -> list[float]:
     return [1e6 * seconds / len(observation) for seconds in best]
 
 
+def make_policies(count: int, width: int) -> list[Policy]:
+    """Policies of two hidden layers, with weights of their own."""
+    spec = PolicySpec(
+        PolicySettings(hidden=(width, width)),
+        ObservationSpec((INPUTS,), "int8"),
+        ActionSpec("discrete", (ACTIONS,)),
+    )
+    return [Policy(spec, initial_weights(spec, seed)) for seed in range(count)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -75,12 +85,7 @@ def main() -> None:
     torch.set_num_threads(1)
     print("network  policies  rows each  each alone  one after the other  side by side")
     for width, policies in itertools.product((64, 128, 256), (8, 32, 128)):
-        spec = PolicySpec(
-            PolicySettings(hidden=(width, width)),
-            ObservationSpec((INPUTS,), "int8"),
-            ActionSpec("discrete", (ACTIONS,)),
-        )
-        some = [Policy(spec, initial_weights(spec, seed)) for seed in range(policies)]
+        some = make_policies(policies, width)
         for rows in (2, 8, 32):
             alone, after, side = measure(some, rows, arguments.rounds)
             print(

@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import psutil
 import torch
+from rich.console import Console
 from torch import nn
 
 from league.config.loading import load
@@ -32,6 +33,7 @@ from league.envs import registry
 from league.models.policies.policy import initial_weights
 from league.training.loop import train
 from league.training.session import Session
+from league.training.view import News
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer
 
@@ -112,13 +114,15 @@ class Count(NamedTuple):
 
 
 class Meter:
-    """A view that notes the counters, leaving the first seconds out."""
+    """A view that notes the counters, leaving the first seconds out, and prints how the league plays."""
 
     def __init__(self) -> None:
+        self._news = News(Console(stderr=True))
         self._counts: list[Count] = []
         self._lags: list[float] = []
 
     def show(self, session: Session) -> None:
+        self._news.print_new(session)
         seconds = session.seconds()
         if seconds < WARMUP_SECONDS or (self._counts and seconds < self._counts[-1].seconds + 1.0):
             return
@@ -155,9 +159,10 @@ def measure_league(
     seconds: float,
     runners: int,
     snapshots: int,
-    slots: int = SLOTS,
-    matches: int = SLOTS,
+    slots: int | str = SLOTS,
+    matches: int | str = SLOTS,
     precision: str = "auto",
+    max_lag: int | None = None,
 ) -> Rates:
     """The same from a league's training: one main, which plays `snapshots` frozen ones only."""
     settings: Settings = load(
@@ -179,11 +184,12 @@ def measure_league(
                     }
                 },
             },
-            "matchmaking": {"distinct_opponents": matches},
+            "matchmaking": {"distinct_opponents": 8192},
             "rollout": {
                 "slots": slots,
                 "matches_per_request": matches,
                 "precision": precision,
+                "max_lag": max_lag,
                 "policy_map_capacity": snapshots + 2,  # the main adds one at the beginning, one at the end
             },
             "learner": {"batch_steps": BATCH_STEPS},
@@ -215,6 +221,10 @@ def measure_league(
         return meter.report()
 
 
+def _size(text: str) -> int | str:
+    return text if text == "auto" else int(text)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -222,8 +232,9 @@ def main() -> None:
     parser.add_argument("--snapshots", type=int, nargs="+", default=[1, 32, 256])
     parser.add_argument("--seconds", type=float, default=60.0, help="of each league")
     parser.add_argument("--runners", type=int, default=2)
-    parser.add_argument("--slots", type=int, default=2048)
-    parser.add_argument("--matches", type=int, default=4096, help="of one request")
+    parser.add_argument("--slots", type=_size, default="auto")
+    parser.add_argument("--matches", type=_size, default="auto", help="of one request")
+    parser.add_argument("--max-lag", type=int, help="updates that experience may be old")
     parser.add_argument(
         "--precision", default="auto", choices=["auto", "float32", "bfloat16"], help="of play"
     )
@@ -240,6 +251,7 @@ def main() -> None:
             arguments.slots,
             arguments.matches,
             arguments.precision,
+            arguments.max_lag,
         )
         first = first or rates
         print(

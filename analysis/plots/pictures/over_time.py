@@ -1,4 +1,4 @@
-"""Plots of scores and of speed over the league's env steps."""
+"""Plot of speed over the league's env steps."""
 
 from __future__ import annotations
 
@@ -7,45 +7,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from analysis.plots.sheet import EDGE, Sheet, grid, key, legend, legend_height, message, step_axis
+from analysis.plots.sheet import EDGE, Sheet, grid, message, step_axis
 from analysis.plots.style import HUES, WIDTH, drawing, steps
 
-LINES = len(HUES)  # most players with a line
 _TALL = 170.0
-
-
-def scores(frame: pd.DataFrame) -> Figure:
-    """Draw the mean score per match of each player that learns, with its 95 % interval.
-
-    `frame` has a row for each player and stretch of the run: `competitor`, `league_env_steps` (at the end of
-    the stretch), `mean`, `low`, `high`, `matches`.
-    """
-    with drawing():
-        if frame.empty:
-            return message("scores", "No scores yet", "No match that was learned from is recorded yet.")
-        players = list(dict.fromkeys(frame["competitor"].astype(str)))[:LINES]
-        last = frame.groupby("competitor").last().loc[players[0]]
-        subtitle = "Mean score per match with its 95 % interval, in stretches of the run; higher is better."
-        title = f"{players[0]} scored {last['mean']:.3g} [{last['low']:.3g}, {last['high']:.3g}] at last"
-        sheet = Sheet("scores", title, subtitle, 0)
-        keys = [key(HUES[place], "o", player) for place, player in enumerate(players)]
-        below = legend_height(sheet, keys)
-        sheet.resize(below + _TALL + 40)
-        axes = sheet.axes(50, below + 34, WIDTH - 50 - EDGE - 6, _TALL)
-        for place, player in enumerate(players):
-            rows = frame[frame["competitor"].astype(str) == player]
-            x, mean, low, high = (
-                rows[name].to_numpy(dtype=float) for name in ("league_env_steps", "mean", "low", "high")
-            )
-            axes.fill_between(x, low, high, color=HUES[place], alpha=0.16, linewidth=0)
-            axes.plot(x, mean, color=HUES[place], linewidth=1.6, label=f"scores {player}",
-                      marker="o" if len(x) == 1 else "")  # fmt: skip
-        axes.set_ylabel("score per match")
-        step_axis(axes, np.append(frame["league_env_steps"].to_numpy(dtype=float), 0.0))
-        grid(axes)
-        sheet.fit(axes, bottom=below)
-        legend(sheet, keys, 0.0)
-        return sheet.figure
 
 
 def speed(frame: pd.DataFrame) -> Figure:

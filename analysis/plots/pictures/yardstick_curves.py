@@ -68,7 +68,7 @@ def yardsticks(yardsticks: pd.DataFrame) -> Figure:
             _curves(axes, panel.rows, color)
             axes.set_ylim(*_limits(panel))
             axes.set_ylabel(panel.label)
-            step_axis(axes, steps, **({} if place == 0 else {"label": ""}))
+            step_axis(axes, steps, "env steps of the league" if place == 0 else "")
             _bots(axes, panel.bots, sheet)
             grid(axes)
         legend(sheet, keys, 0.0)

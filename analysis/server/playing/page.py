@@ -50,7 +50,11 @@ def _trouble() -> Html:
 def _match() -> Html:
     """Return the section of the match, hidden until there is one."""
     picture = element(
-        "div", element("div", id="drawn"), element("div", id="spots"), id="picture", class_="picture"
+        "div",
+        element("div", id="drawn"),
+        element("div", id="spots", role="group", aria_label="Your actions in the picture"),
+        id="picture",
+        class_="picture",
     )
     text = element("details", element("summary", "As text"), element("pre", id="text"), id="as-text")
     shown = element("div", picture, element("p", id="words", class_="hidden-words"), text, class_="table")
@@ -152,16 +156,7 @@ def _recorded() -> Html:
     table = element(
         "table",
         element("caption", "The newest matches that were recorded action by action"),
-        element(
-            "thead",
-            element(
-                "tr",
-                *(
-                    element("th", name, scope="col", class_="n" if name == "decisions" else None)
-                    for name in columns
-                ),
-            ),
-        ),
+        element("thead", element("tr", *columns)),
         element("tbody", id="recorded-rows"),
     )
     return element(

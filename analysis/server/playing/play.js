@@ -26,6 +26,7 @@
     by("trouble").hidden = !text;
     if (text) by("trouble").scrollIntoView({ block: "nearest" });
   };
+  const listed = (names) => names.join(names.length === 2 ? " against " : ", ");
   const show = (id, shown) => { by(id).hidden = !shown; };
 
   const ask = async (path, content) => {
@@ -134,7 +135,7 @@
     match = found;
     recorded = null;
     by("match").hidden = false;
-    by("match-title").textContent = `Match: ${found.seats.map((name, seat) => (seat === found.person ? "you" : name)).join(" against ")}`;
+    by("match-title").textContent = `Match: ${listed(found.seats.map((name, seat) => (seat === found.person ? "you" : name)))}`;
     by("hint").replaceChildren();
     list("result", []);
     const kept = found.said.length - found.frames.reduce((sum, frame) => sum + frame.said.length, 0);
@@ -248,7 +249,7 @@
     at = 0;
     remember(`recorded=${encodeURIComponent(id)}`);
     by("match").hidden = false;
-    by("match-title").textContent = `Recorded match ${found.match}: ${found.seats.join(" against ")}`;
+    by("match-title").textContent = `Recorded match ${found.match}: ${listed(found.seats)}`;
     by("scrub").max = found.frames.length - 1;
     for (const [name, shown] of Object.entries({ "hint-button": false, "again-button": false, "leave-button": true, "next-button": true, "back-button": true, "run-button": true, scrub: true, typed: false })) show(name, shown);
     by("hint").replaceChildren();

@@ -4,6 +4,9 @@ Games of a pair share a deal or an opening, draws make points vary less, and the
 one result: of T at a table, ranked as R. D. Luce (1959) has it, (T + 1) / 3 times as much is luck as if each
 comparison were a game of its own. The factor is what whole pairs vary, relative to independent games. Few
 pairs do not show it, so it is drawn towards what single tables show.
+
+The likeliest strengths of few games are nearer to one another than the true ones, so that games seem more
+open than they are. Their variance is therefore that of the posterior, to second order.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ _ENOUGH = 8.0  # even pairs at which what was seen counts half
 _STUDENT = 2.5  # Student's intervals are wider than normal ones by half of this over the freedom
 _LEAST = 0.05
 _MOST_LEVERAGE = 0.9
+_LEAST_OPEN = 0.5  # of the variance at the likeliest strengths
 
 
 def dispersion_of(games: Games, cells: Cells, mode: Floats, covariance: Floats) -> float:
@@ -31,17 +35,18 @@ def dispersion_of(games: Games, cells: Cells, mode: Floats, covariance: Floats) 
         return 1.0
     expected = moments(cells, mode)
     residual = games.points - expected.points[cells.kind]
-    variance = expected.variance[cells.kind]
+    steep = expected.variance[cells.kind]  # of one game at the likeliest strengths
     size = len(np.unique(np.concatenate([games.home_place, games.away_place])))
     pairs = replace(games, pair=numbered(games.pair))
     p, n = pairs.num_pairs, cells.num_competitors
     own = covariance.diagonal()
     apart = (own[cells.home] + own[cells.away] - 2.0 * covariance[cells.home, cells.away])[cells.kind]
-    fitted = 1.0 - np.minimum(variance * apart, _MOST_LEVERAGE)
+    variance = steep * np.maximum(_LEAST_OPEN, 1.0 + 0.5 * (1.0 - 6.0 * steep) * apart)
+    fitted = 1.0 - np.minimum(steep * apart, _MOST_LEVERAGE)
     single = float(((residual**2).sum() + 0.25 * _ENOUGH) / ((variance * fitted).sum() + 0.25 * _ENOUGH))
     before = single * (size + 1.0) / 3.0
     known = sums(pairs.pair, variance, p)
-    leverage = sums(pairs.pair, variance * apart, p) / (size - 1) / before
+    leverage = sums(pairs.pair, steep * apart, p) / (size - 1) / before
     code = np.concatenate([pairs.pair * n + pairs.home, pairs.pair * n + pairs.away])
     _, row = np.unique(code, return_inverse=True)
     by_member = sums(row, np.concatenate([residual, -residual]), int(row.max()) + 1)

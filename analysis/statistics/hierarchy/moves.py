@@ -4,7 +4,9 @@ Where few games were played, or all were won, the posterior is skewed, which a n
 draws are moved by Hamiltonian Monte Carlo, which leaves the exact posterior as it is. The normal part of each
 move is solved exactly, and only the difference from it is stepped (B. Shahbaba, S. Lan, W. Johnson, R. Neal:
 Split Hamiltonian Monte Carlo, Stat. Comput. 24, 2014). After each move the spreads are drawn again, given the
-strengths.
+strengths. Strengths of a small field hold a spread near what it is, so it is also drawn given the strengths
+in units of the spread, which then change with it (Y. Yu, X. Meng: To center or not to center, J. Comput.
+Graph. Stat. 20, 2011).
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ SWEEPS = 3
 _STEPS = 4  # of one move, a quarter turn
 _FAR = 3.0  # log-density by which a first draw may be less likely than the mixture has it
 _HALVINGS = 6
+_SMALL = 60  # competitors up to which spreads are drawn together with strengths as well
+_MOST_SPREADS = 12  # that are tried so
 
 
 def draws(
@@ -29,6 +33,9 @@ def draws(
     """Return parameters [S, K] and the component [S] of each; without `sweeps` they are the mixture's."""
     component = np.sort(rng.choice(len(mixture.weight), size=samples, p=mixture.weight))
     x = np.empty((samples, mixture.prior.num_parameters))
+    prior = mixture.prior
+    small = prior.num_competitors <= _SMALL and len(mixture.components) <= _MOST_SPREADS
+    together = small and prior.lines is None
     for g, normal in enumerate(mixture.components):
         rows = component == g
         white = rng.standard_normal((int(rows.sum()), x.shape[1]))
@@ -41,6 +48,8 @@ def draws(
             if len(rows):
                 x[rows] = _moved(evidence, normal, x[rows], rng)
         component = _spreads_again(mixture, x, rng)
+        if together:
+            x, component = _spreads_with_strengths(evidence, mixture, x, component, rng)
     return x, component
 
 
@@ -92,7 +101,27 @@ def _rest(evidence: Evidence, normal: Component, z: Floats) -> tuple[Floats, Flo
 def _spreads_again(mixture: Mixture, x: Floats, rng: np.random.Generator) -> Indices:
     """Return the component [S] of each draw, drawn given its strengths."""
     spreads = np.array([each.spreads for each in mixture.components])
-    score = mixture.prior.log_density(x, spreads) + mixture.log_volume
+    return _drawn(mixture.prior.log_density(x, spreads) + mixture.log_volume, rng)
+
+
+def _spreads_with_strengths(
+    evidence: Evidence, mixture: Mixture, x: Floats, component: Indices, rng: np.random.Generator
+) -> tuple[Floats, Indices]:
+    """Return parameters [S, K] and components [S], drawn given strengths in units of the spread."""
+    n = mixture.prior.num_competitors
+    spreads = np.array([each.spreads[0] for each in mixture.components])
+    scaled = x.copy()
+    score = np.empty((len(x), len(spreads)))
+    for g, spread in enumerate(spreads):
+        scaled[:, :n] = x[:, :n] * (spread / spreads[component])[:, None]
+        score[:, g] = evidence.likelihood(scaled)[0] + mixture.log_volume[g]
+    found = _drawn(score, rng)
+    scaled[:, :n] = x[:, :n] * (spreads[found] / spreads[component])[:, None]
+    return scaled, found
+
+
+def _drawn(score: Floats, rng: np.random.Generator) -> Indices:
+    """Return a column [S] of each row of log-probabilities [S, G], drawn by them."""
     share = np.exp(score - score.max(axis=1, keepdims=True))
     limit = np.cumsum(share, axis=1)
-    return (rng.random((len(x), 1)) * limit[:, -1:] > limit).sum(axis=1)
+    return (rng.random((len(score), 1)) * limit[:, -1:] > limit).sum(axis=1)

@@ -44,11 +44,14 @@ def show(
     ] = False,
 ) -> None:
     """Print the config with every default filled in."""
-    from league.commands.describing.explanations import with_comments
     from league.config.loading import load
 
     text = load(config, set_ or ()).to_yaml()
-    sys.stdout.write(with_comments(text) if comments else text)
+    if comments:  # the meanings of all keys, those of tournaments too: a second of imports
+        from league.commands.describing.explanations import with_comments
+
+        text = with_comments(text)
+    sys.stdout.write(text)
 
 
 @config_app.command()

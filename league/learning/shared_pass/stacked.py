@@ -142,4 +142,5 @@ def _one_by_one(
 
 def _apart(stacked: Sequence[Tensor | None], players: int) -> tuple[Tensor | None, ...]:
     """Return the gradients [P, ...] of each weight one player after the other."""
-    return tuple(None if g is None else g[i] for i in range(players) for g in stacked)
+    # contiguous, as fused steps of an optimizer take the numbers of a weight and its gradient side by side
+    return tuple(None if g is None else g[i].contiguous() for i in range(players) for g in stacked)

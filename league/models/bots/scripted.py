@@ -11,7 +11,8 @@ These names need no settings, each in its own games:
     thrifty           takes tricks as cheaply as it can
     rock, paper, scissors, beat_last
 
-"module:Class" names a user's own class. Bots with settings (a tree search, an exported snapshot, a
+"module:Class" names a user's own class; "onnx:FILE", "export:FOLDER", "sb3:FILE" and "cleanrl:FILE" name
+agents in files. Bots with settings (a tree search, an exported snapshot, a
 network in a file, a function) have names from the config: `bots.settings`.
 
 Bots that are uniform over preferred actions, or draw from probabilities, report exact probabilities.
@@ -41,6 +42,8 @@ from league.models.bots.settings import (
     MctsSettings,
     OnnxSettings,
     OpenSpielSettings,
+    StateDictSettings,
+    settings_in,
 )
 
 __all__ = ["Bots", "RandomBot", "ScriptedPolicy", "UnknownBot", "bots_for", "make_bot"]
@@ -104,6 +107,9 @@ def make_bot(
     """
     if name in settings:
         return _make_of_settings(name, env_id, settings[name], observation, action)
+    in_file = settings_in(name)
+    if in_file is not None:
+        return _make_of_settings(name, env_id, in_file, observation, action)
     if ":" in name:
         return own_bot(name, env_id)
     if name == "random":
@@ -146,3 +152,7 @@ def _make_of_settings(
             from league.models.bots.kinds.onnx_file import onnx_bot
 
             return onnx_bot(name, settings, observation, action)
+        case StateDictSettings():
+            from league.models.bots.kinds.state_dict import state_dict_bot
+
+            return state_dict_bot(name, settings, observation, action)

@@ -4,13 +4,16 @@
     openspiel   another bot that OpenSpiel has for the game
     export      a snapshot that was exported
     onnx        a network in an ONNX file
+    sb3, cleanrl    the state dict of a network of Stable-Baselines3 or CleanRL
     function    a function of the user's own
 
-Results, ratings and payoffs use this name.
+Results, ratings and payoffs use this name. Those that are files need no name in a config: `onnx:agent.onnx`,
+`sb3:ppo.safetensors:greedy` and the like are names, wherever a competitor is named.
 """
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -73,6 +76,17 @@ class OnnxSettings(Section):
     mode: Mode = Field(default="sample", description=MODE)
 
 
+class StateDictSettings(Section):
+    """A state dict of fully connected layers, as Stable-Baselines3 or CleanRL names them; no code."""
+
+    kind: Literal["sb3", "cleanrl"] = Field(description="Library whose names the layers have")
+    file: WholePath = Field(description="File of safetensors")
+    activation: Literal["auto", "tanh", "relu"] = Field(
+        default="auto", description="Nonlinearity between layers; auto: the library's default"
+    )
+    mode: Mode = Field(default="sample", description=MODE)
+
+
 class FunctionSettings(Section):
     """A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape].
 
@@ -86,6 +100,28 @@ class FunctionSettings(Section):
 
 
 BotSettings = Annotated[
-    MctsSettings | OpenSpielSettings | ExportSettings | OnnxSettings | FunctionSettings,
+    MctsSettings | OpenSpielSettings | ExportSettings | OnnxSettings | StateDictSettings | FunctionSettings,
     Field(discriminator="kind"),
 ]
+
+_FILES = ("onnx", "export", "sb3", "cleanrl")  # kinds whose name may be KIND:PATH
+_MODULE = re.compile(r"[A-Za-z_]\w*")
+
+
+def settings_in(name: str) -> ExportSettings | OnnxSettings | StateDictSettings | None:
+    """Return the settings of a bot that is named by its file, KIND:PATH or KIND:PATH:MODE; else `None`.
+
+    A relative path is one from the present folder.
+    """
+    kind, _, path = name.partition(":")
+    if kind not in _FILES or not path:
+        return None
+    mode: Mode = "greedy" if path.endswith(":greedy") else "sample"
+    path = path.removesuffix(f":{mode}")
+    if kind == "onnx":
+        return OnnxSettings(kind="onnx", file=path, mode=mode)
+    if kind != "export":
+        return StateDictSettings.model_validate({"kind": kind, "file": path, "mode": mode})
+    if _MODULE.fullmatch(path) and not Path(path).exists():
+        return None  # a bot of the user's own module `export`
+    return ExportSettings(kind="export", folder=path, mode=mode)

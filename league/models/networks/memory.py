@@ -100,6 +100,14 @@ class Recurrent(Memory):
         output, cell = torch.lstm_cell(features, memory.chunk(2, 1), *self._weights())
         return output, torch.cat([output, cell], 1).float()
 
+    def step_by_formula(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the same as `step`, by operators that any format of networks has (ONNX knows no cells)."""
+        weight_ih, weight_hh, bias_ih, bias_hh = self._weights()
+        advance = _gru_step if self.kind == "gru" else _lstm_step
+        state = memory.chunk(self.memory_size // self.width, 1)
+        state = advance(F.linear(features, weight_ih, bias_ih), state, weight_hh.t(), bias_hh)
+        return state[0], torch.cat(state, 1)
+
     def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
         if torch.is_autocast_enabled(features.device.type):
             with torch.autocast(features.device.type, enabled=False):

@@ -69,6 +69,13 @@ class Network(nn.Module, ABC):
         it holds every row once, and every sequence has a step. `memory` [B, S]: before the first steps.
         """
 
+    def full_step(
+        self, observation: Tensor, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return parameters [n, P], values [n] and the memory after this step, as `step` and `forward` do."""
+        parameters, after = self.step(observation, memory)
+        return parameters, self.forward(observation, memory)[1], after
+
     def initialise(self, generator: torch.Generator) -> None:
         """Draw fresh weights in place; the same generator state gives the same weights.
 
@@ -139,11 +146,16 @@ class LayeredNetwork(Network):
         return self._action_parameters(features), memory
 
     def forward(self, observation: Tensor, memory: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        return self.full_step(observation, memory)[:2]
+
+    def full_step(
+        self, observation: Tensor, memory: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         shown = _normalised(self.normaliser, observation)
         features = self.torso(self._own(shown))
         if self.memory is not None:
-            features, _ = self.memory.step(features, _given(memory))
-        return self._action_parameters(features), self._value(shown, features)
+            features, memory = self.memory.step(features, _given(memory))
+        return self._action_parameters(features), self._value(shown, features), memory
 
     def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shown = _normalised(self.normaliser, observation)

@@ -99,7 +99,7 @@ def play(run: str | Path, file: str) -> None:
 
 def _setup(settings: Settings, fields: Mapping[str, Any]) -> PlaySetup:
     options = settings.env.options if fields["env_options"] is None else fields["env_options"]
-    rollout = settings.rollout.model_copy(update={"slots": 1, "record": 0.0})
+    rollout = settings.rollout_of_runners.model_copy(update={"slots": 1, "record": 0.0})
     return PlaySetup(fields["env"], options, rollout, 1, settings.storage.cache(), settings.bots)
 
 

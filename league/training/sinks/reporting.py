@@ -11,6 +11,7 @@ from typing import Any
 from league.config.sinks import SinkSettings
 from league.training.session import Session
 from league.training.sinks.base import Sink
+from league.training.state.played import Means
 from storage.errors import Failure
 
 
@@ -26,6 +27,7 @@ class Reporting:
         self._sinks: dict[str, Sink] = {}
         self._logged: float | None = None
         self._before = (0.0, 0, 0, 0)
+        self._means: Means | None = None
 
     def begin(self, session: Session) -> None:
         """Open all sinks. Raise Failure for one that cannot be opened, before anything is trained."""
@@ -40,7 +42,7 @@ class Reporting:
                     "it out by --set log.sinks=[], and go on with --resume"
                 ) from error
             self._sinks[settings.kind] = sink
-        self._before = self._now(session)
+        self._before, self._means = self._now(session), Means(session.played)
         self._logged = time.monotonic()
 
     def show(self, session: Session) -> None:
@@ -71,7 +73,8 @@ class Reporting:
             "speed/trained_steps_per_second": trained,
             "speed/matches_per_second": matches,
         }
-        values = {k: v for k, v in (figures(session) | speed).items() if math.isfinite(v)}
+        means = {} if self._means is None else self._means.new()
+        values = {k: v for k, v in (figures(session) | means | speed).items() if math.isfinite(v)}
         for kind in list(self._sinks):
             self._with(kind, lambda sink: sink.log(session.totals.env_steps, values))
 

@@ -26,7 +26,7 @@ class Tally:
 
     def count(self, matches: MatchBatch) -> None:
         """Count M matches."""
-        rows, home = _homes(matches)
+        rows, home = homes_of(matches)
         if not len(rows):
             return
         who, seat = matches.competitors, matches.seat[rows]
@@ -40,11 +40,11 @@ class Tally:
 
 def matches_of(matches: MatchBatch) -> dict[str, int]:
     """Return the number of M matches that each player learns from, in order of name."""
-    counts = np.bincount(_homes(matches)[1], minlength=len(matches.competitors)).tolist()
+    counts = np.bincount(homes_of(matches)[1], minlength=len(matches.competitors)).tolist()
     return {name: n for name, n in sorted(zip(matches.competitors, counts, strict=True)) if n}
 
 
-def _homes(matches: MatchBatch) -> tuple[_Ints, _Ints]:
+def homes_of(matches: MatchBatch) -> tuple[_Ints, _Ints]:
     """Return the training matches that a player learns from [m], and that player in each of them [m].
 
     The player, an index of `competitors`, is the one in all seats that learn.

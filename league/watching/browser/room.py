@@ -33,7 +33,7 @@ from storage.errors import Mistake
 
 MOST_SITTINGS = 16
 IDLE_SECONDS = 1800.0
-MOST_BYTES = 2**31  # of the weights of all policies in one match
+MOST_BYTES = 2**31  # of the weights of all policies
 MOST_NAMES = 400  # competitors that are offered by name; any other may be typed
 MOST_SEATS = 16
 
@@ -63,6 +63,7 @@ class Move(Section):
 @dataclass(slots=True)
 class _Kept:
     sitting: Sitting
+    bytes: int  # of the weights of its policies
     touched: float
 
 
@@ -104,10 +105,11 @@ class Room:
         if wish.seats.count(HUMAN) > 1:
             raise Mistake(f"found {wish.seats.count(HUMAN)} seats of '{HUMAN}', expected at most one")
         with self._lock:
+            size = self._size(wish)
             sitting = self._sit(wish)
-            self._drop()
+            self._drop(1, size)
             key = secrets.token_urlsafe(12)
-            self._kept[key] = _Kept(sitting, self._clock())
+            self._kept[key] = _Kept(sitting, size, self._clock())
             return {"id": key, **sitting.look()}
 
     def look(self, key: str) -> dict[str, Any]:
@@ -155,10 +157,10 @@ class Room:
                 f"play: found {names.count(HUMAN)} seats of '{HUMAN}', expected at most one in a browser"
             )
         with self._lock:
+            self._size(wish)
             self._sit(wish)
 
     def _sit(self, wish: Wish) -> Sitting:
-        self._refuse(wish)
         seating = seat_competitors(self._run, wish.seats, lambda game, seat: Absent())
         adviser = None
         if HUMAN in wish.seats:
@@ -166,10 +168,11 @@ class Room:
         seed = secrets.randbelow(2**31) if wish.seed is None else wish.seed
         return Sitting(seating, seed, adviser)
 
-    def _refuse(self, wish: Wish) -> None:
-        """Raise Mistake for bots of a user's own that the run does not have, and for too many weights.
+    def _size(self, wish: Wish) -> int:
+        """Return the bytes of all weights of a match.
 
-        A name such as "module:Class" imports code. A page may only name what the run's config has.
+        Raise Mistake if they are too many, and for bots of a user's own that the run does not have: a name
+        such as "module:Class" imports code, and a page may only name what the run's config has.
         """
         reader = open_reader(self._run)
         config, env_id = reader.config(), reader.env()["id"]
@@ -189,6 +192,7 @@ class Room:
             raise Mistake(
                 f"found {total / 1e9:.1f} GB of weights, expected at most {MOST_BYTES / 1e9:.1f} GB"
             )
+        return total
 
     def _adviser(self, seating: Seating, seat: int, name: str | None) -> Adviser | None:
         """Return the policy that gives hints in `seat`: the one that is named, else an opponent's, else none.
@@ -219,19 +223,22 @@ class Room:
         return None
 
     def _find(self, key: str) -> Sitting:
-        self._drop(0)
+        self._drop()
         kept = self._kept.get(key)
         if kept is None:
             raise Mistake("this match is no longer kept: it was left or idle for too long; begin another one")
         kept.touched = self._clock()
         return kept.sitting
 
-    def _drop(self, room_for: int = 1) -> None:
+    def _drop(self, room_for: int = 0, size: int = 0) -> None:
         """Drop idle matches, and as many of the longest idle ones as leave room for `room_for` more."""
         now = self._clock()
         for key in [k for k, kept in self._kept.items() if now - kept.touched > IDLE_SECONDS]:
             del self._kept[key]
-        while len(self._kept) + room_for > MOST_SITTINGS:
+        while self._kept and (
+            len(self._kept) + room_for > MOST_SITTINGS
+            or size + sum(kept.bytes for kept in self._kept.values()) > MOST_BYTES
+        ):
             del self._kept[min(self._kept, key=lambda k: self._kept[k].touched)]
 
 

@@ -204,7 +204,9 @@ class Sitting:
         scores = [f"{points:g}" for points in self._score[0]]
         how = f", {_ENDS[reason]}" if reason in _ENDS else ""
         said = f"Over after {self._game.env_steps[0]} decisions{how}."
-        if self.person is not None:
+        if self.person is not None and self._game.num_seats == 1:
+            said = f"Your score: {scores[0]}. {said}"
+        elif self.person is not None:
             own = {"win": "You won", "draw": "A draw", "loss": "You lost", "forfeit": "You forfeited"}
             said = f"{own[kinds[self.person]]}, with a score of {scores[self.person]}. {said}"
         results = enumerate(zip(kinds, scores, strict=True))

@@ -6,6 +6,7 @@ written; that both give the same findings is tested.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -76,9 +77,9 @@ class _Memory(Archive):
     def last_sequence(self) -> int:
         return len(self.frames)
 
-    def _append(self, tables: dict[str, pa.Table], numbers: int) -> int:
-        self.frames.append(tables)
-        self._next_seq += numbers
+    def _append_all(self, batches: Sequence[tuple[dict[str, pa.Table], int]]) -> int:
+        self.frames += [tables for tables, _ in batches]
+        self._next_seq += sum(numbers for _, numbers in batches)
         return len(self.frames)
 
     def _write_manifest(self, *_: Any) -> None:

@@ -25,7 +25,28 @@ def league(snapshots: int, seed: int = 0) -> dict[str, pd.DataFrame]:
         "match_mix": _match_mix(rng, 90 if snapshots > 10 else 3),
         "exploitability": _exploitability(frozen, rng),
         "yardsticks": _yardsticks(frozen, rng),
+        "curves": curves_of(rng),
     }
+
+
+def curves_of(rng: np.random.Generator, points: int = 60) -> pd.DataFrame:
+    """Learning curves of the three players: of all measures, with opponents, reasons and seats."""
+    series: dict[str, tuple[str | None, ...]] = {
+        **dict.fromkeys(
+            ("score", "length", "entropy", "policy_loss", "value_loss", "gradient_norm", "lag"), (None,)
+        ),
+        "win_rate": (*BOTS, *(f"snapshots of {name}" for name in PLAYERS)),
+        "end": ("finished", "step_limit", "illegal_action"),
+    }
+    parts = []
+    lines = [(m, player, one) for m, ones in series.items() for player in PLAYERS for one in ones]
+    for measure, player, one in [*lines, ("seat", None, "0"), ("seat", None, "1")]:
+        part = pd.DataFrame({"measure": measure, "player": player, "series": one}, index=range(points))
+        part["value"] = np.clip(0.5 + np.cumsum(rng.normal(0, 0.03, points)), 0, 1)
+        parts.append(part.assign(league_env_steps=ENV_STEPS * np.arange(1, points + 1) // points))
+    frame = pd.concat(parts, ignore_index=True)
+    frame = frame.assign(low=frame["value"] - 0.04, high=frame["value"] + 0.04, samples=1_000)
+    return frame.assign(run="planted", minutes=frame["league_env_steps"] / 600_000)
 
 
 def payoff_of(names: list[str], score: np.ndarray, games: int = 100) -> pd.DataFrame:

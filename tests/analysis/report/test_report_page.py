@@ -184,9 +184,9 @@ def test_without_the_extra_a_page_is_complete_and_says_how_to_get_the_rest(plant
     )
     with analysis.open_run(planted) as history:
         plain = Page(whole := report_page(history))
-        with pytest.raises(Mistake, match=r"pip install 'checkpoint-league\[report\]'"):
+        with pytest.raises(Mistake, match=r"pip install '\.\[report\]'"):
             report_page(history, interactive=True)
-    assert "pip install 'checkpoint-league[report]'" in plain.said
+    assert "pip install '.[report]'" in plain.said
     assert plain.headings == page.headings
     assert plain.tables == page.tables
     assert "application/vnd.vegalite" not in whole

@@ -11,6 +11,7 @@ import pytest
 
 import analysis
 from league.cluster.joining import TOKEN_MODE
+from league.commands.app import INTERRUPTED
 from tests.league.cluster.test_clusters import cluster, no_token, raylet  # noqa: F401  # a fixture
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.variant]
@@ -24,6 +25,11 @@ stop: {env_steps: 100000000}
 log: {seconds: 1}
 rollout: {slots: 64, matches_per_request: 64}
 """
+
+
+def busy():
+    """How much slower the machine is than one with two cores that has nothing else to do: at least 1."""
+    return max(1.0, os.getloadavg()[0] / 2)
 
 
 class Training:
@@ -49,8 +55,8 @@ class Training:
                 self.lines.append((time.monotonic(), line.strip()))
 
     def wait(self, part, since=0.0, seconds=90.0):
-        """When a line with `part` came after `since`."""
-        give_up = time.monotonic() + seconds
+        """When a line with `part` came after `since`; a busy machine gets more `seconds`."""
+        give_up = time.monotonic() + seconds * busy()
         while True:
             for at, line in list(self.lines):
                 if at >= since and part in line:
@@ -67,7 +73,7 @@ class Training:
     def stop(self):
         self.process.send_signal(2)
         try:
-            assert self.process.wait(90) == 0, "\n".join(line for _, line in self.lines)
+            assert self.process.wait(90 * busy()) == INTERRUPTED, "\n".join(line for _, line in self.lines)
         finally:
             self.end()
         return analysis.open_run(self.run)
@@ -106,23 +112,23 @@ def test_a_node_that_joins_plays_soon_and_one_that_is_drained_loses_no_request(t
             joined = time.monotonic()
             with raylet(f"--address={address}", **OPEN):
                 plays = training.wait("4 of 4 play", joined) - joined
-                assert plays < PLAYS_SECONDS * max(1.0, os.getloadavg()[0] / 2), plays
+                assert plays < PLAYS_SECONDS * busy(), plays
                 time.sleep(5.0)
                 (node_id,) = nodes(address)
                 drained = time.monotonic()
                 drain(address, node_id)
                 noticed = training.wait("is about to leave", drained) - drained
                 while nodes(address):  # it ends itself once nothing runs there
-                    assert time.monotonic() < drained + 120, training.lines
+                    assert time.monotonic() < drained + 120 * busy(), training.lines
                 left = time.monotonic() - drained
                 time.sleep(3.0)
+            print(
+                f"joined: plays after {plays:.1f} s; drained: seen in {noticed:.1f} s, left in {left:.1f} s"
+            )
             history = training.stop()
         finally:
             training.end()
         print(*(line for _, line in training.lines), sep="\n")
-        print(
-            f"joined: plays after {plays:.1f} s; drained: seen after {noticed:.1f} s, left after {left:.1f} s"
-        )
     assert history.sql("SELECT count(*) AS n FROM incidents")["n"][0] == 0
     ids = history.sql("SELECT count(*) AS n, count(DISTINCT match_id) AS d FROM matches")
     assert ids["n"][0] == ids["d"][0] > 0

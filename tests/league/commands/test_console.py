@@ -1,4 +1,4 @@
-"""Progress is drawn on a terminal and nowhere else."""
+"""Progress is drawn on a terminal; elsewhere it is a line now and then."""
 
 import io
 
@@ -25,11 +25,15 @@ def test_a_bar_says_what_is_done_and_how_much_of_it(monkeypatch):
     assert "75%" in drawn.getvalue()
 
 
-def test_without_a_terminal_nothing_is_drawn(monkeypatch):
+def test_without_a_terminal_what_takes_long_is_a_line_now_and_then(monkeypatch, capsys):
+    clock = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
     _, drawn = terminal(monkeypatch, False)
     with progress_bars() as tell:
-        tell("index", 1, 4)
+        for clock[0] in (0.0, 1.9, 2.0, 3.0, 11.9, 12.0):
+            tell("rows of the index", int(clock[0]), 4_000)
     assert drawn.getvalue() == ""
+    assert capsys.readouterr().err == "rows of the index: 2 of 4,000\nrows of the index: 12 of 4,000\n"
 
 
 def test_when_all_is_done_something_else_may_draw(monkeypatch):

@@ -138,4 +138,4 @@ def test_a_server_that_is_not_installed_is_one_message(league_here, trained, mon
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = league_here("serve", trained)
     assert done.returncode == 2
-    assert "pip install 'checkpoint-league[serve]'" in done.stderr
+    assert "pip install '.[serve]'" in done.stderr

@@ -91,11 +91,16 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
     assert precision == "policies play in float32"
     assert plan.startswith("shard 0: main-0, main_exploiter-0, league_exploiter-0 on the CPU")
     assert witness.shown > 2
-    assert len(lines) == 2  # the first turn and the end, whatever the width
+    lines, courses = lines[:2], lines[2:]  # the first turn and the end, whatever the width
+    assert [line.split(": ")[0] for line in courses] == [
+        f"{name} at last" for name in witness.session.members
+    ]
+    assert re.search(r"score -?[\d.]+.*, steps of a match [5-9]", courses[0])
     session = witness.session
     assert f"{session.totals.env_steps:,} env steps" in lines[1]
     assert f"{len(session.roster.snapshots())} snapshots" in lines[1]
     assert f"best by TrueSkill {session.standings.leaderboard()[0].competitor}" in lines[1]
+    assert re.search(r"  \d+ s left$", lines[1])
     assert re.search(r"trained +[\d,]+ /s +[\d,]+ matches/s +lag +\d", lines[1])
 
 
@@ -103,7 +108,8 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
 def test_plain_lines_come_as_often_as_asked(tmp_path):
     out = io.StringIO()
     witness = watch(tmp_path, lambda: PlainView(Console(file=out), every_seconds=1e-9))
-    assert len(out.getvalue().splitlines()) == 2 + witness.shown + 1  # precision and plan before; the end
+    courses = len(witness.session.members)  # behind the end; precision and plan are before
+    assert len(out.getvalue().splitlines()) == 2 + witness.shown + 1 + courses
 
 
 @pytest.mark.slow
@@ -239,6 +245,7 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
             uploader=None,
             changed=[],
             learners=SimpleNamespace(plan=lambda: []),
+            pace=SimpleNamespace(sentence=lambda: None),
         )
         out = io.StringIO()
         news = News(Console(file=out, width=60))

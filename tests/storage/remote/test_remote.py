@@ -132,9 +132,7 @@ def test_a_url_that_names_no_remote_is_refused_with_those_that_do(url):
 
 def test_without_the_package_one_sentence_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(
-        Mistake, match=r"the package obstore is missing; pip install 'checkpoint-league\[remote\]'"
-    ):
+    with pytest.raises(Mistake, match=r"the package obstore is missing; pip install '\.\[remote\]'"):
         Remote(f"file://{tmp_path}")
 
 

@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 import torch
+import yaml
 
 from storage.archive import Archive, open_reader
 from storage.disk import Disk, using
@@ -79,6 +80,27 @@ def test_the_readme_tells_people_what_it_is_and_how_to_use_it(exported):
         "league.load_export",
     ):
         assert said in text
+
+
+def test_a_model_hub_reads_licence_library_and_game_at_the_head_of_the_readme(exported, tmp_path):
+    def head(folder):
+        _, yaml_text, text = (folder / README).read_text().split("---\n", 2)
+        assert text.startswith("\n# main-0@5\n")
+        return yaml.safe_load(yaml_text)
+
+    assert head(exported) == {
+        "library_name": "checkpoint-league",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": ["reinforcement-learning", "self-play", "checkpoint-league", "connect_four"],
+    }
+    reader = open_reader(tmp_path / "run")
+    for given, read_as in {
+        "MIT": {"license": "mit"},
+        "mine: 'all' # rights": {"license": "other", "license_name": "mine: 'all' # rights"},
+    }.items():
+        folder = tmp_path / given[:4]
+        export_snapshot(reader, reader.resolve("main-0@5"), folder, license=given)
+        assert read_as.items() <= head(folder).items()
 
 
 def test_a_licence_goes_along_if_it_is_one_line(exported, tmp_path):

@@ -21,9 +21,7 @@ def load(name: str) -> Any:
         if "python_" in name:
             importlib.import_module("open_spiel.python.games")  # registers the games written in Python
     except ImportError as error:
-        raise LookupError(
-            "open_spiel is not installed; pip install 'checkpoint-league[openspiel]'"
-        ) from error
+        raise LookupError("open_spiel is not installed; pip install '.[openspiel]'") from error
     short = name.partition("(")[0]
     kinds = {kind.short_name: kind for kind in pyspiel.registered_games()}
     if short not in kinds:

@@ -28,7 +28,7 @@ def find_makers(name: str) -> dict[str, Maker]:
     with dots or slashes, "mpe2/simple_spread_v3". Raise LookupError with what to install, or the nearest ids.
     """
     if importlib.util.find_spec("pettingzoo") is None:
-        raise LookupError("pettingzoo is not installed; pip install 'checkpoint-league[pettingzoo]'")
+        raise LookupError("pettingzoo is not installed; pip install '.[pettingzoo]'")
     return _registered(name) or _in_module(name)
 
 

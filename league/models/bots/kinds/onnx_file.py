@@ -6,7 +6,7 @@ never loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.actor import Actor, Chosen, Look, is_certain
 from league.models.bots.base import BadChoice, UnknownBot, choices, drawn, on_one_line
+from league.models.bots.kinds.agent_file import OWN_INPUTS, AgentFileBot, agent_file_bot
 from league.models.bots.settings import OnnxSettings
 
 MASK = "mask"
@@ -94,55 +95,80 @@ def _softmax(logits: npt.NDArray[np.float32], mask: npt.NDArray[np.bool_]) -> np
     return odds / odds.sum(axis=1, keepdims=True)
 
 
-def onnx_bot(name: str, settings: OnnxSettings, observation: ObservationSpec, action: ActionSpec) -> OnnxBot:
+def onnx_bot(
+    name: str, settings: OnnxSettings, observation: ObservationSpec, action: ActionSpec
+) -> OnnxBot | AgentFileBot:
     """Return the network in `settings.file`, after a trial on observations of zeros.
 
     Raise UnknownBot if it cannot be read, or if it does not fit the game.
     """
-    where = f"bot '{name}': {settings.file}"
-    bot = OnnxBot(where, _load(where, Path(settings.file)), action, settings.mode == "greedy")
+    where, greedy = f"bot '{name}': {settings.file}", settings.mode == "greedy"
+    session = _load(where, Path(settings.file))
+    if {given.name for given in session.get_inputs()} >= OWN_INPUTS:
+        bot: OnnxBot | AgentFileBot = agent_file_bot(where, session, _by_name(where, session), action, greedy)
+    else:
+        bot = OnnxBot(where, _runner(where, session), action, greedy)
     for n in (1, 2):  # a graph may be fixed to one number of rows
         rows = np.zeros((n, *observation.shape), dtype=observation.dtype)
+        mask = np.ones((n, action.mask_width), dtype=np.bool_)
         try:
-            bot.output(rows, np.ones((n, action.mask_width), dtype=np.bool_))
+            if isinstance(bot, OnnxBot):
+                bot.output(rows, mask)
+            else:
+                bot.decide(Look(rows, mask), np.random.default_rng(0))
         except BadChoice as error:
             raise UnknownBot(str(error)) from error
     return bot
 
 
-def _load(where: str, path: Path) -> Run:
+def _load(where: str, path: Path) -> Any:
+    """Return a session of onnxruntime. Raise UnknownBot."""
     try:
         import onnxruntime
     except ImportError as error:
-        raise UnknownBot(
-            f"{where}: onnxruntime is not installed; pip install 'checkpoint-league[onnx]'"
-        ) from error
+        raise UnknownBot(f"{where}: onnxruntime is not installed; pip install '.[onnx]'") from error
     if not path.is_file():
         raise UnknownBot(f"{where}: no such file, expected an ONNX file")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1  # processes share the cores, not threads
     options.log_severity_level = _ERRORS_ONLY
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has many classes of errors, all below Exception
         raise UnknownBot(f"{where}: cannot be read as an ONNX file: {on_one_line(error)}") from error
-    return _runner(where, session)
+
+
+def _dtypes(where: str, session: Any) -> dict[str, np.dtype[Any]]:
+    """Return the types of a graph's inputs by name. Raise UnknownBot for one that is no number."""
+    inputs = {given.name: given.type for given in session.get_inputs()}
+    unknown = [name for name in inputs if inputs[name] not in _DTYPES]
+    if unknown:
+        raise UnknownBot(
+            f"{where}: input '{unknown[0]}' is a {inputs[unknown[0]]}, expected one of {', '.join(_DTYPES)}"
+        )
+    return {name: _DTYPES[of] for name, of in inputs.items()}
+
+
+def _by_name(where: str, session: Any) -> Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]:
+    dtypes = _dtypes(where, session)
+    names = [found.name for found in session.get_outputs()]
+
+    def run(given: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
+        fed = {name: given[name].astype(of) for name, of in dtypes.items()}
+        return dict(zip(names, session.run(names, fed), strict=True))
+
+    return run
 
 
 def _runner(where: str, session: Any) -> Run:
-    inputs = {given.name: given.type for given in session.get_inputs()}
+    inputs = [given.name for given in session.get_inputs()]
     shown = [name for name in inputs if name != MASK]
     if len(shown) != 1:
         raise UnknownBot(
             f"{where}: its inputs are {', '.join(inputs) or 'none'}, expected one for the observation, and "
             f"'{MASK}' if it looks at what is legal"
         )
-    unknown = [name for name in inputs if inputs[name] not in _DTYPES]
-    if unknown:
-        raise UnknownBot(
-            f"{where}: input '{unknown[0]}' is a {inputs[unknown[0]]}, expected one of {', '.join(_DTYPES)}"
-        )
-    dtypes = {name: _DTYPES[of] for name, of in inputs.items()}
+    dtypes = _dtypes(where, session)
     first_output = [session.get_outputs()[0].name]
 
     def run(observation: npt.NDArray, mask: npt.NDArray[np.bool_]) -> npt.NDArray:

@@ -10,6 +10,7 @@ from league.envs import registry
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.learner import Learner, LearnerSettings
 from league.learning.maths.losses import Loss, ppo
+from league.learning.shared_pass.stacked import _apart
 from league.learning.shared_pass.together import Choice, Together
 from league.models.spec import PolicySettings, PolicySpec
 
@@ -160,3 +161,11 @@ def test_a_loss_of_your_own_is_shown_one_player_at_a_time(make_spec, make_episod
     assert_the_same_updates(
         make_spec(), make_episodes, loss="league.learning.maths.losses:CENTRED", clip=RAMP
     )
+
+
+def test_gradients_lie_in_memory_as_their_weights_do_also_for_the_fused_optimizers_of_gpus():
+    stacked = torch.arange(24.0).reshape(2, 4, 3).transpose(1, 2)
+    apart = [gradient for gradient in _apart([stacked, None], 2) if gradient is not None]
+    assert [gradient.shape for gradient in apart] == [(3, 4)] * 2
+    assert all(gradient.is_contiguous() for gradient in apart)
+    assert torch.equal(torch.stack(apart), stacked)

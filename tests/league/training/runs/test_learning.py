@@ -175,7 +175,7 @@ def test_tic_tac_toe_hardly_ever_loses_to_perfect_play(tmp_path):
 @pytest.mark.long
 @pytest.mark.alone
 def test_connect_four_soon_beats_random_play(tmp_path):
-    run = trained("connect_four", tmp_path, 2_000_000, runners=2)
+    run = trained("connect_four", tmp_path, 3_000_000, runners=2)
     assert compare(run, "main-0", "random", pairs=250).pair_scores.mean() > 0.8
     assert compare(run, "main-0", "main-0@0", pairs=250).pair_scores.mean() > 0.8
 

@@ -58,6 +58,11 @@ def test_tensorboard_and_mlflow_hold_the_same_figures_and_a_resumed_run_goes_on(
         "learning/main-0/seconds_playing",
         "speed/env_steps_per_second",
         "mix/self_play",
+        "score/main-0",
+        "length/main-0",
+        "end/finished",
+        "seat/0",
+        "win_rate/main-0/snapshots_of_main-0",
     } <= set(events.Tags()["scalars"])
     with sqlite3.connect(run / "sinks/mlflow.db") as database:
         assert database.execute("SELECT count(*), max(status) FROM runs").fetchone() == (1, "FINISHED")
@@ -95,7 +100,7 @@ def test_a_sink_whose_library_is_missing_is_refused_before_anything_is_written(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "wandb" else found(name))
     done = league_here("train", tiny_config, "--run", tmp_path / "run", "--set", 'log.sinks=["wandb"]')
     assert done.returncode == 2
-    assert "pip install 'checkpoint-league[wandb]'" in done.stderr
+    assert "pip install '.[wandb]'" in done.stderr
     assert not (tmp_path / "run").exists()
 
 

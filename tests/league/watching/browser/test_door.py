@@ -45,4 +45,4 @@ def test_what_is_no_run_and_a_server_that_is_not_installed_are_one_line(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = league_here("play", kuhn, "main-0", "human", "--browser")
     assert done.returncode == 2
-    assert "pip install 'checkpoint-league[serve]', or play in the terminal" in done.stderr
+    assert "pip install '.[serve]', or play in the terminal" in done.stderr

@@ -14,7 +14,7 @@ import pytest
 from tests.analysis.browser import Browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
-ENTER = "\ue007"
+ENTER, RIGHT = "\ue007", "\ue014"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def answer_to(address, data, **headers):
             return error.code, json.load(error)
 
 
-def test_connect_four_is_played_to_its_end_by_clicks_on_the_board(make_run, tmp_path, browser):
+def test_connect_four_is_played_to_its_end_by_clicks_on_the_board_and_by_keys(make_run, tmp_path, browser):
     run = make_run(tmp_path / "four", "connect_four", snapshots=2)
     with served("play", run, "main-0", "human", "--browser", "--seed", 4) as address:
         browser.open(address)
@@ -84,12 +84,22 @@ def test_connect_four_is_played_to_its_end_by_clicks_on_the_board(make_run, tmp_
         assert browser.one("#status").get_attribute("aria-live") == "polite"
         browser.resize(400)
         assert browser.overflow() == 0
+        press(browser, ENTER)  # on "Play again", where the focus is
+        browser.wait(lambda: not is_over(browser) and is_ready(browser), 20)
+        while not is_over(browser):
+            press(browser, RIGHT)
+            before = browser.one("#said").text
+            press(browser, ENTER)
+            browser.wait(lambda said=before: browser.one("#said").text != said and is_ready(browser), 20)
+        assert browser.run("return document.activeElement.id") == "again-button"
         assert browser.complaints() == []
         host = address.split("/play")[0]
         assert [url for url in browser.requests() if not url.startswith(host)] == []
 
 
-def test_kuhn_poker_is_played_to_its_end_by_keys_from_the_live_page(make_run, tmp_path, browser):
+def test_kuhn_poker_is_played_to_its_end_by_keys_and_by_clicks_from_the_live_page(
+    make_run, tmp_path, browser
+):
     run = make_run(tmp_path / "kuhn", "kuhn_poker", snapshots=2)
     with served("serve", run) as address:
         browser.open(address)
@@ -105,7 +115,7 @@ def test_kuhn_poker_is_played_to_its_end_by_keys_from_the_live_page(make_run, tm
         assert "?" in browser.one("#drawn").text  # the other card is not shown
         press(browser, "?")
         browser.wait(lambda: browser.all("#hint tr"), 20)
-        press(browser, "\ue014")  # right arrow
+        press(browser, RIGHT)
         assert browser.run("return document.activeElement.dataset.action") != focused
         press(browser, ENTER)
         browser.wait(lambda: is_ready(browser), 20)
@@ -116,6 +126,13 @@ def test_kuhn_poker_is_played_to_its_end_by_keys_from_the_live_page(make_run, tm
         assert "?" not in browser.one("#drawn").text
         assert browser.run("return document.activeElement.id") == "again-button"
         assert re.search("You won|You lost", browser.one("#status").text)
+
+        browser.one("#again-button").click()
+        browser.wait(lambda: not is_over(browser) and is_ready(browser), 20)
+        while not is_over(browser):
+            before = browser.one("#said").text
+            browser.all("#moves button")[0].click()
+            browser.wait(lambda said=before: browser.one("#said").text != said and is_ready(browser), 20)
 
         origin = address.rstrip("/")
         wish = json.dumps({"seats": ["human", "random"]}).encode()

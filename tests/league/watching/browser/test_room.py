@@ -130,6 +130,12 @@ def test_a_mistake_is_one_line(kuhn, asked, said):
     assert "\n" not in str(refused.value)
 
 
+def test_alone_at_the_table_one_wins_against_no_one(make_run, tmp_path):
+    room = Room(make_run(tmp_path / "alone", "recall", options={"length": 2}))
+    over = played_out(room, room.begin({"seats": ["human"], "seed": 1}))[-1]["over"]
+    assert re.match(r"Your score: -?1\. Over after 2 decisions\.", over["said"])
+
+
 def test_an_action_that_is_illegal_or_late_is_refused_and_the_match_goes_on(kuhn):
     room = Room(kuhn)
     match = room.begin({"seats": ["human", "random"], "seed": 2})
@@ -161,6 +167,21 @@ def test_idle_matches_are_dropped_and_no_more_are_kept_than_allowed(kuhn, monkey
     room.leave(kept[1])
     with pytest.raises(Mistake):
         room.look(kept[1])
+
+
+def test_matches_make_place_for_one_whose_weights_would_be_too_many(kuhn, monkeypatch):
+    room = Room(kuhn)
+    first = room.begin({"seats": ["human", "main-0"]})["id"]
+    size = room._kept[first].bytes
+    assert size > 0
+    monkeypatch.setattr(rooms, "MOST_BYTES", 2 * size - 1)
+    second = room.begin({"seats": ["human", "main-0"]})["id"]
+    assert room.look(second)
+    with pytest.raises(Mistake, match="no longer kept"):
+        room.look(first)
+    monkeypatch.setattr(rooms, "MOST_BYTES", size - 1)
+    with pytest.raises(Mistake, match="GB of weights, expected at most"):
+        room.begin({"seats": ["human", "main-0"]})
 
 
 def test_text_of_a_game_cannot_become_markup():

@@ -35,5 +35,5 @@ def test_without_open_spiel_the_game_says_what_to_install(monkeypatch):
     with pytest.raises(UnknownEnv) as refused:
         registry.make("openspiel:hex", 1)
     assert str(refused.value) == (
-        "env 'openspiel:hex': open_spiel is not installed; pip install 'checkpoint-league[openspiel]'"
+        "env 'openspiel:hex': open_spiel is not installed; pip install '.[openspiel]'"
     )

@@ -37,7 +37,7 @@ def test_a_module_that_needs_what_is_not_installed_says_so(tmp_path, monkeypatch
 
 def test_pettingzoo_that_is_not_installed_is_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "pettingzoo", None)
-    with pytest.raises(LookupError, match=r"pip install 'checkpoint-league\[pettingzoo\]'"):
+    with pytest.raises(LookupError, match=r"pip install '\.\[pettingzoo\]'"):
         find_makers("classic/chess_v6")
 
 

@@ -210,5 +210,5 @@ def test_without_onnxruntime_the_remedy_is_told(monkeypatch, tmp_path):
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UnknownBot, match=r"not installed; pip install 'checkpoint-league\[onnx\]'"):
+    with pytest.raises(UnknownBot, match=r"not installed; pip install '\.\[onnx\]'"):
         bot_of(tmp_path / "net.onnx", ActionSpec("discrete", (3,)))

@@ -1,0 +1,252 @@
+"""Portable: a policy or a mixture as one module of tensors, connectors, memory and draw included.
+
+A row of state is what `Actor.memory_size` describes, so a policy and its file can exchange it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from league.envs.spaces import ObservationSpec
+from league.models.actor import Actor
+from league.models.connectors import ConnectorSettings, FrameStack, OwnConnector, Previous, Reshape
+from league.models.networks.distributions import LOG_STD_RANGE
+from league.models.networks.memory import Memory, Recurrent
+from league.models.networks.networks import LayeredNetwork, build_network
+from league.models.policies.mixture import Mixture
+from league.models.policies.policy import Policy
+from league.models.portable.interface import NEVER, inputs_of, outputs_of
+from storage.errors import Mistake
+
+
+class NotPortable(Mistake):
+    """The competitor needs code that cannot be written to a file of tensors."""
+
+
+class _ByFormula(Memory):
+    """A recurrent memory without torch's own kernels."""
+
+    def __init__(self, memory: Recurrent) -> None:
+        super().__init__()
+        self.inner = memory
+        self.memory_size, self.width = memory.memory_size, memory.width
+
+    def step(self, features: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        return self.inner.step_by_formula(features, memory)
+
+    def unroll(self, features: Tensor, layout: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+        return self.inner.unroll(features, layout, memory)
+
+    def initialise(self, generator: torch.Generator) -> None:
+        self.inner.initialise(generator)
+
+
+class _Stage(NamedTuple):
+    """A connector, what it is shown, and its columns of a row of state."""
+
+    connector: ConnectorSettings
+    seen: ObservationSpec
+    columns: slice
+
+
+class _Result(NamedTuple):
+    parameters: Tensor
+    value: Tensor
+    action: Tensor
+    state: Tensor
+
+
+class _Part(nn.Module):
+    """One policy, playing at `temperature`."""
+
+    middle: Tensor
+    half_width: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, policy: Policy, temperature: float) -> None:
+        super().__init__()
+        self.spec, self.temperature = policy.spec, temperature
+        self._stages, self._own_size = _stages(policy)
+        network = build_network(policy.spec)
+        network.load_state_dict({name: tensor.cpu() for name, tensor in policy.tensors.items()})
+        if isinstance(network, LayeredNetwork) and isinstance(network.memory, Recurrent):
+            network.memory = _ByFormula(network.memory)
+        self.network = network.eval().requires_grad_(False)
+        self.size = policy.memory_size
+        action = policy.spec.action
+        if action.kind == "continuous":
+            low, high = (torch.tensor(bound, dtype=torch.float64) for bound in (action.low, action.high))
+            self.register_buffer("middle", ((low + high) / 2).float())
+            self.register_buffer("half_width", ((high - low) / 2).float())
+            self.register_buffer("low", torch.from_numpy(action.bounds()[0]))
+            self.register_buffer("high", torch.from_numpy(action.bounds()[1]))
+
+    def forward(
+        self, observation: Tensor, mask: Tensor | None, noise: Tensor, state: Tensor, reward: Tensor | None
+    ) -> _Result:
+        """Return parameters, values, actions and the next state for n rows."""
+        own = state[:, : self._own_size]
+        seen, kept = self._shown(observation, own, reward)
+        recurrent = state[:, self._own_size :] if self.network.memory_size else None
+        parameters, value, after = self.network.full_step(seen, recurrent)
+        if mask is not None:
+            parameters = parameters.masked_fill(~mask, NEVER)
+            raw = action = self._chosen(parameters + noise * self.temperature)
+        else:
+            mean, log_std = parameters.chunk(2, 1)
+            log_std = log_std.clamp(*LOG_STD_RANGE)
+            parameters = torch.cat([mean, log_std], 1)
+            raw = mean + log_std.exp() * noise * self.temperature
+            action = self._within(raw)
+        parts = [self._remembered(stage, kept[i], raw) for i, stage in enumerate(self._stages)]
+        if after is not None and recurrent is not None:
+            parts.append(after)
+        return _Result(parameters, value, action, torch.cat(parts, 1) if parts else state)
+
+    def _shown(
+        self, observation: Tensor, memory: Tensor, reward: Tensor | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return what the network sees, and the columns of each connector's memory after it."""
+        kept = []
+        for stage in self._stages:
+            own = memory[:, stage.columns]
+            match stage.connector:
+                case Reshape(shape=shape):
+                    observation = observation.reshape(-1, *shape)
+                case FrameStack(frames=frames):
+                    observation, own = _stacked(observation.flatten(1).float(), own, frames, stage.seen)
+                case Previous(reward=shows_reward):
+                    rows = [observation.flatten(1).float(), own]
+                    if shows_reward and reward is not None:
+                        rows.append(reward.unsqueeze(1))
+                    observation = torch.cat(rows, 1)
+                case connector if connector.kind == "flatten":
+                    observation = observation.flatten(1)
+            kept.append(own)
+        shape = self.spec.seen.shape
+        return observation.reshape(-1, *shape).to(getattr(torch, self.spec.seen.dtype)), kept
+
+    def _chosen(self, scores: Tensor) -> Tensor:
+        """Return the choices [n, *shape] with the largest scores [n, A]."""
+        sizes = self.spec.action.sizes
+        best = [part.argmax(1) for part in scores.split(list(sizes), 1)]
+        return best[0] if self.spec.action.kind == "discrete" else torch.stack(best, 1)
+
+    def _within(self, raw: Tensor) -> Tensor:
+        """Return raw draws [n, d] as actions within the bounds."""
+        if self.spec.settings.squash:
+            raw = self.middle + self.half_width * raw.tanh()
+        return torch.minimum(torch.maximum(raw, self.low), self.high)
+
+    def _remembered(self, stage: _Stage, kept: Tensor, raw: Tensor) -> Tensor:
+        if not isinstance(stage.connector, Previous) or not stage.connector.action:
+            return kept
+        if self.spec.action.kind == "continuous":
+            return raw
+        rows = raw.reshape(-1, len(self.spec.action.sizes))  # a traced length would be a constant
+        shown = [
+            (rows[:, i : i + 1] == torch.arange(size)).float()
+            for i, size in enumerate(self.spec.action.sizes)
+        ]
+        return torch.cat(shown, 1)
+
+
+def _stages(policy: Policy) -> tuple[list[_Stage], int]:
+    """Return the connectors of a policy, and the floats of their memory. Raise NotPortable for own code."""
+    spec = policy.spec
+    stages, seen, start = [], spec.observation, 0
+    for connector in spec.settings.connectors:
+        if isinstance(connector, OwnConnector):
+            raise NotPortable(
+                f"{policy.name}: policy.connectors '{connector.kind}' is code of your own, which only Python "
+                "runs, expected connectors of ours; keep it as a folder of this library (--to folder)"
+            )
+        end = start + connector.memory_size(seen, spec.action)
+        stages.append(_Stage(connector, seen, slice(start, end)))
+        seen, start = connector.output(seen, spec.action), end
+    return stages, start
+
+
+def _stacked(rows: Tensor, memory: Tensor, frames: int, seen: ObservationSpec) -> tuple[Tensor, Tensor]:
+    """Return the last `frames` observations [n, ...] as `FrameStack` gives them, and its memory after."""
+    history = torch.cat([memory, rows], 1)
+    sizes = [part.size for part in seen.parts] or [seen.size]
+    if len(sizes) == 1:
+        return history, history[:, seen.size :]
+    by_frame = history.reshape(-1, frames, seen.size).split(sizes, 2)
+    return torch.cat([part.flatten(1) for part in by_frame], 1), history[:, seen.size :]
+
+
+class Portable(nn.Module):
+    """A policy or mixture with the inputs and outputs of `interface`, in their order."""
+
+    until: Tensor  # [members - 1], where the draws of the next member begin
+
+    def __init__(self, actor: Actor, temperature: float = 1.0) -> None:
+        """Make it of a `Policy`, or a `Mixture` of policies. Raise NotPortable for all else."""
+        super().__init__()
+        members = [(actor, temperature)]
+        if isinstance(actor, Mixture):
+            members = [(member.actor, member.temperature) for member in actor.members]
+        policies = [(policy, at) for policy, at in members if isinstance(policy, Policy)]
+        if len(policies) < len(members):
+            raise NotPortable("found a bot, expected a snapshot, a player or a mixture; name one of those")
+        self.parts = nn.ModuleList(_Part(policy, at) for policy, at in policies)
+        spec = policies[0][0].spec
+        for policy, _ in policies:
+            if (policy.spec.observation, policy.spec.action) != (spec.observation, spec.action):
+                raise NotPortable(f"{policy.name}: it plays other seats than {policies[0][0].name}")
+        self.mixed = isinstance(actor, Mixture)
+        if isinstance(actor, Mixture):
+            self.register_buffer("until", torch.from_numpy(np.cumsum(actor.weights)[:-1]).float())
+        self.temperatures = [at for _, at in policies]
+        self.size = actor.memory_size
+        self.inputs = inputs_of(spec.observation, spec.action, self.size, actor.wants_reward, self.mixed)
+        self.outputs = outputs_of(spec.action, self.size)
+        self.observation, self.action = spec.observation, spec.action
+
+    def forward(self, *given: Tensor) -> tuple[Tensor, ...]:
+        """Return the outputs for the inputs, both in their order."""
+        by_name = dict(zip([value.name for value in self.inputs], given, strict=True))
+        observation, noise = by_name["observation"], by_name["noise"]
+        mask, reward = by_name.get("mask"), by_name.get("reward")
+        state = by_name.get("state", noise[:, :0])
+        if self.mixed:
+            result = self._mixed(observation, mask, noise, state, reward, by_name["draw"])
+        else:
+            result = self.parts[0](observation, mask, noise, state, reward)
+        parameters = result.parameters.chunk(2, 1) if mask is None else (result.parameters,)
+        after = (result.state,) if self.size else ()
+        return (*parameters, result.value, result.action, *after)
+
+    def _mixed(
+        self,
+        observation: Tensor,
+        mask: Tensor | None,
+        noise: Tensor,
+        state: Tensor,
+        reward: Tensor | None,
+        draw: Tensor,
+    ) -> _Result:
+        """Let all members decide, and return what the drawn member of each row did."""
+        drawn = 1.0 + (self.until <= draw.unsqueeze(1)).sum(1).float()
+        who = torch.where(state[:, 0] == 0.0, drawn, state[:, 0])
+        kept, chosen = state[:, 1:], None
+        for number, part in enumerate(self.parts):
+            result = part(observation, mask, noise, kept[:, : part.size], reward)
+            result = result._replace(state=torch.cat([result.state, kept[:, part.size :]], 1))
+            chosen = result if chosen is None else _where(who == number + 1.0, result, chosen)
+        assert chosen is not None  # a mixture has members
+        return chosen._replace(state=torch.cat([who.unsqueeze(1), chosen.state], 1))
+
+
+def _where(rows: Tensor, yes: _Result, no: _Result) -> _Result:
+    def pick(a: Tensor, b: Tensor) -> Tensor:
+        return torch.where(rows.reshape(-1, *(1,) * (a.dim() - 1)), a, b)
+
+    return _Result(*(pick(a, b) for a, b in zip(yes, no, strict=True)))

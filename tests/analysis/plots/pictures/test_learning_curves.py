@@ -1,0 +1,75 @@
+"""Learning curves: scores, win rates, ends of matches and seats, reports of learners."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis import plots
+from tests.analysis.plots.drawn import labelled, texts, words
+from tests.analysis.plots.leagues import BOTS, PLAYERS, curves_of
+
+
+@pytest.fixture(scope="module")
+def curves():
+    return curves_of(np.random.default_rng(0), points=12)
+
+
+def rows_of(curves, measure, player, series=None):
+    found = curves[(curves["measure"] == measure) & (curves["player"] == player)]
+    return found if series is None else found[found["series"] == series]
+
+
+def test_each_player_has_a_line_through_its_mean_scores_and_one_through_the_lengths(curves):
+    figure = plots.scores(curves)
+    for measure, label in (("score", "score per match"), ("length", "env steps per match")):
+        for player in PLAYERS:
+            (line,) = labelled(figure, f"{label}: {player}")
+            own = rows_of(curves, measure, player)
+            np.testing.assert_allclose(line.get_xdata(), own["league_env_steps"])
+            np.testing.assert_allclose(line.get_ydata(), own["value"])
+    assert words(figure, "title").startswith("main-0 scored ")
+    assert "env steps of the league" in [text for text, _, _ in texts(figure)]
+
+
+def test_win_rates_have_a_panel_for_each_player_and_a_line_for_each_opponent(curves):
+    figure = plots.win_rates(curves)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(PLAYERS)
+    for place, player in enumerate(PLAYERS):
+        for bot in BOTS:
+            line = labelled(figure, f"points per game: {bot}")[place]
+            np.testing.assert_allclose(line.get_ydata(), rows_of(curves, "win_rate", player, bot)["value"])
+
+
+def test_ends_are_shares_of_the_matches_of_all_players(curves):
+    frame = curves[curves["measure"] == "end"].iloc[:0]
+    rows = [("main-0", "finished", 1.0, 300), ("main-1", "finished", 0.5, 100), ("main-1", "crash", 0.5, 100)]
+    frame = pd.DataFrame(
+        [{"measure": "end", "player": p, "series": r, "value": v, "samples": n} for p, r, v, n in rows]
+    ).assign(run="planted", league_env_steps=100, minutes=1.0, low=np.nan, high=np.nan)
+    figure = plots.ends(frame)
+    (finished,), (crash,) = (labelled(figure, f"share of matches: {r}") for r in ("finished", "crash"))
+    assert finished.get_ydata() == pytest.approx([350 / 400])
+    assert crash.get_ydata() == pytest.approx([50 / 400])
+    assert words(figure, "title") == "88 % of the last matches were finished"
+    assert len(figure.axes) == 1  # the game has one seat
+
+
+def test_a_player_has_one_colour_in_all_figures(curves):
+    scored, learned = plots.scores(curves), plots.learning(curves)
+    for player in PLAYERS:
+        (one,), (other,) = (
+            labelled(scored, f"score per match: {player}"),
+            labelled(learned, f"lag, updates: {player}"),
+        )
+        assert one.get_color() == other.get_color()
+
+
+def test_over_time_the_axis_has_minutes_or_hours(curves):
+    def axis(frame):
+        return plots.learning(frame, "time").axes[-1].get_xlabel()
+
+    assert axis(curves) == "minutes since the first match"
+    longer = curves.assign(minutes=curves["minutes"] * 10)
+    assert axis(longer) == "hours since the first match"
+    (line,) = labelled(plots.scores(longer, "time"), "score per match: main-0")
+    np.testing.assert_allclose(line.get_xdata(), rows_of(longer, "score", "main-0")["minutes"] / 60)

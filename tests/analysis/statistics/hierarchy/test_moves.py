@@ -1,0 +1,42 @@
+"""Draws are of the exact posterior after few moves, and calibrated by simulation."""
+
+import numpy as np
+import pytest
+
+from analysis.statistics.hierarchy import posterior as module
+from analysis.statistics.hierarchy.posterior import posterior
+from tests.analysis.simulated_games import transitive
+from tests.bench.calibration import calibrated, held, independent_games
+
+
+def _log_spread_and_width(sweeps, monkeypatch):
+    monkeypatch.setattr(module, "SWEEPS", sweeps)
+    spreads, widths = [], []
+    for seed in range(6):
+        rng = np.random.default_rng([seed, 8])
+        games = transitive(150.0 * rng.normal(size=8), 1, rng)
+        found = posterior(games, lines=None, samples=2000, seed=seed, moved=True)
+        low, high = found.interval()
+        spreads.append(np.log(found.spread).mean())
+        widths.append((high - low).mean())
+    return np.mean(spreads), np.mean(widths)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_three_moves_of_a_small_field_do_what_many_do(monkeypatch):
+    """Spreads that were drawn given strengths alone stayed small: intervals were 1.4 % too narrow here."""
+    few, many = _log_spread_and_width(3, monkeypatch), _log_spread_and_width(20, monkeypatch)
+    assert few[0] == pytest.approx(many[0], abs=0.02)
+    assert few[1] == pytest.approx(many[1], rel=0.007)
+
+
+@pytest.mark.slow
+def test_intervals_of_fields_from_the_prior_hold_as_often_as_they_say():
+    """Forty fields; `python -m tests.bench.calibration` simulates more."""
+    with independent_games(known=True):
+        found = calibrated(8, 1, range(40))
+    for kind in ("ratings", "differences"):
+        for level in (0.5, 0.95):
+            share, error = held(found[kind], level)
+            assert abs(share - level) < 4.0 * error + 0.005
