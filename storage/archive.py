@@ -87,21 +87,16 @@ class Archive(ArchiveReader):
     ) -> None:
         super().__init__(run, read_competitors(run))
         self._ledger = ledger
-        numbered = ledger.last_with(_NUMBERED)
-        last_seq = 0
-        if numbered is not None:
-            last_seq = max(table["seq"][-1].as_py() for table in numbered.tables.values())
-        self._next_seq = last_seq + 1
+        self._next_seq = _last_seq(ledger) + 1
         if ledger.taken_over:
             renew(run / INDEX)
         self._database = Database.open(run / INDEX, ledger, progress)
         (last,) = self._database.connection.execute(_LAST_ID).fetchall()
         self._last_match_id = -1 if last[0] is None else int(last[0])
-        self._folded = newest.sequence if (newest := ledger.last_with((FOLDED,))) is not None else 0
         self._keep = keep
+        self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
         retention = None if keep is None else Retention(ledger, self._database, keep, lambda: self._folded)
         self._compaction = Compaction(ledger, None if retention is None else retention.step)
-        self._noted = ledger.num_segments
         self._end_guard = guard(run, ledger.require_own)
 
     @classmethod
@@ -341,14 +336,18 @@ class Archive(ArchiveReader):
     @property
     def wants_fold(self) -> bool:
         """Whether `note_fold` is due: old matches are to be summed up, and a segment was closed."""
-        return self._keep is not None and self._ledger.num_segments > self._noted
+        return self._keep is not None and self._ledger.closed_until > self._folded
 
     def note_fold(self, arrays: Mapping[str, npt.NDArray[Any]], fields: Mapping[str, Any]) -> int:
         """Record what the league is a fold of all results so far to, so that matches can be summed up."""
         sequence = self._append({FOLDED: folded_table(arrays, fields)}, numbers=0)
-        self._folded, self._noted = sequence, self._ledger.num_segments
-        self._compaction.wake()
+        self.rely_on_fold(sequence)
         return sequence
+
+    def rely_on_fold(self, sequence: int) -> None:
+        """Let matches before that fold be summed up: the league was resumed from it."""
+        self._folded = sequence
+        self._compaction.wake()
 
     def flush(self) -> None:
         """Bring the index up to date. Facts need no flush. Raise RunTaken."""
@@ -451,7 +450,8 @@ class Archive(ArchiveReader):
         Left out are results of frames up to `after`, all facts up to frame `since`, and those from frame
         `before` on. A snapshot comes before the decisions recorded with it, so that a Reset finds its target.
         """
-        for frame in self._ledger.frames(since, tables=(*SEATED, "decisions", "matches", "seats")):
+        results = () if before <= after + 1 else ("matches", "seats")
+        for frame in self._ledger.frames(since, tables=(*SEATED, "decisions", *results)):
             if frame.sequence >= before:
                 return
             yield from competitors_of(frame.tables)
@@ -513,6 +513,19 @@ class Archive(ArchiveReader):
     def save_refused(self, player: str, update: int, tensors: Tensors) -> Path:
         """Keep the batch that an update of `player` was refused for; return its safetensors file."""
         return learner_states.save_refused(self.run / LEARNERS, player, update, tensors)
+
+
+def _last_seq(ledger: Ledger) -> int:
+    """Return the highest `seq` of the ledger; 0 if there is none.
+
+    The tables count on a common number, but rows of a summed segment come with later frames than they did.
+    """
+    last = [segment.summed["last_seq"] for segment in ledger.compacted if segment.summed is not None]
+    for name in _NUMBERED:
+        frame = ledger.last_with((name,))
+        if frame is not None:
+            last.append(frame.tables[name]["seq"][-1].as_py())
+    return max(last, default=0)
 
 
 def _names_remote(config: Any) -> bool:

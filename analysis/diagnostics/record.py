@@ -32,6 +32,7 @@ _TABLES = (
     "ratings",
     "updates",
     "matches",
+    "played",
     "snapshots",
     "runs",
 )

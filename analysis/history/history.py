@@ -186,6 +186,9 @@ class History:
         int64, `env_steps` int32 (decisions of all seats), `reason` category (how it ended), `started_at`
         datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8, `player`
         category (the one that learned from it), `digest` Int64 (alike for matches that are the same).
+
+        Matches that were summed up (`storage.retention`) are left out here and in `seats`; the views `played`
+        and `seated` have them.
         """
         return self._frame("SELECT * FROM matches ORDER BY seq", _CATEGORIES["matches"])
 

@@ -89,7 +89,12 @@ class Story:
     @cached_property
     def is_solitary(self) -> bool:
         """Whether the game has one seat, so that there are no opponents."""
-        return bool(self.sql("SELECT coalesce(max(seat) = 0, false) AS alone FROM seated")["alone"].item())
+        return bool(
+            self.sql(
+                "SELECT coalesce(max(seat) = 0, false) AS alone"
+                " FROM (SELECT max(seat) AS seat FROM seats UNION ALL SELECT max(seat) FROM summed_seats)"
+            )["alone"].item()
+        )
 
     @cached_property
     def totals(self) -> Totals:

@@ -114,6 +114,11 @@ def replay(run: str | Path, where: str | None = None, limit: int | None = None) 
         matches += len(found.recordings)
     if not matches:
         which = "" if where is None else f" where {where}"
+        if gone := summed_until(Path(run) / LEDGER):
+            raise Mistake(
+                f"{run}: no match{which} is recorded action by action since ledger frame {gone}; older "
+                "matches were summed up (storage.retention), and their actions are gone: choose a newer one"
+            )
         raise Mistake(
             f"{run}: no match{which} was recorded action by action; "
             "set rollout.record before a run is trained"
@@ -128,13 +133,12 @@ def recorded(run: str | Path, where: str | None = None, limit: int | None = None
     wanted = None if where is None else _seqs(run, where)
     config: Mapping[str, Any] = {}
     left = math.inf if limit is None else limit
-    gone = summed_until(run / LEDGER)  # matches of these frames are in sums
     for frame in read_frames(run / LEDGER, tables=_TABLES):
         if "runs" in frame.tables:
             config = yaml.safe_load(frame.tables["runs"]["config"][-1].as_py())
         if left <= 0:
             return
-        if "recordings" not in frame.tables or frame.sequence <= gone:
+        if "recordings" not in frame.tables:
             continue
         results = columns.results_of(frame.tables)
         assert results.recordings is not None

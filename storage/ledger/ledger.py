@@ -171,9 +171,9 @@ class Ledger:
         return sum(isinstance(segment, Journal) for segment in self._segments[:-1])
 
     @property
-    def num_segments(self) -> int:
-        """Number of segments, the journal that is written included."""
-        return len(self._segments)
+    def closed_until(self) -> int:
+        """Last frame of the closed segments; 0 if there are none."""
+        return self._segments[-2].last if len(self._segments) > 1 else 0
 
     def batch_id(self, sequence: int) -> bytes | None:
         """Return the batch id of that frame; `None` if there is none, or its segment was summed up."""

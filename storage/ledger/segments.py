@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -297,22 +298,20 @@ def superseded(folder: Path, seconds: float) -> Iterator[Path]:
 
     Files with sums that no manifest names are half of what a crash cut short.
     """
-    named: dict[int, tuple[Collection[str], bool]] = {}
-    for path in sorted(folder.glob("[0-9]*.*")):
-        if not path.name[:8].isdecimal() or path.suffix not in (".parquet", ".arrow"):
+    found: dict[int, list[str]] = {}
+    for name in os.listdir(folder):
+        if name[:8].isdecimal() and name.endswith((".parquet", ".arrow")):
+            found.setdefault(int(name[:8]), []).append(name)
+    for number, names in sorted(found.items()):
+        # The index of before goes last, so that a segment with files left to remove is known by names alone.
+        index, manifest = _index_path(folder, number).name, manifest_path(folder, number)
+        if index not in names or not any(f"{SUMMED}." in name for name in names) or not manifest.exists():
             continue
-        number = int(path.name[:8])
-        if number not in named:
-            manifest = manifest_path(folder, number)
-            if not manifest.exists():  # being compacted
-                named[number] = ((path.name,), False)
-                continue
-            segment = Segment.load(folder, number, verify=False)
-            old = time.time() - manifest.stat().st_mtime > seconds
-            named[number] = ({file.name for file, _ in segment.files()}, segment.summed is None or old)
-        names, may_go = named[number]
-        if path.name not in names and may_go:
-            yield path
+        segment = Segment.load(folder, number, verify=False)
+        if segment.summed is None or time.time() - manifest.stat().st_mtime > seconds:
+            named = {file.name for file, _ in segment.files()}
+            gone = [name for name in names if name not in named]
+            yield from (folder / name for name in sorted(gone, key=lambda name: (name == index, name)))
 
 
 def _entry(file: File) -> dict[str, Any]:

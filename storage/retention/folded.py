@@ -1,4 +1,6 @@
-"""What a league is a fold of its results to, as a table of the ledger: arrays and JSON, exact to the bit.
+"""What a league is a fold of its results to, as a table of the ledger, exact to the bit.
+
+Arrays are compressed; all else is JSON.
 
 A frame with the table `folded` has the fold of all frames before it. Once the matches of old segments are
 summed up, a run resumes from such a frame: it cannot replay them any more. No index and no reader has this
@@ -30,7 +32,7 @@ def folded_table(arrays: Mapping[str, npt.NDArray[Any]], fields: Mapping[str, An
     for name, array in arrays.items():
         if str(array.dtype) not in _KINDS:
             raise ValueError(f"folded: '{name}' is of {array.dtype}, expected one of {', '.join(_KINDS)}")
-        data = np.ascontiguousarray(array).tobytes()
+        data = pa.compress(np.ascontiguousarray(array).tobytes(), "zstd", asbytes=True)
         rows.append({"name": name, "type": str(array.dtype), "shape": list(array.shape), "data": data})
     return pa.Table.from_pylist(
         rows,
@@ -54,8 +56,9 @@ def folded_of(table: pa.Table) -> tuple[dict[str, npt.NDArray[Any]], dict[str, A
             if row["type"] == "json":
                 fields = json.loads(row["data"])
             elif row["type"] in _KINDS:
-                found = np.frombuffer(row["data"], dtype=row["type"])
-                arrays[row["name"]] = found.reshape(row["shape"]).copy()
-    except (ValueError, KeyError, TypeError) as error:
+                size = int(np.prod(row["shape"])) * np.dtype(row["type"]).itemsize
+                data = pa.decompress(row["data"], size, "zstd", asbytes=True)
+                arrays[row["name"]] = np.frombuffer(data, row["type"]).reshape(row["shape"]).copy()
+    except (ValueError, KeyError, TypeError, OSError) as error:
         raise CorruptLedger(f"table {FOLDED} of the ledger: cannot be read: {error}") from None
     return arrays, fields

@@ -1,4 +1,4 @@
-"""The sums of a segment: what is left of its matches, seats, meetings and ratings.
+"""The sums of a segment: what is left of its matches, seats, meetings and ratings; no recorded actions.
 
 The frames of a segment fall into groups: one ends before each frame with decisions, snapshots or the
 beginning of a session, and one with the segment. So a sum never has matches of before and after a freeze.
@@ -21,12 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from storage.errors import StorageError
 from storage.ledger.segments import Segment
 from storage.retention.folded import FOLDED
 from storage.tables import migrations
 
 BOUNDS = ("decisions", "snapshots", "runs", "players")  # tables whose frames no group spans
-SUMMED = ("matches", "seats", "recordings", "meetings", "ratings")
+SUMMED = ("matches", "seats", "meetings", "ratings")
 _MILLION = 1_000_000
 
 
@@ -43,7 +44,8 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
     """Return the sums of `segment`; so large a `share` of its matches stays whole.
 
     Minutes are counted from `origin`, in seconds since the epoch: the beginning of the run's first match, by
-    default that of the segment's. Raise CorruptLedger for a file that is not as it was written.
+    default that of the segment's. Raise CorruptLedger for a file that is not as it was written, StorageError
+    for a segment of a version that recorded too little.
     """
     segment.verify()
     counts = segment.counts()
@@ -54,6 +56,12 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
         connection.execute("SET enable_progress_bar = false")
         for name in SUMMED:
             _show(connection, segment, name, ends)
+        for name, question in _OF_OLD.items():
+            if connection.execute(question).fetchall() != [(0,)]:
+                raise StorageError(
+                    f"{segment.manifest[0]}: not summed up: it is of a version that recorded no {name}; its "
+                    "matches and those behind it stay whole"
+                )
         if "matches" not in segment.tables:
             first, last, began = 0, 0, 0.0
         else:
@@ -96,6 +104,11 @@ def _typed(name: str, rows: pa.Table) -> pa.Table:
     return pa.table({n: rows[n].cast(schema.field(n).type).combine_chunks() for n in names})
 
 
+# What older versions left out, and sums cannot do without: rows that lack it.
+_OF_OLD = {
+    "leads": "SELECT count(*) FROM meetings WHERE lead IS NULL OR squares IS NULL",
+    "batches of ratings": "SELECT count(*) FROM ratings WHERE batch IS NULL",
+}
 # The number of the last match of each group, of which sums are.
 _PLACED = """
 CREATE TEMP TABLE placed AS SELECT frame, max(seq) AS last_seq FROM matches GROUP BY frame
@@ -103,13 +116,11 @@ CREATE TEMP TABLE placed AS SELECT frame, max(seq) AS last_seq FROM matches GROU
 _QUESTIONS = {
     "matches": "SELECT * EXCLUDE (place) FROM matches WHERE {keeps} ORDER BY place",
     "seats": "SELECT * EXCLUDE (place) FROM seats WHERE {keeps} ORDER BY place",
-    "recordings": "SELECT * EXCLUDE (place) FROM recordings WHERE {keeps} ORDER BY place",
     "meetings": """
         SELECT
             max(seq) AS seq, purpose, home, away,
             sum(games) AS games, sum(wins) AS wins, sum(draws) AS draws, sum(losses) AS losses,
-            CASE WHEN count(lead) = count(*) THEN sum(lead) END AS lead,
-            CASE WHEN count(squares) = count(*) THEN sum(squares) END AS squares, frame
+            sum(lead) AS lead, sum(squares) AS squares, frame
         FROM meetings GROUP BY frame, purpose, home, away ORDER BY frame, purpose, home, away
     """,
     "ratings": """
@@ -120,7 +131,8 @@ _QUESTIONS = {
         SELECT
             any_value(last_seq) AS seq, frame AS batch, purpose, match_type, env, reason, num_seats, player,
             min(started_at) AS started_at, max(started_at + seconds) AS ended_at,
-            count(*) AS matches, sum(env_steps) AS env_steps, sum(CAST(seconds AS DOUBLE)) AS seconds,
+            count(*) AS matches, sum(env_steps) AS env_steps,
+            sum(CAST(env_steps AS DOUBLE) ** 2) AS step_squares, sum(CAST(seconds AS DOUBLE)) AS seconds,
             max(match_id) AS last_match_id, frame
         FROM gone JOIN placed USING (frame)
         GROUP BY
@@ -146,4 +158,4 @@ _QUESTIONS = {
         GROUP BY gone.frame, learner.competitor, other.competitor ORDER BY frame, player, opponent
     """,
 }
-DROPPED = (FOLDED,)  # tables that a summed segment has no more
+DROPPED = (FOLDED, "recordings")  # tables that a summed segment has no more

@@ -98,7 +98,7 @@ class Database:
                 raise Damaged(f"it has frame {start}, which is not the ledger's")
             database = cls(connection, path, ledger)
             for segment in ledger.compacted:
-                if segment.summed is not None and start:
+                if segment.summed is not None and start >= segment.first:
                     if start < segment.last:
                         raise Damaged(f"it ends within segment {segment.number}, which was summed up since")
                     _replace(connection, segment)
@@ -279,6 +279,8 @@ class Database:
                 if path is not None:
                     _insert(cursor, name, _dataset(name, path))
             _come_to(cursor, segment.last, batch_id)
+            if segment.summed is not None:
+                cursor.execute(_SUMMED, [segment.number])
             cursor.execute("COMMIT")
 
 
@@ -304,25 +306,30 @@ def _sequence_of(connection: Connection) -> int:
 
 
 def _replace(connection: Connection, segment: Segment) -> None:
-    """Put the sums of a segment in the place of its matches, unless they are there already."""
+    """Put the sums of a segment in the place of its matches, unless they are there already.
+
+    Segments are summed up in order, so the number of the last one says of all whether they are.
+    """
     assert segment.summed is not None
     frames, seqs = [segment.first, segment.last], [segment.summed["first_seq"], segment.summed["last_seq"]]
     with connection.cursor() as cursor:
-        there = "SELECT count(*) FROM summed_matches WHERE batch BETWEEN ? AND ?"
-        if not seqs[0] or cursor.execute(there, frames).fetchall() != [(0,)]:
+        if cursor.execute("SELECT summed >= ? FROM ingest_state", [segment.number]).fetchall() == [(True,)]:
             return
         cursor.execute("BEGIN")
-        for name in ("matches", "seats", "recordings", "meetings"):
-            cursor.execute(f"DELETE FROM {name} WHERE seq BETWEEN ? AND ?", seqs)
+        if seqs[0]:
+            for name in ("matches", "seats", "recordings", "meetings"):
+                cursor.execute(f"DELETE FROM {name} WHERE seq BETWEEN ? AND ?", seqs)
         cursor.execute("DELETE FROM ratings WHERE batch BETWEEN ? AND ?", frames)
         for name in _REPLACED:
             path = segment.path(name)
             if path is not None:
                 _insert(cursor, name, _dataset(name, path))
+        cursor.execute(_SUMMED, [segment.number])
         cursor.execute("COMMIT")
 
 
-_REPLACED = ("matches", "seats", "recordings", "meetings", "ratings", *SUMS)
+_SUMMED = "UPDATE ingest_state SET summed = ?"
+_REPLACED = ("matches", "seats", "meetings", "ratings", *SUMS)
 
 
 def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:

@@ -21,7 +21,7 @@ import pyarrow.dataset
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from storage.errors import CorruptLedger
+from storage.errors import CorruptLedger, Mistake
 from storage.layout import LEDGER
 from storage.ledger.frames import Place, open_stream, streams
 from storage.ledger.ledger import Follower
@@ -51,6 +51,7 @@ class LiveRun:
         self, folder: Path, schema: str, last: int | None, native: bool, until: Callable[[], float]
     ) -> None:
         self.schema = schema
+        self.restarts = 0  # how often rows became sums: what was derived from them is to be derived again
         self._last = last
         self._folder = folder
         self._until = functools.cache(until)
@@ -74,10 +75,10 @@ class LiveRun:
 
     def look(self) -> None:
         """Take in what was acknowledged since the last look. Raise CorruptLedger."""
+        if self._last is not None and self._follower.last >= self._last:
+            return  # rows of then, which no sum replaces
         if self._follower.stale():
             self._start_again()
-        if self._last is not None and self._follower.last >= self._last:
-            return
         segments, payloads = self._follower.look()
         for segment in segments:
             self._take_segment(segment)
@@ -87,6 +88,7 @@ class LiveRun:
 
     def _start_again(self) -> None:
         """Forget all rows: some of them are sums now, in other files."""
+        self.restarts += 1
         self._follower, self._figures = Follower(self._folder / LEDGER), set()
         self._tables = {name: table.empty() for name, table in self._tables.items()}
 
@@ -107,6 +109,11 @@ class LiveRun:
         if self._last is not None and self._last < segment.first:
             return
         whole = self._last is None or segment.last <= self._last
+        if not whole and segment.summed is not None:
+            raise Mistake(
+                f"{self._folder}: matches around the moment asked for are being summed up "
+                "(storage.retention): ask again, for a later one"
+            )
         rows = None if whole else segment.rows_until(self._last or 0)
         for name, table in self._tables.items():
             table.take_segment(segment, None if rows is None else rows.get(name, 0))

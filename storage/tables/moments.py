@@ -68,12 +68,15 @@ def last_frame_at(run: Path, moment: Moment) -> int:
 
 def _require_whole(ledger: Path, wanted: int | float) -> None:
     """Raise Mistake for a moment whose matches were summed up (storage.retention)."""
-    steps, time = 0, -np.inf
+    summed: list[Segment] = []
     for part in walk(ledger):
         if not isinstance(part, Segment) or part.summed is None:
             break
-        steps += int(_segment_results(part).env_steps.sum())
-        time = max(time, float(_segment_times(part)[1].max()))
+        summed.append(part)
+    if isinstance(wanted, int):
+        steps = sum(int(_segment_results(part).env_steps.sum()) for part in summed)
+    else:
+        time = max((float(_segment_times(part)[1].max()) for part in summed[-1:]), default=-np.inf)
     if isinstance(wanted, int) and wanted < steps:
         raise Mistake(
             f"as of {wanted:,}: matches up to env step {steps:,} were summed up, so the run can be shown as "

@@ -177,11 +177,12 @@ CREATE TABLE yardsticks (
 );
 
 -- Matches that are no rows of `matches` any more (storage.retention): sums by minute and kind. `seq` and `batch` are
--- those of the last match that a sum has; no sum has matches of before and after a decision.
+-- those of the last match that a sum has; no sum has matches of before and after a decision. `step_squares` is the
+-- sum of the squares of the env steps.
 CREATE TABLE summed_matches (
     seq BIGINT, batch BIGINT, purpose VARCHAR, match_type VARCHAR, env VARCHAR, reason VARCHAR, num_seats TINYINT,
-    player VARCHAR, started_at TIMESTAMP, ended_at TIMESTAMP, matches BIGINT, env_steps BIGINT, seconds DOUBLE,
-    last_match_id BIGINT
+    player VARCHAR, started_at TIMESTAMP, ended_at TIMESTAMP, matches BIGINT, env_steps BIGINT, step_squares DOUBLE,
+    seconds DOUBLE, last_match_id BIGINT
 );
 
 -- Seats of these matches. `score` and `squares` are sums of scores and of their squares.
@@ -198,12 +199,13 @@ CREATE VIEW played AS
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at,
     started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT)) AS ended_at,
-    CAST(1 AS BIGINT) AS matches, CAST(env_steps AS BIGINT) AS env_steps, CAST(seconds AS DOUBLE) AS seconds
+    CAST(1 AS BIGINT) AS matches, CAST(env_steps AS BIGINT) AS env_steps,
+    CAST(env_steps AS DOUBLE) ** 2 AS step_squares, CAST(seconds AS DOUBLE) AS seconds
 FROM matches
 UNION ALL
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at, ended_at, matches, env_steps,
-    seconds
+    step_squares, seconds
 FROM summed_matches;
 
 -- All seats, in the same way: `seats` is their number, `score` and `squares` are sums.

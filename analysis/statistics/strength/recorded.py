@@ -68,15 +68,20 @@ WITH {_ENDS}
 SELECT
     s.competitor, e.snapshot_id AS until, CAST(sum(seats) AS BIGINT) AS games, sum(s.score) / games AS mean,
     greatest((sum(squares) - games * mean * mean) / greatest(games - 1, 1), 0) AS variance
-FROM seated s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
+FROM (
+    SELECT seq, competitor, 1 AS seats, CAST(score AS DOUBLE) AS score, CAST(score AS DOUBLE) ** 2 AS squares
+    FROM seats UNION ALL SELECT seq, competitor, seats, score, squares FROM summed_seats
+) s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
 GROUP BY s.competitor, e.snapshot_id ORDER BY s.competitor, until
 """
 """One row per competitor and stage, with mean and variance of its scores: for games with one seat."""
 
 SETTING = """
 SELECT
-    (SELECT count(DISTINCT coalesce(team, seat)) FROM seats WHERE seq = (SELECT max(seq) FROM seats))
-        AS teams,
+    coalesce(
+        (SELECT nullif(count(DISTINCT coalesce(team, seat)), 0)
+            FROM seats WHERE seq = (SELECT max(seq) FROM seats)),
+        (SELECT max(num_seats) FROM summed_matches)) AS teams,
     (SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1) AS config
 """
 """One row: the number of teams in a match, and the settings as YAML."""

@@ -60,15 +60,21 @@ def restore(state: State, arrays: Mapping[str, npt.NDArray[Any]], fields: Mappin
 
 
 def recall(state: State, archive: Archive) -> None:
-    """Apply all facts of the run; results that were summed up are in its newest fold. Raise Mistake."""
+    """Apply all facts of the run; results that were summed up are in its newest fold.
+
+    With other rules than those of the fold all results are applied. Where that is impossible, windows of
+    recent form that have grown fill from then on; raise Mistake for other ratings or payoffs.
+    """
     fold = archive.newest_fold()
-    if fold is not None and fold[2]["rules"] != state.rules():
-        if archive.summed_until:
+    if fold is not None and (changed := _changed(state.rules(), fold[2]["rules"])):
+        if not archive.summed_until:
+            fold = None
+        elif changed.keys() & {"ratings", "payoff"}:
             raise Mistake(
-                f"{archive.run}: found other settings of ratings or payoffs than its old matches were rated "
-                f"by, which were summed up since; expected {fold[2]['rules']}: give these, or begin a new run"
+                f"{archive.run}: found other settings of ratings or payoffs ({_listed(changed)}) than its "
+                "old matches were rated by, which were summed up since; give the settings of then, or begin "
+                "a new run"
             )
-        fold = None
     if fold is None:
         for event in archive.history():
             state.apply(event)
@@ -79,6 +85,24 @@ def recall(state: State, archive: Archive) -> None:
     restore(state, arrays, fields)
     for event in archive.history(after=sequence, since=sequence):
         state.apply(event)
+    archive.rely_on_fold(sequence)
+
+
+def _changed(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the rules of each part that differ: what they were."""
+    return {
+        part: found
+        for part, rules in now.items()
+        if (
+            found := {
+                k: before.get(part, {}).get(k) for k in rules if before.get(part, {}).get(k) != rules[k]
+            }
+        )
+    }
+
+
+def _listed(changed: Mapping[str, Mapping[str, Any]]) -> str:
+    return ", ".join(f"{name} was {was}" for part in changed.values() for name, was in part.items())
 
 
 def _counter(rows: list[list[Any]]) -> Counter[tuple[str, str]]:

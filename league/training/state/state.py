@@ -76,7 +76,8 @@ class State:
         payoff = self.standings.payoff
         own = {str(role): decay for role, decay in sorted(self.standings.decay_of_role.items())}
         found = {"decay": payoff.decay, "scale": self.standings.scale, "decay_of_role": own}
-        return {"ratings": self._settings.model_dump(mode="json"), "payoff": found}
+        ratings = self._settings.model_dump(mode="json")
+        return {"ratings": ratings, "payoff": found, "form": {"games": self.standings.form.games}}
 
     def apply(self, event: Competitor | Decision | ResultBatch) -> list[RatingChange]:
         """Apply one fact and return the ratings that it changed.
