@@ -83,7 +83,7 @@ def find_moment(run: Path, as_of: Moment | None = None) -> Past:
     newest = last_frame(run / LEDGER)[0]  # so no state is younger than the newest frame
     frame = newest if as_of is None else last_frame_at(run, as_of)
     _require_played(run, as_of, frame)
-    _require_fold(run, as_of, frame)
+    _require_fold(run / LEDGER, run, as_of, frame)
     snapshots: list[Snapshot] = []
     weights: dict[str, Snapshot | None] = {}  # of each player: what its weights came from last
     frozen_at: dict[str, int] = {}
@@ -143,6 +143,7 @@ def make_branch(
                 kept = states[:-1] if player in gone_on else states
                 learner_states.put_kept(kept, fresh / LEARNERS, player)
             copy_until(past.run / LEDGER, fresh / LEDGER, past.frame)
+            _require_fold(fresh / LEDGER, past.run, None, past.frame)  # a run in training sums up meanwhile
             _link_snapshots(past, fresh, progress)
         except FileNotFoundError as error:
             raise Moved(f"{error.filename}: was replaced while the branch was made; try again") from None
@@ -176,14 +177,14 @@ def _require_played(run: Path, as_of: Moment | None, frame: int) -> None:
         )
 
 
-def _require_fold(run: Path, as_of: Moment | None, frame: int) -> None:
+def _require_fold(ledger: Path, run: Path, as_of: Moment | None, frame: int) -> None:
     """Raise Mistake if matches were summed up, and what they led to was recorded only after `frame`."""
-    if summed_until(run / LEDGER):
-        fold = next(read_frames(run / LEDGER, tables=(FOLDED,)), None)
+    if summed_until(ledger):
+        fold = next(read_frames(ledger, tables=(FOLDED,)), None)
         if fold is None or fold.sequence > frame:
             raise Mistake(
-                f"as of {as_of}: {run} has summed up its matches until shortly before then, and ratings and "
-                "payoffs were recorded only a little later, expected a later moment"
+                f"as of {'now' if as_of is None else as_of}: {run} has summed up its matches until shortly "
+                "before then, and ratings and payoffs were recorded only a little later, expected a later moment"
             )
 
 

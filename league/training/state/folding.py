@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from league.training.state.state import State
 from storage.archive import Archive
-from storage.errors import Mistake
+from storage.errors import CorruptLedger, Mistake
 
 _PAYOFF, _RATINGS = "payoff", "ratings"
 
@@ -66,6 +66,11 @@ def recall(state: State, archive: Archive) -> None:
     recent form that have grown fill from then on; raise Mistake for other ratings or payoffs.
     """
     fold = archive.newest_fold()
+    if archive.summed_until and (fold is None or fold[0] <= archive.summed_until):
+        raise CorruptLedger(
+            f"{archive.run}: matches up to frame {archive.summed_until} of the ledger were summed up, and what "
+            "they led to is not recorded behind it: restore the ledger from a backup"
+        )
     if fold is not None and (changed := _changed(state.rules(), fold[2]["rules"])):
         if not archive.summed_until:
             fold = None
