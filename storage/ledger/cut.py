@@ -21,8 +21,8 @@ from storage.ledger.segments import Segment
 def copy_until(source: Path, target: Path, last: int) -> None:
     """Copy the frames of the ledger `source` up to sequence `last` into the empty folder `target`.
 
-    This works beside a writer of `source`. Raise CorruptLedger, DiskFailed, and Mistake if frames around `last`
-    were summed up.
+    This works beside a writer of `source`. Raise CorruptLedger, DiskFailed, and Mistake if frames around
+    `last` were summed up.
     """
     before = 0  # sequence of the last frame that is copied
     numbers = numbers_of(source)

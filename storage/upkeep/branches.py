@@ -184,7 +184,7 @@ def _require_fold(ledger: Path, run: Path, as_of: Moment | None, frame: int) -> 
         if fold is None or fold.sequence > frame:
             raise Mistake(
                 f"as of {'now' if as_of is None else as_of}: {run} has summed up its matches until shortly "
-                "before then, and ratings and payoffs were recorded only a little later, expected a later moment"
+                "before then, and what they led to was recorded only a little later, expected a later moment"
             )
 
 

@@ -68,8 +68,8 @@ def recall(state: State, archive: Archive) -> None:
     fold = archive.newest_fold()
     if archive.summed_until and (fold is None or fold[0] <= archive.summed_until):
         raise CorruptLedger(
-            f"{archive.run}: matches up to frame {archive.summed_until} of the ledger were summed up, and what "
-            "they led to is not recorded behind it: restore the ledger from a backup"
+            f"{archive.run}: matches up to frame {archive.summed_until} of the ledger were summed up, and "
+            "what they led to is not recorded behind it: restore the ledger from a backup"
         )
     if fold is not None and (changed := _changed(state.rules(), fold[2]["rules"])):
         if not archive.summed_until:

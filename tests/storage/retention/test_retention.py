@@ -4,19 +4,25 @@ import contextlib
 import functools
 import itertools
 import json
+import re
+import shutil
 
 import pytest
 
 import storage
 from analysis.history.history import History
+from analysis.report.sections.overview import overview
+from analysis.report.story import Story
+from league.commands.app import Format, sql
 from storage.archive import Archive
 from storage.disk import using
-from storage.errors import Mistake
+from storage.errors import Mistake, StorageError
 from storage.ledger.ledger import Ledger, summed_until
 from storage.records import MAIN, Bot, Freeze, LivePlayer, RatingChange
 from storage.retention import retention as module
 from storage.retention.keep import Keep
 from storage.retention.retention import Retention
+from storage.retention.summing import _OF_OLD
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 
 SPEC = {"architecture": "mlp", "hidden": [4]}
@@ -182,3 +188,49 @@ def _retention(run):
     with Archive.open(run) as archive:
         archive._compaction.close()
         yield Retention(archive._ledger, archive._database, Keep(bytes=1), lambda: 10**9)
+
+
+@pytest.mark.slow
+def test_an_index_that_missed_the_sums_gets_them_when_the_run_is_opened(play, tmp_path):
+    run = play(tmp_path / "run", batches=10)
+    with Archive.open(run) as archive:
+        archive.note_fold({}, {})
+        archive._compaction.close()
+        archive._ledger.compact()
+    kept = shutil.copy(run / "league.duckdb", tmp_path)
+    with _retention(run) as retention:
+        while retention.step():
+            pass
+    shutil.copy(kept, run / "league.duckdb")  # as after a death between the ledger and the index
+    question = "SELECT sum(p.matches), count(*), sum(p.env_steps) FROM played p"
+    with Archive.open(run) as archive:
+        found = archive._database.connection.execute(question).fetchall()
+    assert not list(run.glob("*.damaged*"))
+    assert found == storage.connect(run).execute(question).fetchall()
+    assert found[0][0] == 500
+
+
+@pytest.mark.slow
+def test_sql_on_matches_and_the_report_say_what_is_summed_up(play, tmp_path, capsys):
+    run = play(tmp_path / "run", Keep(bytes=1))
+    summed = r"league: [\d,]+ of 1,000 matches, the last of 2023-11-14 .* UTC, are kept as sums"
+    sql(run, "SELECT count(*) FROM matches", Format.CSV)
+    assert re.match(summed, capsys.readouterr().err)
+    sql(run, "FROM leaderboard", Format.CSV)
+    assert not capsys.readouterr().err
+    with History(run) as history:
+        assert "of 1,000 matches, the last of 2023-11-14" in overview(Story(history)).html
+
+
+@pytest.mark.slow
+def test_a_segment_of_an_older_version_is_left_whole(play, tmp_path, monkeypatch):
+    run = play(tmp_path / "run", batches=6)
+    monkeypatch.setitem(_OF_OLD, "leads", "SELECT count(*) FROM meetings")
+    with _retention(run) as retention:
+        retention._ledger.compact()
+        with pytest.raises(StorageError, match="recorded no leads; its matches and those behind it stay"):
+            while retention.step():
+                pass
+    assert storage.connect(run).execute("SELECT sum(matches), count(*) FROM played").fetchall() == [
+        (300, 300)
+    ]
