@@ -22,14 +22,16 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from analysis.gates.field import as_it_samples, find, newest
 from analysis.statistics.elo import EloEstimate, score_of_elo
-from analysis.statistics.hierarchy.posterior import Posterior
 from analysis.statistics.meetings import Direct
 from storage.errors import Mistake
 from storage.records import Entrant
+
+if TYPE_CHECKING:  # settings of tournaments name gates, and are read without scipy
+    from analysis.statistics.hierarchy.posterior import Posterior
 
 DIRECT = ("elo", "score", "los")  # of two competitors' games against each other
 ALONE = ("rank", "p_best")  # of one competitor in the field

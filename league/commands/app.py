@@ -29,6 +29,7 @@ from league.commands.console import (
     printable,
     progress_bars,
     usage,
+    working,
 )
 from league.commands.describing.configs import config_app
 from league.commands.describing.envs import envs_app
@@ -167,7 +168,7 @@ def sql(
     statement = expand(statement)
     if not statement.strip(" \t\r\n;"):
         raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
-    with hard_limits(timeout + GRACE_SECONDS, SQL_BYTES):
+    with working(f"asking {run}"), hard_limits(timeout + GRACE_SECONDS, SQL_BYTES):
         rows = query(run, statement, timeout_seconds=timeout, max_rows=limit + 1, as_of=as_of)
     if len(rows) > limit:
         rows = rows.slice(0, limit)
@@ -211,7 +212,8 @@ def rules(
     """Show what another preset would have drawn and decided in this run, without training."""
     from league.training.counterfactual import replay
 
-    found = replay(run, preset, every=every)
+    with working(f"drawing the matches of {run} by other rules"):
+        found = replay(run, preset, every=every)
     if as_json:
         tables = ("draws", "opponents", "decisions")
         fields: dict[str, Any] = {"recorded": found.recorded, "preset": found.preset}

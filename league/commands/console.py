@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -102,6 +103,35 @@ def progress_bars() -> Iterator[Progress]:
         yield bars.show
     finally:
         bars.clear()
+
+
+@contextlib.contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show on standard error that `what` is under way, if the block takes over PIPED_SECONDS.
+
+    On a terminal it is gone when the block is left. Elsewhere it is a line, and another one every
+    PIPED_EVERY_SECONDS. The block prints nothing itself. For what is done in one piece: of work in parts,
+    `progress_bars` shows how much is done.
+    """
+    console, done, began = Console(stderr=True), threading.Event(), time.monotonic()
+
+    def watch() -> None:
+        wait = PIPED_SECONDS
+        while not done.wait(wait):
+            seconds, wait = time.monotonic() - began, PIPED_EVERY_SECONDS
+            if console.is_terminal:
+                with console.status(Text(f"{what}...")):
+                    done.wait()
+            else:
+                print(f"{what}: {seconds:.0f} s so far", file=sys.stderr, flush=True)
+
+    watcher = threading.Thread(target=watch, name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
 
 
 class _TaskLines:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, printable
+from league.commands.console import JsonOption, RunArgument, printable, working
 
 if TYPE_CHECKING:
     from analysis.diagnostics import Finding
@@ -33,7 +33,7 @@ def diagnose(
     import analysis
     from analysis.diagnostics import diagnose as find
 
-    with analysis.open_run(run) as history:
+    with working(f"diagnosing {run}"), analysis.open_run(run) as history:
         found = find(history)
         if play is not None:
             found = [_located(one, history, run, play) for one in found]

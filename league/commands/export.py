@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, TrustOption
+from league.commands.console import JsonOption, RunArgument, TrustOption, working
 
 
 class To(StrEnum):
@@ -59,7 +59,9 @@ def export(
 
     for path in trust or ():
         trust_network(path)
-    done = export_to(open_reader(run), who, str(to), file, license=license_, decisions=decisions, seed=seed)
+    with working(f"exporting {who} of {run}"):
+        reader = open_reader(run)
+        done = export_to(reader, who, str(to), file, license=license_, decisions=decisions, seed=seed)
     if as_json:
         found = {"name": done.name, "file": str(done.path), "to": str(to), "decisions": done.decisions}
         print(json.dumps(found | {"difference": done.difference, "note": done.note or None}))

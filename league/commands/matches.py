@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, TrustOption
+from league.commands.console import JsonOption, RunArgument, TrustOption, working
 
 if TYPE_CHECKING:
     from league.watching.browser.room import Room
@@ -35,7 +35,8 @@ def replay(
     from league.watching.replay import replay as play_again
     from storage.errors import Failure
 
-    done = play_again(run, where, limit)
+    with working(f"playing matches of {run} again"):
+        done = play_again(run, where, limit)
     if as_json:
         fields = {name: getattr(done, name) for name in ("matches", "identical", "crashed", "differing")}
         print(json.dumps(fields | {"first": [difference._asdict() for difference in done.first]}))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from league.commands.console import AsOfOption, RunArgument
+from league.commands.console import AsOfOption, RunArgument, working
 
 
 class Plot(StrEnum):
@@ -101,7 +101,8 @@ def plot(
         }
         for each in list(draw) if name is Plot.ALL else [name]:
             path = out / f"{each}.svg" if name is Plot.ALL else out
-            plots.save(draw[each](), path)
+            with working(f"drawing {each} of {run}"):
+                plots.save(draw[each](), path)
             print(path)
 
 
@@ -132,7 +133,7 @@ def report(
         found = "a folder" if out.is_dir() else "no such folder"
         raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
     makers = [_own_section(path) for path in own_sections or ()]
-    with analysis.open_run(run) as history:
+    with working(f"writing the report of {run}"), analysis.open_run(run) as history:
         then = history if as_of is None else history.as_of(as_of)
         page = report_page(then, interactive=interactive, own_sections=makers)
     new = out.with_name(f".{out.name}.{os.getpid()}")

@@ -21,6 +21,7 @@ from league.commands.console import (
     TrustOption,
     print_rows,
     progress_bars,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -249,7 +250,8 @@ def compare(
     for path in trust or ():
         trust_network(path)
     test = None if sprt is None else Sprt(*sprt, model="normalized" if normalized else "logistic")
-    result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies)
+    with working(f"playing {a} against {b}"):
+        result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies)
     if as_json:
         print(json.dumps(_as_json(result)))
     else:
@@ -338,13 +340,23 @@ def _new_settings(sources: list[str], options: _Options) -> TournamentSettings:
                 "alone; write it under competitors"
             )
         return load(sources[0], options.overrides, options.changes)
+    configs = [source for source in sources if _is_file_of_yaml(source)]
+    if configs:
+        raise Mistake(
+            f"tournament: found {configs[0]} beside {len(sources) - 1} other of CONFIG | RUN, expected a "
+            "tournament's file alone, or run folders; --out names the folder of the tournament"
+        )
     names = {"name": re.sub(r"[^A-Za-z0-9._-]", "-", Path(sources[0]).name) + "-tournament"}
     competitors = _competitors(sources, options)
     return load(names | {"competitors": competitors} | options.changes, options.overrides)
 
 
 def _is_config(sources: list[str]) -> bool:
-    return len(sources) == 1 and Path(sources[0]).suffix in (".yaml", ".yml")
+    return len(sources) == 1 and _is_file_of_yaml(sources[0])
+
+
+def _is_file_of_yaml(source: str) -> bool:
+    return Path(source).suffix in (".yaml", ".yml")
 
 
 def _competitors(sources: list[str], options: _Options) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import sys
 from analysis.statistics.strength.order import Order
 from analysis.statistics.strength.recorded import recorded_order
 from analysis.statistics.strength.wording import of_best
-from storage import query
+from storage import connect
 from storage.reader import ArchiveReader
 from storage.records import Snapshot
 
@@ -26,4 +26,5 @@ def best_of(reader: ArchiveReader) -> Snapshot | None:
 
 def order_of_run(reader: ArchiveReader) -> Order:
     """Return the order of a run's competitors by all that it has recorded."""
-    return recorded_order(lambda question: query(reader.run, question))
+    with connect(reader.run) as live, live.at_one_moment():
+        return recorded_order(lambda question: live.sql(question).to_arrow_table(), live.newest)

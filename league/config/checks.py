@@ -14,14 +14,13 @@ from league.config.settings import Settings
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.learning.data.columns import check_learner_connectors
-from league.learning.maths.objective import check_actions
+from league.learning.maths.losses import check_actions
 from league.learning.settings import LearnerSettings, changed
 from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
-from league.models.networks.networks import build_network, check_network
-from league.rollout.runner_group import check_play
-from league.rollout.traces.recorder import COPIES, bytes_of_decision
+from league.models.spec import PolicySpec
+from league.rollout.settings.devices import check_play_of_runners
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS
@@ -107,6 +106,8 @@ def _check_fragments(settings: Settings) -> None:
     rollout = settings.rollout
     if rollout.fragment_steps is None:
         return
+    from league.rollout.traces.recorder import COPIES, bytes_of_decision  # torch
+
     steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)
     decision = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
     slots = settings.rollout_of_runners.slots
@@ -133,15 +134,23 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
         except ValidationError as error:
             raise ValueError(f"league: policy of {player}: {sentence_of(error)}") from None
         spec.trust()  # named by the author of the config
-        check_network(spec)
+        memory_size = 0 if spec.plain else _try_network(spec)
         check_learner_connectors(spec)
         _check_mirror(settings, spec.settings.mirror, player)
-        if settings.opening.share and build_network(spec).memory_size:
+        if settings.opening.share and memory_size:
             raise ValueError(
                 f"opening.share is {settings.opening.share:g}, but the network of "
                 f"{player} has a memory, and what it would remember of moves that it "
                 "has not made is not learned from; set policy.memory to none, or the share to 0"
             )
+
+
+def _try_network(spec: PolicySpec) -> int:
+    """Build and run a network; return the size of its memory. Raise Mistake if it does not fit."""
+    from league.models.networks.networks import build_network, check_network  # torch: two seconds of imports
+
+    check_network(spec)
+    return build_network(spec).memory_size
 
 
 def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> None:
@@ -214,7 +223,7 @@ def _check_devices(settings: Settings) -> None:
     """Raise ValueError or Mistake unless runners that play on GPUs ask for them, and only those."""
     device, each, runners = settings.rollout.device, settings.resources.gpus_per_runner, settings.most_runners
     if runners:
-        check_play(device, settings.resources, runners)
+        check_play_of_runners(device, settings.resources, runners)
     if settings.resources.share_cards:
         _check_sharing(settings)
     if each and (device == "cpu" or not runners):

@@ -11,10 +11,10 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from league.config.sinks import SinkSettings
-from league.rollout.requests import MOST_AT_ONCE
+from league.rollout.settings.play import MOST_AT_ONCE
 from league.section import Section, StoredPolicy
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
-from storage.cache.node_cache import CacheSettings
+from storage.cache.settings import CacheSettings
 from storage.retention.keep import Keep
 
 

@@ -6,7 +6,9 @@ was trained on.
 
 from __future__ import annotations
 
+import itertools
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -29,6 +31,7 @@ ARCHITECTURES = ("mlp", "cnn", "resnet")
 _FIELDS = {"settings", "observation", "action"}  # of a stored spec; "others" may be missing
 _OTHER = "seat after"  # name of a part that another seat sees
 LONGEST_QUOTE = 300  # characters of a foreign file that a message repeats
+MOST_UNTRIED = 2**24  # weights of layers that a machine surely has room for
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 # bounded: a spec from a foreign file must not exhaust the memory of this process
@@ -174,6 +177,30 @@ class PolicySpec:
     def own_code(self) -> tuple[str, ...]:
         """Import paths of the code that the policy is played with: its network and connectors."""
         return self.settings.own_code
+
+    @property
+    def mirror_fits(self) -> bool:
+        """Whether the mirror, if there is one, has the numbers and the actions of the game."""
+        mirror = self.settings.mirror
+        if mirror is None:
+            return True
+        sizes = (math.prod(mirror.observation), math.prod(mirror.actions))
+        return self.action.kind == "discrete" and sizes == (self.seen.size, self.action.mask_width)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the network is fully connected layers alone, which fit all rows of numbers."""
+        settings = self.settings
+        return (
+            settings.architecture == "mlp"
+            and settings.memory == "none"
+            and settings.value_sees == "seat"
+            and not settings.connectors
+            and len(self.observation.shape) > 0
+            and self.mirror_fits
+            and sum(math.prod(pair) for pair in itertools.pairwise((self.seen.size, *settings.hidden)))
+            <= MOST_UNTRIED
+        )
 
     def trust(self) -> None:
         """Allow this process to import all code that the spec names, for playing and for learning.

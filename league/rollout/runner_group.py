@@ -27,6 +27,7 @@ from league.models.policies.resident import check_device
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
+from league.rollout.settings.devices import check_play_of_runners
 from league.rollout.waiting.arrivals import Arrivals
 from league.rollout.waiting.idlest import Idlest
 from league.runtime import ResourceSettings, give_way, node_id
@@ -111,11 +112,8 @@ def check_play(device: str, resources: ResourceSettings, runners: int) -> None:
     """
     if not runners:
         check_device(device)
-    elif device == "cuda" and not resources.gpus_per_runner:
-        raise Mistake(
-            f"rollout.device is cuda with runners {runners}, but resources.gpus_per_runner is 0, so that Ray "
-            "would give runners no GPU; set it, to 0.25 if four are to share a card, or rollout.device to cpu"
-        )
+    else:
+        check_play_of_runners(device, resources, runners)
 
 
 class LocalRunnerGroup:

@@ -23,19 +23,14 @@ from league.envs import registry
 from league.envs.adapters.gymnasium.following import following
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
-from league.rollout.requests import (
-    BotSource,
-    MixtureSource,
-    PlayRequest,
-    PlaySetup,
-    RolloutSettings,
-)
+from league.rollout.requests import BotSource, MixtureSource, PlayRequest, PlaySetup
+from league.rollout.settings.play import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed, require_bot, require_fit
 from league.tournament.pairs import Pairs
 from storage import open_reader
-from storage.cache.node_cache import CacheSettings
+from storage.cache.settings import CacheSettings
 from storage.errors import Failure, Mistake, NotARun
 from storage.records import ResultBatch
 

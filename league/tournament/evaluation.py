@@ -24,14 +24,15 @@ from league.envs.adapters.gymnasium.following import FollowingEnvs, following
 from league.envs.base import BatchedGame
 from league.models.bots.seated import seated_bot
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import BotSource, MixtureSource, PlayRequest, PlaySetup, RolloutSettings
+from league.rollout.requests import BotSource, MixtureSource, PlayRequest, PlaySetup
+from league.rollout.settings.play import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed
 from league.yardsticks.figures import wilson
 from storage import open_reader
 from storage.arrays import Floats, Indices
-from storage.cache.node_cache import CacheSettings
+from storage.cache.settings import CacheSettings
 from storage.disk import Progress
 from storage.errors import Failure, Mistake, NotARun
 from storage.records import EndReason, MatchBatch, Outcome, Purpose, ResultBatch, by_team

@@ -20,11 +20,11 @@ from analysis.statistics.games import Rule
 from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
 from league.rollout.openings import Openings
-from league.rollout.requests import MOST_AT_ONCE, RolloutSettings
+from league.rollout.settings.play import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings
 from league.section import Section
-from league.tournament.entry.entrants import EntrantSource
+from league.tournament.entry.source import EntrantSource
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
 

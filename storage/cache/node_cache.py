@@ -28,7 +28,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,6 +38,7 @@ from safetensors import SafetensorError
 from storage.cache.cache_folder import cache_folder
 from storage.cache.policy_map import TierInfo
 from storage.cache.room import Room, Used
+from storage.cache.settings import FETCHED_BYTES
 from storage.disk import Growing, disk, make_folder
 from storage.errors import CorruptBlob, DiskFailed
 from storage.snapshots import blobs
@@ -46,18 +46,8 @@ from storage.snapshots import blobs
 Fetch = Callable[[Callable[[bytes], Any]], Any]
 """Hands a blob's bytes, piece by piece, to what it is called with; raises if it cannot get them."""
 
-FETCHED_BYTES = 20 * 2**30
 RECORD_BYTES = 256  # more than any record needs
 _HASH = re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True, slots=True)
-class CacheSettings:
-    """The place of fetched blobs on a node, and when blobs are hashed."""
-
-    folder: str | None = None  # None: the user's cache folder
-    max_bytes: int = FETCHED_BYTES  # of what is kept of it
-    verify: str = "admission"  # admission: once on each node; always: at each lease; never
 
 
 class BlobLease:

@@ -20,6 +20,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from storage.errors import Mistake, NotARun
 from storage.layout import LEDGER, origin, require_run
@@ -131,6 +132,15 @@ class LiveConnection:
         """Ask as DuckDB does, over the facts that exist now."""
         self.refresh(query)
         return self._connection.sql(query, **options)
+
+    def newest(self, table: str) -> pa.Table:
+        """Return some of the newest rows of a table of the one run, those of the last match among them.
+
+        It takes no longer for a long run. Raise CorruptLedger.
+        """
+        if not self._held:
+            self.refresh("")
+        return self._runs[0].newest(table)
 
     def cursor(self) -> LiveConnection:
         """Return another, independent connection to the same runs."""

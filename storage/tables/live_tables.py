@@ -34,6 +34,7 @@ from storage.tables.database import utc
 
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
 _MANY = 64  # frames that are worth several threads
+_PORTIONS = 16  # of the work that threads share
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 _Section: TypeAlias = pa.Buffer | pa.Table  # rows of a frame, as they lie in it or decoded
@@ -100,6 +101,13 @@ class LiveRun:
             self._take_figures()
         for table in self._tables.values():
             table.show(connection)
+
+    def newest(self, table: str) -> pa.Table:
+        """Return some of the newest rows of `table`, those of the last match among them; none: no rows.
+
+        At most one frame is decoded, or two row groups of a file are read. Raise CorruptLedger.
+        """
+        return self._tables[table].newest()
 
     def close(self) -> None:
         """Free the memory."""
@@ -227,6 +235,24 @@ class LiveTable:
             connection.register(f"recent_{self._key}", self._schema.empty_table())
             self._unshown = False
 
+    def newest(self) -> pa.Table:
+        """Return some of the newest rows, without reading the others. Raise CorruptLedger."""
+        for part in reversed(self._waiting):
+            rows = _fitted(_decoded(self._name, [part]), self._schema)
+            if len(rows):
+                return rows
+        if self._recent:
+            return self._recent[-1]
+        for segment in self._unverified[-1:]:
+            segment.verify(self._name)
+        if self._partial:
+            return _fitted([_last_rows(*self._partial[-1])], self._schema)
+        if self._lasting:
+            return self._lasting[-1]
+        if self._files:
+            return _fitted([_last_rows(self._files[-1])], self._schema)
+        return self._schema.empty_table()
+
     def _union(self) -> str:
         """Return SQL for the rows of all files; files of an older version may lack columns."""
         parts = []
@@ -300,6 +326,19 @@ def _first_rows(path: Path, rows: int) -> pa.Table:
         return file.read_row_groups(list(groups)).slice(0, rows)
 
 
+def _last_rows(path: Path, rows: int | None = None) -> pa.Table:
+    """Return the last rows of a Parquet file, or the last of its first `rows`: those of two row groups.
+
+    The rows of a match may be in two of them.
+    """
+    with pq.ParquetFile(path) as file:
+        ends = np.cumsum([0, *(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))])
+        end = int(ends[-1]) if rows is None else rows
+        last = max(int(np.searchsorted(ends, end)) - 1, 0)
+        first = max(last - 1, 0)
+        return file.read_row_groups(list(range(first, last + 1))).slice(0, end - int(ends[first]))
+
+
 def _fitted(tables: Iterable[pa.Table], schema: pa.Schema) -> pa.Table:
     """Return the rows of `tables` with the columns of `schema`: NULL where they lack one."""
     parts = []
@@ -314,8 +353,11 @@ def _each(work: Callable[[_T], _R], parts: Sequence[_T], *, several: bool) -> li
     """Return the result of `work` for each part; with `several`, by several threads."""
     if not several:
         return [work(part) for part in parts]
-    with ThreadPoolExecutor(4) as threads:
-        return list(threads.map(work, parts))
+    size = -(-len(parts) // _PORTIONS)
+    portions = [parts[at : at + size] for at in range(0, len(parts), size)]
+    with ThreadPoolExecutor(4) as threads:  # a call for each part would take longer than most of the parts
+        done = list(threads.map(lambda portion: [work(part) for part in portion], portions))
+    return [result for portion in done for result in portion]
 
 
 def _column(rows: pa.Table, field: pa.Field) -> pa.Array:

@@ -26,9 +26,10 @@ from league.learning.shared_pass.stacked import OnePass
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import LiveSource, PlayRequest, PlaySetup, RolloutSettings
+from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
+from league.rollout.settings.play import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
-from storage.cache.node_cache import CacheSettings
+from storage.cache.settings import CacheSettings
 from storage.layout import blob_path
 from storage.records import MatchBatch, Purpose
 from storage.snapshots.blobs import publish

@@ -22,8 +22,9 @@ import numpy as np
 import torch
 
 from league.learning.groups.learner_group import LiveWeights
-from league.rollout.requests import PlayRequest, PlaySetup, RolloutSettings
+from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
+from league.rollout.settings.play import RolloutSettings
 from tests.bench.driver import FreeLearning, MadeUp, measure
 
 

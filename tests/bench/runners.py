@@ -29,11 +29,12 @@ import psutil
 from league.envs import registry
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.rollout.requests import LiveSource, PlayRequest, PlaySetup, RolloutSettings
+from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
+from league.rollout.settings.play import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.runtime import ResourceSettings, ray_session
-from storage.cache.node_cache import CacheSettings
+from storage.cache.settings import CacheSettings
 from storage.records import MatchBatch, Purpose
 from storage.snapshots.blobs import publish
 

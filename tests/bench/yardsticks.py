@@ -19,7 +19,8 @@ import numpy as np
 from league.config.loading import load
 from league.models.policies.policy import Policy, initial_weights
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import BotSource, LiveSource, PlaySetup, RolloutSettings
+from league.rollout.requests import BotSource, LiveSource, PlaySetup
+from league.rollout.settings.play import RolloutSettings
 from league.yardsticks.games import request_of
 from league.yardsticks.opened import on_positions
 from league.yardsticks.positions import stored

@@ -12,8 +12,9 @@ from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySettings, PolicySpec
-from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
+from league.rollout.settings.play import RolloutSettings
 from league.runtime import ResourceSettings, ray_session
 from tests.gpu.cards import CARD, needs_cards
 

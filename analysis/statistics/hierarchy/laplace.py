@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
-from scipy.interpolate import CubicSpline
 from scipy.linalg import cho_solve, cholesky
 
 from analysis.statistics.davidson import Cells, by_competitor, information, moments
@@ -175,6 +174,8 @@ def _likely(evidence: Evidence, prior: Prior, coarse: int, fine: int) -> tuple[F
         score[i], start = found.log_evidence, found.mode
     axis = np.log(tried[:, 0])
     at = np.linspace(axis[0], axis[-1], 2001)
+    from scipy.interpolate import CubicSpline  # a third of a second, and not for all who import this
+
     log_density = CubicSpline(axis, score + prior.log_hyper(tried))(at)
     density = np.exp(log_density - log_density.max())
     total = np.cumsum(density) / density.sum()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import fields
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import yaml
 
 from analysis.statistics.strength.facts import Meeting, Member, Score
@@ -76,25 +77,29 @@ GROUP BY s.competitor, e.snapshot_id ORDER BY s.competitor, until
 """
 """One row per competitor and stage, with mean and variance of its scores: for games with one seat."""
 
-SETTING = """
-SELECT
-    coalesce(
-        (SELECT nullif(count(DISTINCT coalesce(team, seat)), 0)
-            FROM seats WHERE seq = (SELECT max(seq) FROM seats)),
-        (SELECT max(num_seats) FROM summed_matches)) AS teams,
-    (SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1) AS config
-"""
-"""One row: the number of teams in a match, and the settings as YAML."""
+CONFIG = "SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
+"""One row or none: the settings as YAML."""
 
 
-def recorded_order(ask: Callable[[str], pa.Table]) -> Order:
-    """Return the order of a run's competitors; `ask` answers SQL on its tables."""
+def recorded_order(ask: Callable[[str], pa.Table], newest: Callable[[str], pa.Table]) -> Order:
+    """Return the order of a run's competitors.
+
+    `ask` answers SQL on its tables. `newest` returns the newest rows of a table, the last match among them:
+    a query on `seats` would read all of them.
+    """
     members = [Member(**{name: row[name] for name in _MEMBER}) for row in ask(MEMBERS).to_pylist()]
-    (setting,) = ask(SETTING).to_pylist()
-    if setting["teams"] == 1:
+    teams = teams_of(newest("seats")) or (pc.max(newest("summed_matches")["num_seats"]).as_py() or 0)
+    if teams == 1:
         return order_by_score(members, (Score(**row) for row in ask(SCORES).to_pylist()))
     meetings = (Meeting(**row) for row in ask(MEETINGS).to_pylist())
-    return order_of(members, meetings, teams=setting["teams"] or 2, anchor=_anchor(setting["config"]))
+    config = ask(CONFIG)["config"].to_pylist()
+    return order_of(members, meetings, teams=teams or 2, anchor=_anchor(config[0] if config else None))
+
+
+def teams_of(seats: pa.Table) -> int:
+    """Return the number of teams in the last match of `seats`; 0 without rows."""
+    last = seats.filter(pc.equal(seats["seq"], pc.max(seats["seq"])))
+    return int(pc.count_distinct(pc.coalesce(last["team"], last["seat"])).as_py())
 
 
 def _anchor(config: str | None) -> str | None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from league.commands.console import JsonOption, SetOption
+from league.commands.console import JsonOption, SetOption, working
 
 config_app = typer.Typer(help="Show the keys of configs.", no_args_is_help=True)
 
@@ -46,8 +46,9 @@ def show(
     """Print the config with every default filled in."""
     from league.config.loading import load
 
-    text = load(config, set_ or ()).to_yaml()
-    if comments:  # the meanings of all keys, those of tournaments too: a second of imports
+    with working(f"checking {config}"):
+        text = load(config, set_ or ()).to_yaml()
+    if comments:  # the meanings of all keys, those of tournaments too
         from league.commands.describing.explanations import with_comments
 
         text = with_comments(text)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, print_rows
+from league.commands.console import JsonOption, RunArgument, print_rows, progress_bars
 
 HEADER = (
     "run",
@@ -94,7 +94,12 @@ def _list(folder: Path, tagged: set[str], as_json: bool) -> None:
         found = [run for run in found if tagged <= {*read_labels(run).tags}]
         if not found:
             raise Mistake(f"{folder}: no run in it has all of the tags {', '.join(sorted(tagged))}")
-    print_rows(HEADER, [row_of(run, plain=as_json) for run in found], as_json)
+    with progress_bars() as progress:
+        rows = []
+        for number, run in enumerate(found):
+            progress("reading runs", number, len(found))
+            rows.append(row_of(run, plain=as_json))
+    print_rows(HEADER, rows, as_json)
 
 
 def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
@@ -102,7 +107,7 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
 
     With `plain`, sizes are bytes, ages seconds and tags a list.
     """
-    from storage import query
+    from storage import connect
     from storage.ends import FACTS, span, state_of
     from storage.errors import Failure, Mistake
     from storage.layout import LEDGER
@@ -111,8 +116,9 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
     from storage.upkeep.usage import disk_use
 
     try:
-        (facts,) = query(run, _FACTS).to_pylist()
-        (ended,) = query(run, FACTS).to_pylist()
+        with connect(run) as live:
+            (facts,) = live.sql(_FACTS).to_arrow_table().to_pylist()
+            (ended,) = live.sql(FACTS).to_arrow_table().to_pylist()
         labels = read_labels(run)
         state = state_of(ended, is_written(run / LEDGER)).sentence
         size = sum(use.bytes for use in disk_use(run))

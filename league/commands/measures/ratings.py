@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows, printable
+from league.commands.console import AsOfOption, JsonOption, RunArgument, print_rows, printable, working
 
 if TYPE_CHECKING:
-    from analysis.statistics.strength.order import Place
+    from analysis.statistics.strength.order import Order, Place
 
 
 def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = None) -> None:
@@ -17,17 +18,8 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
     Bots, the anchor and untrained weights are listed apart, behind the others. mu, sigma and skill (mu - 3
     sigma) are TrueSkill's, by which opponents are drawn.
     """
-    from analysis.statistics.strength.recorded import recorded_order
-    from analysis.statistics.strength.wording import above, of_best, probability
-    from storage import query
-
-    rated = ["mu", "sigma", "skill", "games", "win_rate"]
-    newest = "SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
-    if query(run, newest, as_of=as_of)["most_lead"].null_count == 0:
-        rated.append("lead")  # payoffs count scores
-    table = query(run, f"SELECT competitor, role, {', '.join(rated)} FROM leaderboard", as_of=as_of)
-    rows = {row["competitor"]: row for row in table.to_pylist()}
-    order = recorded_order(lambda question: query(run, question, as_of=as_of))
+    with working(f"rating the competitors of {run}"):
+        rows, order, rated = _read(run, as_of)
     places = [place for place in order.places if place.competitor in rows]
     for place in places:  # those for the record alone are counted, too
         rows[place.competitor]["games"] = max(rows[place.competitor]["games"] or 0, place.games)
@@ -35,6 +27,8 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
         header = ["competitor", "role", "elo", "elo_low", "elo_high", "p_best", "apart", *rated]
         print_rows(header, [_figures(place, rows[place.competitor], rated) for place in places], as_json)
         return
+    from analysis.statistics.strength.wording import above, of_best, probability
+
     unit = "mean score" if order.unit != "Elo" else "Elo"
     above_what = "" if order.yardstick is None else f" above {order.yardstick}"
     print(printable(f"Best: {of_best(order)}. Strength is {unit}{above_what}."))
@@ -44,6 +38,25 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
         chance = "apart" if place.apart else "" if math.isnan(place.chance) else probability(place.chance)
         shown.append((row["competitor"], row["role"], above(order, place), chance, *(row[n] for n in rated)))
     print_rows(["competitor", "role", "strength", "best", *rated], shown, as_json)
+
+
+def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Order, list[str]]:
+    """Return the rows of the leaderboard by competitor, the order by strength, and the columns to show."""
+    from analysis.statistics.strength.recorded import recorded_order
+    from storage import connect
+
+    rated = ["mu", "sigma", "skill", "games", "win_rate"]
+    newest = "SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
+    with connect(run, as_of=as_of) as live, live.at_one_moment():
+
+        def ask(question: str) -> Any:
+            return live.sql(question).to_arrow_table()
+
+        if ask(newest)["most_lead"].null_count == 0:
+            rated.append("lead")  # payoffs count scores
+        table = ask(f"SELECT competitor, role, {', '.join(rated)} FROM leaderboard")
+        order = recorded_order(ask, live.newest)
+    return {row["competitor"]: row for row in table.to_pylist()}, order, rated
 
 
 def _figures(place: Place, row: dict[str, Any], rated: list[str]) -> tuple[Any, ...]:

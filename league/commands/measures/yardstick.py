@@ -17,6 +17,7 @@ from league.commands.console import (
     RunArgument,
     TrustOption,
     print_rows,
+    working,
 )
 
 if TYPE_CHECKING:
@@ -63,8 +64,9 @@ def yardstick(
     )
     found: list[YardstickRecord] = []
     try:
-        for figures in measure(run, names or (), player=player, every=every, options=options):
-            found += figures
+        with working(f"measuring snapshots of {run}"):
+            for figures in measure(run, names or (), player=player, every=every, options=options):
+                found += figures
     finally:  # results are printed even if a later measurement fails
         if found:
             _print(found, as_json)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeVar, get_args
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 from league.import_paths import import_path, is_import_path
 from league.learning.maths.published import diversity, neurd, self_imitation, upgo
@@ -26,7 +24,13 @@ from league.learning.maths.terms import (
     checked_options,
     with_options,
 )
+from storage.errors import Mistake
 from storage.suggestions import nearest
+
+if TYPE_CHECKING:  # settings name losses, and are read without torch
+    from torch import Tensor
+
+    from league.models.spec import PolicySpec
 
 __all__ = [
     "LOSSES",
@@ -38,13 +42,16 @@ __all__ = [
     "Steps",
     "Term",
     "appo",
+    "check_actions",
     "find_loss",
     "find_term",
     "impala",
     "ppo",
 ]
 
-PolicyLoss = Callable[..., Tensor]  # (log-probabilities, advantage [N], clip, **options) or (steps) -> [N]
+PolicyLoss: TypeAlias = (
+    "Callable[..., Tensor]"  # (log-probabilities, advantage [N], clip, **options) or (steps) -> [N]
+)
 Part = TypeVar("Part")  # of a loss that a config names
 Kind = Literal["discrete", "multi_discrete", "continuous"]
 
@@ -173,6 +180,16 @@ def find_loss(name: str) -> Loss:
 def find_term(name: str) -> Term:
     """Return the term called `name`, or the one at "module:Name". Raise ValueError if not found."""
     return _found(name, TERMS, Term)
+
+
+def check_actions(loss: str, spec: PolicySpec, player: str = "the player") -> None:
+    """Raise Mistake unless the loss called `loss` is for the actions of this policy."""
+    kinds = find_loss(loss).actions
+    if spec.action.kind not in kinds:
+        raise Mistake(
+            f"learner.loss: found '{loss}', which is for actions that are {' or '.join(kinds)}, but those of "
+            f"{player} are {spec.action.kind}; take appo, impala or ppo"
+        )
 
 
 def _found(name: str, known: Mapping[str, Part], kind: type[Part]) -> Part:

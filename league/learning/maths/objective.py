@@ -12,7 +12,7 @@ from torch import Tensor
 from league.learning.companions.magnet import held_reward, magnet_kl
 from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
 from league.learning.groups.peers import Peers
-from league.learning.maths.losses import find_loss
+from league.learning.maths.losses import check_actions
 from league.learning.maths.parts import Outputs, Parts, Scheduled, Trainee
 from league.learning.maths.schedules import value_at
 from league.learning.maths.terms import LogProbs, Output, OwnBatch, Steps, Term, options_at
@@ -299,16 +299,6 @@ class Objective:
         mean, square = sums / batch.total_steps
         deviation = (square - mean.square()).clamp(min=0.0).sqrt()
         return ((exact - mean) / (deviation + SMALLEST_DEVIATION)).float()
-
-
-def check_actions(loss: str, spec: PolicySpec, player: str = "the player") -> None:
-    """Raise Mistake unless the loss called `loss` is for the actions of this policy."""
-    kinds = find_loss(loss).actions
-    if spec.action.kind not in kinds:
-        raise Mistake(
-            f"learner.loss: found '{loss}', which is for actions that are {' or '.join(kinds)}, but those of "
-            f"{player} are {spec.action.kind}; take appo, impala or ppo"
-        )
 
 
 def vtrace_targets(

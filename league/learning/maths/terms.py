@@ -15,15 +15,16 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from league.learning.maths.schedules import Points, Ramp, number_or_schedule, value_at
-from league.models.networks.distributions import Distribution
 from storage.errors import Mistake
 from storage.suggestions import did_you_mean
+
+if TYPE_CHECKING:  # settings name terms, and are read without torch
+    from torch import Tensor
+
+    from league.models.networks.distributions import Distribution
 
 REPORTED = frozenset(
     (
@@ -96,6 +97,8 @@ class Steps:
 
     def in_time(self, steps: Tensor) -> Tensor:
         """Lay out `steps` [N, ...] as [T, B, ...], time first, with 0 as padding at the end of sequences."""
+        import torch
+
         return torch.cat([steps, steps.new_zeros(1, *steps.shape[1:])])[self.rows]
 
     def kl(self, p: Tensor, q: Tensor) -> Tensor:
@@ -126,6 +129,8 @@ class OwnBatch:
             raise Mistake(
                 "learner.target_updates: found 0, but the loss calls a target network; set 1 or more"
             )
+        import torch
+
         with torch.no_grad():
             return self.target_network(observation)
 

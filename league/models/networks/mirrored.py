@@ -86,7 +86,7 @@ def checked_mirror(spec: PolicySpec) -> Mirror | None:
             f"{len(settings.connectors)} connectors, expected an mlp without memory and connectors; set "
             "mirror to null, or change these"
         )
-    if spec.action.kind != "discrete" or sizes != (spec.seen.size, spec.action.mask_width):
+    if not spec.mirror_fits:
         raise BadNetwork(
             f"policy.mirror: it has {sizes[0]} numbers and {sizes[1]} actions, the game has {spec.seen.size} "
             f"numbers and {spec.action.mask_width or 'no discrete'} actions, expected the same and discrete "

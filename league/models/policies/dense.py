@@ -16,7 +16,8 @@ from torch import Tensor
 
 from league.models.policies import products
 from league.models.policies.policy import Policy
-from league.models.policies.products import ACTIVATIONS, EXACT, LEAST_ROWS, Layer, Precision
+from league.models.policies.products import ACTIVATIONS, EXACT, LEAST_ROWS, Layer
+from league.models.precision import Precision
 from league.models.spec import PolicySpec
 
 BLOCK = 32  # policies in a block with stacked weights

@@ -14,14 +14,12 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 Layer = tuple[Tensor, Tensor]  # weight [out, in], bias [out]
-Precision = Literal["float32", "bfloat16", "auto"]  # auto: whichever is faster here
 
 EXACT = ("bool", "int8", "uint8")  # observations that bfloat16 holds exactly
 # From this many multiplications on, oneDNN's fused product with bias and activation is faster than torch's

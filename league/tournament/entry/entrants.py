@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
-
-from pydantic import AfterValidator, Field, model_validator
+from typing import Any
 
 from analysis.gates.names import labels_of, with_runs
 from league.competitors.modes import temperature_of
@@ -23,17 +21,16 @@ from league.models.bots.scripted import bots_for
 from league.models.bots.settings import BotSettings
 from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.snapshots import SnapshotSource
-from league.section import Section
 from league.tournament.entry.agreement import Agreed, agree, alike, require_bot, require_fit
 from league.tournament.entry.origins import (
     ExportOrigin,
     Origin,
     RunOrigin,
-    address_of,
     bot_entrant,
     open_origin,
 )
 from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors, find_damaged
+from league.tournament.entry.source import EntrantSource
 from storage.disk import Progress
 from storage.errors import Mistake, NotARun
 from storage.records import Entrant
@@ -42,60 +39,8 @@ from storage.suggestions import did_you_mean
 from storage.upkeep.exports import NotAnExport
 
 _LEAVE_OUT = "restore them from a copy, or leave them out (leave_out_damaged)"
-_Address = Annotated[str, Field(min_length=1), AfterValidator(address_of)]
-"""Absolute address, so that a tournament resumed in another folder finds it."""
-
-
 Stored = SnapshotSource | MixtureSource
 Source = Stored | BotSource
-
-
-def _checked(modes: tuple[str, ...]) -> tuple[str, ...]:
-    for mode in modes:
-        temperature_of(mode)
-    return modes
-
-
-class EntrantSource(Section):
-    """Some entrants: snapshots of a run, the snapshot in a folder, or bots."""
-
-    run: _Address | None = Field(default=None, description="Run folder, or the address of its remote")
-    select: str | None = Field(
-        default=None,
-        description="SQL condition for snapshots of the run, on the columns of `snapshots` and mu, sigma, "
-        "skill, games, win_rate of the leaderboard; without it and `names`: all snapshots",
-    )
-    names: tuple[str, ...] = Field(
-        default=(),
-        description="Competitors of the run: ids or unique prefixes, players (their newest snapshot), bots, "
-        "mixtures (`main-0:average`, `:nash`, `0.3*A+0.7*B`); "
-        "with `:greedy` or `:t=0.5` at the end in that mode alone",
-    )
-    folder: _Address | None = Field(
-        default=None, description="Folder made by: league snapshots RUN export ID DIR"
-    )
-    bots: tuple[str, ...] = Field(
-        default=(), description="Bots: of the game, of the table `bots`, or module:Class"
-    )
-    modes: Annotated[tuple[str, ...], AfterValidator(_checked)] = Field(
-        default=("sample",),
-        min_length=1,
-        description="Modes of the snapshots, each in all of these: sample, greedy, t=0.5 (a temperature)",
-    )
-
-    @model_validator(mode="after")
-    def _of_one_kind(self) -> Self:
-        given = [name for name in ("run", "folder", "bots") if getattr(self, name)]
-        if len(given) != 1:
-            raise ValueError(f"found {' and '.join(given) or 'nothing'}, expected one of: run, folder, bots")
-        for name in ("select", "names"):
-            if getattr(self, name) and self.run is None:
-                raise ValueError(f"{name}: found beside {given[0]}, expected beside a run")
-        if self.select is not None and self.names:
-            raise ValueError("found select and names, expected one of the two; make two entries")
-        if self.bots and self.modes != ("sample",):
-            raise ValueError("modes: found beside bots, which have no modes; leave modes out")
-        return self
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,11 +205,6 @@ class ExportOrigin(Origin):
         )
 
 
-def address_of(text: str) -> str:
-    """Return the address of a run or an exported folder, given a user's path or URL."""
-    return text.rstrip("/") if is_url(text) else str(Path(text).expanduser().resolve())
-
-
 def open_origin(address: str, progress: Progress | None = None) -> Origin:
     """Return the origin at an address. Raise NotARun if nothing is there, else as the two kinds do."""
     if is_url(address) or (Path(address) / FORMAT).exists():

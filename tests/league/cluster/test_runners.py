@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from league.cluster.nodes import Node, Seen, Watch
-from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
+from league.rollout.settings.play import RolloutSettings
 from tests.league.fake_ray import FakeRay
 
 SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))

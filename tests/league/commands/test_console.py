@@ -1,11 +1,12 @@
 """Progress is drawn on a terminal; elsewhere it is a line now and then."""
 
 import io
+import threading
 
 from rich.console import Console
 
 from league.commands import console as module
-from league.commands.console import progress_bars
+from league.commands.console import progress_bars, working
 
 
 def terminal(monkeypatch, is_terminal):
@@ -62,3 +63,27 @@ def test_what_is_done_soon_gets_no_bar(monkeypatch):
         tell("index", 1, 2)
         tell("index", 2, 2)
     assert drawn.getvalue() == ""
+
+
+def test_what_takes_long_in_one_piece_says_so_and_what_is_short_says_nothing(monkeypatch, capsys):
+    terminal(monkeypatch, False)
+    with working("reading runs/a"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(module, "PIPED_SECONDS", 0.01)
+    written = threading.Event()
+    monkeypatch.setattr(module.sys.stderr, "flush", written.set)
+    with working("reading runs/a"):
+        assert written.wait(30.0)
+    assert capsys.readouterr().err == "reading runs/a: 0 s so far\n"
+
+
+def test_on_a_terminal_the_state_is_gone_when_the_work_is_done(monkeypatch):
+    monkeypatch.setattr(module, "PIPED_SECONDS", 0.0)
+    console, drawn = terminal(monkeypatch, True)
+    shown, status = threading.Event(), console.status
+    monkeypatch.setattr(console, "status", lambda text: shown.set() or status(text))
+    with working("reading runs/a"):
+        assert shown.wait(30.0)
+    assert "reading runs/a..." in drawn.getvalue()
+    assert drawn.getvalue().endswith("\x1b[2K")

@@ -174,6 +174,7 @@ def test_a_config_may_be_changed_from_the_command_line(tournament, run, tmp_path
         (("--set", "name=.."), "name: found '..'"),
         (("--set", "teams=[]"), "teams: found []"),
         (("--export", "x.csv", "--export-matches", "./x.csv"), "expected a file for each"),
+        (("cup.yaml",), "found cup.yaml beside 1 other of CONFIG | RUN"),
     ],
 )
 def test_a_mistake_is_one_message_and_nothing_is_played(arguments, problem, tournament, tmp_path):

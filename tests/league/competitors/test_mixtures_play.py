@@ -16,9 +16,11 @@ from league.exploit.exact import exact, strategy_of
 from league.exploit.measuring import exploit
 from league.models.bots.settings import ExportSettings
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup
+from league.rollout.settings.play import RolloutSettings
 from league.tournament.comparison import compare
-from league.tournament.entry.entrants import EntrantSource, gather, sources_of
+from league.tournament.entry.entrants import gather, sources_of
+from league.tournament.entry.source import EntrantSource
 from league.tournament.pairs import Pairs
 from storage.archive import open_reader
 from storage.snapshots import measurements

@@ -15,7 +15,8 @@ from league.models.networks.networks import build_network
 from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
-from league.rollout.requests import Fragment, LiveSource, PlaySetup, RolloutSettings
+from league.rollout.requests import Fragment, LiveSource, PlaySetup
+from league.rollout.settings.play import RolloutSettings
 from storage.records import MatchBatch
 
 GRU = PolicySettings(

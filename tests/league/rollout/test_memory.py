@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.requests import PlaySetup
+from league.rollout.settings.play import RolloutSettings
 
 
 def parts(request, num_parts):

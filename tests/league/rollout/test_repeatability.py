@@ -9,7 +9,8 @@ from league.envs.slots import SlotGame
 from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
-from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.requests import PlaySetup
+from league.rollout.settings.play import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 
 GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)

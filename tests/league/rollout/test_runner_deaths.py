@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from league.rollout.requests import PlaySetup, RolloutSettings
+from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import MOST_STARTS, RECORDED_STARTS, RayRunnerGroup
+from league.rollout.settings.play import RolloutSettings
 from storage.errors import Failure
 from tests.league.fake_ray import Dies, FakeRay
 

@@ -5,6 +5,7 @@ import time
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import storage
@@ -15,6 +16,7 @@ from storage.ledger.ledger import Ledger
 from storage.records import LEAGUE_EXPLOITER, MAIN, Freeze, LivePlayer, RatingChange, UpdateRecord
 from storage.tables import columns
 from storage.tables.live import LiveConnection
+from storage.tables.live_tables import _last_rows
 
 VIEWS = ("payoff", "leaderboard", "match_mix", "match_mix_over_time", "learned_from", "lineage")
 
@@ -341,6 +343,26 @@ def test_a_table_is_read_when_a_statement_comes_to_it_by_whatever_name(sql, comp
         assert one(live, "FROM mine") == (260,)
     with storage.connect(compacted) as live:
         assert live.sql(sql).fetchall() == [(260,)]
+
+
+@pytest.mark.parametrize("moment", [None, 100, 2_000])
+def test_the_newest_rows_have_the_whole_last_match_in_the_journal_or_in_a_file(moment, compacted):
+    with storage.connect(compacted, as_of=moment) as live:
+        (last,) = one(live, "SELECT max(seq) FROM seats")
+    with storage.connect(compacted, as_of=moment) as live:
+        found = live.newest("seats")
+        assert found["seq"].to_pylist().count(last) == 2
+        assert max(found["seq"].to_pylist()) == last
+        assert live.newest("players").num_rows == 0
+
+
+def test_a_match_in_two_row_groups_is_whole_among_the_newest_rows(tmp_path):
+    rows = pa.table({"seq": [1, 1, 2, 2, 3, 3]})
+    pq.write_table(rows, tmp_path / "rows", row_group_size=5)
+    assert _last_rows(tmp_path / "rows")["seq"].to_pylist() == [1, 1, 2, 2, 3, 3]
+    pq.write_table(rows, tmp_path / "rows", row_group_size=2)
+    assert _last_rows(tmp_path / "rows")["seq"].to_pylist() == [2, 2, 3, 3]
+    assert _last_rows(tmp_path / "rows", 4)["seq"].to_pylist() == [1, 1, 2, 2]
 
 
 def test_what_no_statement_named_is_an_error_rather_than_empty(compacted):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from league.learning.maths.terms import Steps
+if TYPE_CHECKING:  # settings name terms, and are read without torch
+    from torch import Tensor
+
+    from league.learning.maths.terms import Steps
 
 OPTIONS = {"bound": 1.0}  # nats beyond which a step is different enough
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from league.learning.maths.terms import Steps
+if TYPE_CHECKING:  # settings name losses and terms, and are read without torch
+    from torch import Tensor
+
+    from league.learning.maths.terms import Steps
 
 OPTIONS = {"logit_limit": 2.0, "force_limit": 10_000.0}
 """`logit_limit`: distance of a logit from their mean at which it is pushed no further; `force_limit`: size
@@ -23,6 +25,8 @@ def neurd(steps: Steps) -> Tensor:
 
     An action whose centred logit is beyond `logit_limit` is not pushed further out. Discrete actions only.
     """
+    import torch
+
     logits = steps.parameters
     legal = steps.mask
     count = legal.sum(1, keepdim=True)

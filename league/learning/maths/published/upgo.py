@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from league.learning.maths.terms import Steps
+if TYPE_CHECKING:  # settings name losses and terms, and are read without torch
+    from torch import Tensor
+
+    from league.learning.maths.terms import Steps
 
 
 def upgo(steps: Steps) -> Tensor:
@@ -17,6 +19,8 @@ def upgo(steps: Steps) -> Tensor:
     Play that does better than the value expects is followed to its end; play that does worse is cut short
     there and bootstrapped. rho = min(1, pi / mu) corrects for the policy that acted.
     """
+    import torch
+
     with torch.no_grad():
         value = steps.in_time(steps.value)
         returns = upgoing_returns(
@@ -40,6 +44,8 @@ def upgoing_returns(r_t: Tensor, v_tm1: Tensor, v_t: Tensor, discount_t: Tensor,
     if not r_t.shape == v_tm1.shape == v_t.shape == discount_t.shape == valid.shape or r_t.dim() != 2:
         shapes = [tuple(x.shape) for x in (r_t, v_tm1, v_t, discount_t, valid)]
         raise ValueError(f"upgo: shapes are {shapes}, expected five equal [T, B]")
+    import torch
+
     goes_on = (r_t + discount_t * v_t >= v_tm1) & valid  # whether returns before this step include its own
     returns = r_t + discount_t * v_t
     for t in range(len(r_t) - 2, -1, -1):

@@ -538,3 +538,24 @@ def test_trust_is_given_to_one_class_and_not_to_its_neighbours(canary):
     with pytest.raises(BadNetwork, match="canary_network:Net"):
         check_network(spec(architecture="canary_network:Net"))
     assert canary.exists()
+
+
+@pytest.mark.parametrize("action", [CHOICE, CHOICES, NUMBERS])
+@pytest.mark.parametrize("observation", [BOARD, DICT, ObservationSpec((1,), "float64")])
+def test_a_plain_network_fits_whatever_is_seen_and_done_so_that_it_need_not_be_tried(observation, action):
+    for settings in ({}, {"separate_value": True}, {"activation": "tanh", "squash": False}):
+        wanted = spec(observation, action, **settings)
+        assert wanted.plain
+        check_network(wanted)
+
+
+def test_a_network_that_may_not_fit_is_not_plain():
+    plain = {"mlp", "mlp of a dict", "mlp with a value apart"}
+    assert {name for name, wanted in SPECS.items() if wanted.plain} == plain
+    assert not any(wanted.plain for wanted in CRITICS.values())
+    assert not spec(architecture="mine.nets:Deep").plain
+    assert not spec(ObservationSpec((), "float32")).plain
+    assert not spec(hidden=(2**16, 2**16)).plain
+    board = {"observation": [2, 4, 5], "axis": 2, "actions": [4]}
+    assert spec(mirror=board).plain
+    assert not spec(mirror={**board, "actions": [5]}).plain

@@ -10,10 +10,12 @@ from pydantic import ValidationError
 from league.competitors.names import UnknownCompetitor
 from league.models.bots.settings import FunctionSettings
 from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import BotSource, PlayRequest, PlaySetup, RolloutSettings
-from league.tournament.entry.entrants import EntrantSource, gather, sources_of
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup
+from league.rollout.settings.play import RolloutSettings
+from league.tournament.entry.entrants import gather, sources_of
 from league.tournament.entry.selection import BadSelection
 from league.tournament.entry.soundness import DamagedCompetitors
+from league.tournament.entry.source import EntrantSource
 from league.tournament.pairs import Pairs
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake, NotARun

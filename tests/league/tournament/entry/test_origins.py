@@ -6,14 +6,14 @@ import shutil
 import pytest
 
 from league.rollout.snapshots import load_tensors
-from league.tournament.entry.entrants import EntrantSource, gather, sources_of
+from league.tournament.entry.entrants import gather, sources_of
 from league.tournament.entry.origins import (
     ExportOrigin,
     RunOrigin,
-    address_of,
     open_origin,
 )
 from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors
+from league.tournament.entry.source import EntrantSource, address_of
 from storage.archive import Archive, open_reader
 from storage.remote.mirror import local_mirror
 from storage.remote.uploader import Uploader

@@ -6,8 +6,9 @@ import pytest
 
 from league.models.networks.networks import BadNetwork
 from league.models.spec import PolicySettings
-from league.tournament.entry.entrants import EntrantSource, gather
+from league.tournament.entry.entrants import gather
 from league.tournament.entry.soundness import find_damaged
+from league.tournament.entry.source import EntrantSource
 from storage.errors import WeightsMismatch
 from storage.remote.remote import RemoteFailed
 
