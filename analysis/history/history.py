@@ -235,11 +235,24 @@ class History:
     def _needs_seats(self, unit: Unit | None) -> bool:
         """Return whether leads have to be found in `seats`: some run was recorded before they were summed."""
         if unit is not None:
-            return unit == "score"
+            return unit == "score" and not self._has_sums_of_scores()
         ((counts_scores, lacking),) = self._live.execute(
             "SELECT (SELECT count(most_lead) FROM runs), (SELECT count(*) FROM meetings WHERE lead IS NULL)"
         ).fetchall()
         return counts_scores > 0 and lacking > 0
+
+    def _has_sums_of_scores(self) -> bool:
+        """Return whether matches are sums, which have leads too. Raise Mistake if no largest is declared."""
+        ((summed, undeclared),) = self._live.execute(
+            "SELECT (SELECT count(*) FROM summed_matches),"
+            " (SELECT count(*) FROM runs WHERE most_lead IS NULL)"
+        ).fetchall()
+        if summed and undeclared:
+            raise Mistake(
+                "payoff: unit 'score' of a run whose old matches were summed up (storage.retention) and "
+                "whose payoffs count games won: the largest lead is not known, expected unit 'outcome'"
+            )
+        return bool(summed)
 
     def match_mix(self, over_time: bool = False) -> pd.DataFrame:
         """Return the numbers of matches by player, purpose and match type.

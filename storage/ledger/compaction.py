@@ -46,8 +46,10 @@ class Compaction:
             self._wake.wait()
             self._wake.clear()
             try:
-                while not self._closing.is_set() and (self._ledger.compact(most=1) or self._step()):
-                    pass
+                more = True
+                while more and not self._closing.is_set():
+                    compacted = self._ledger.compact(most=1)
+                    more = self._step() or bool(compacted)  # both: neither may starve the other
             except RunTaken:
                 return  # another process compacts now
             except Exception as error:  # a journal serves as well, only slower: never a reason to stop

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from storage.layout import LEDGER
 from storage.ledger.ledger import summed_until
@@ -17,6 +16,13 @@ FROM summed_matches
 """SQL that answers what `sentence` needs: one row."""
 
 
+class Row(Protocol):
+    """An answer to `QUESTION`."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return the value of a column."""
+
+
 def what_is_summed(run: Path) -> str:
     """Return `sentence` for a run folder. Raise CorruptLedger."""
     if not (run / LEDGER).is_dir() or not summed_until(run / LEDGER):
@@ -24,7 +30,7 @@ def what_is_summed(run: Path) -> str:
     return sentence(query(run, QUESTION).to_pylist()[0])
 
 
-def sentence(row: Mapping[str, Any]) -> str:
+def sentence(row: Row) -> str:
     """Return which matches are sums, and what that leaves out; "" if all matches are there."""
     if not row["summed"]:
         return ""

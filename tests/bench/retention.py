@@ -41,6 +41,7 @@ SEGMENT_BYTES = 64 * 2**10
 BATCH = 600  # matches of a frame; a segment has several
 FREEZE_EVERY = 50  # batches
 KEEP = Keep(bytes=2**18)
+MOST_BEHIND = 16  # segments; about five of them are to be kept whole
 GRACE_SECONDS = 1.0  # a thousandth would be 0.6
 ROW = {"name": "kuhn", "env": "kuhn_poker", "seed": 0, "most_lead": None}
 SAME = (
@@ -120,6 +121,15 @@ def write(run: Path, keep: Keep | None, matches: int) -> None:
             archive.append_results(results, state.apply(results))
             if archive.wants_fold:
                 archive.note_fold(*folded(state))
+            while keep is not None and _behind(archive) > MOST_BEHIND:
+                archive.flush()  # a league takes a minute for a segment, and is never so far ahead
+                time.sleep(0.02)
+
+
+def _behind(archive: Archive) -> int:
+    """Return the number of closed segments whose matches are whole."""
+    whole = [segment for segment in archive._ledger.compacted if segment.summed is None]
+    return len(whole) + archive._ledger.num_closed
 
 
 def train(run: Path, keep: Keep | None, matches: int, kills: int, seed: int) -> tuple[int, dict[str, int]]:

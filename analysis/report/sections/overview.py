@@ -237,7 +237,7 @@ def _alone(story: Story) -> Html | None:
 
 def _summed(story: Story) -> Html | None:
     """Return a sentence on matches that are kept as sums; `None` if all are whole."""
-    said = said_of_sums.sentence(story.sql(said_of_sums.QUESTION).to_dict("records")[0])
+    said = said_of_sums.sentence(story.sql(said_of_sums.QUESTION).iloc[0])
     return text(sentence(said)) if said else None
 
 
