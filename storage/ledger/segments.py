@@ -115,9 +115,12 @@ class Segment:
         """Return the number of rows of `table`."""
         return self.tables[table].rows if table in self.tables else 0
 
-    def table(self, name: str) -> pa.Table:
-        """Return all rows of an existing table in order, dictionaries decoded."""
-        with pq.ParquetFile(self.tables[name].path) as file:
+    def table(self, name: str, coded: Collection[str] = ()) -> pa.Table:
+        """Return all rows of an existing table in order.
+
+        Dictionaries are decoded, but for the columns `coded`, whose texts repeat and take much memory.
+        """
+        with pq.ParquetFile(self.tables[name].path, read_dictionary=list(coded)) as file:
             return file.read()
 
     def files(self) -> list[tuple[Path, int]]:

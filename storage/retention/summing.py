@@ -71,7 +71,7 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
             first, last, began = found
         origin = began if origin is None else origin
         keeps = f"hash(seq) % {_MILLION} < {round(share * _MILLION)}"
-        connection.execute(f"CREATE TEMP TABLE gone AS SELECT * FROM matches WHERE NOT ({keeps})")
+        connection.execute(f"CREATE TEMP VIEW gone AS SELECT * FROM matches WHERE NOT ({keeps})")
         connection.execute(_PLACED)
         made: dict[str, tuple[pa.Table, npt.NDArray[np.int64]]] = {}
         for name, question in _QUESTIONS.items():
@@ -85,7 +85,8 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
 def _show(connection: duckdb.DuckDBPyConnection, segment: Segment, name: str, ends: npt.NDArray) -> None:
     """Show the rows of a table of the segment as facts, with `frame`, the last one of their group."""
     schema = migrations.arrow_schema(name)
-    rows = segment.table(name) if name in segment.tables else schema.empty_table()
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    rows = segment.table(name, texts) if name in segment.tables else schema.empty_table()
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field.name, pa.nulls(len(rows), field.type))
