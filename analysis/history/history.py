@@ -187,8 +187,8 @@ class History:
         datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8, `player`
         category (the one that learned from it), `digest` Int64 (alike for matches that are the same).
 
-        Matches that were summed up (`storage.retention`) are left out here and in `seats`; the views `played`
-        and `seated` have them.
+        Matches that were summed up (`storage.retention`) are left out, here and in `seats`; the views that count
+        all are `played`, `seated`.
         """
         return self._frame("SELECT * FROM matches ORDER BY seq", _CATEGORIES["matches"])
 
