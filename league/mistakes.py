@@ -14,6 +14,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from storage.suggestions import did_you_mean, nearest
 
 PREFIX = "Value error, "  # of pydantic's messages
+_KIND = re.compile(r"constrained-\w+|literal\[.*\]|int|float|str|bool")  # of a value, in a place of pydantic
 _UNKNOWN_KEY = "unknown_key"  # of a part that was checked by its own settings
 
 
@@ -22,7 +23,8 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
 
     `where` is the place of these settings in larger ones.
     """
-    problems = []
+    problems: list[str] = []
+    alternatives: dict[str, int] = {}  # places in `problems`, by path: a value may be one of several kinds
     meant = list(_of_the_member_meant(error, settings))
     locations = [item["loc"] for item, _ in meant]
     for item, place in meant:
@@ -43,7 +45,12 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
         elif item["type"] in ("model_type", "model_attributes_type", "dict_type"):
             problems.append(f"{path}: found {item['input']!r}, expected a group of settings")
         else:
-            problems.append(f"{path}: {_found(item)}")
+            path = path.removesuffix(f".{own[-1]}") if _KIND.fullmatch(str(own[-1])) else path
+            if path in alternatives:
+                problems[alternatives[path]] += f", or {item['msg'].removeprefix('Input should be ')}"
+            else:
+                alternatives[path] = len(problems)
+                problems.append(f"{path}: {_found(item)}")
     return _one_line(problems)
 
 

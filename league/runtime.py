@@ -70,7 +70,9 @@ class ResourceSettings(Section):
         "spread, on many if possible; strict_pack, all on one; strict_spread, each on a node of its own",
     )
     address: str | None = Field(
-        default=None, description="Address of a running Ray cluster to join; `null`: use this machine alone"
+        default=None,
+        description="Address of a running Ray cluster to join; `null`: use this machine alone, and refuse to "
+        "start where the environment variable RAY_ADDRESS names a cluster",
     )
     runtime_env: dict[str, Any] | None = Field(
         default=None,
@@ -171,9 +173,19 @@ def prepare_process(threads: int) -> None:
 
 
 def check_resources(settings: ResourceSettings, runners: int) -> None:
-    """Raise Mistake if this machine lacks resources. Those of a joined cluster are not checked here."""
+    """Raise Mistake if this machine lacks resources, or RAY_ADDRESS names a cluster that the config does not.
+
+    Resources of a joined cluster are not checked here.
+    """
     if runners and importlib.util.find_spec("ray") is None:
         raise Mistake(f"runners is {runners}, but ray is not installed; install ray, or set runners to 0")
+    elsewhere = os.environ.get("RAY_ADDRESS", "local")
+    # sizes and limits follow the config: a cluster joined without its word would get those of this machine
+    if runners and settings.address is None and elsewhere not in ("", "local") and not _started_already():
+        raise Mistake(
+            f"RAY_ADDRESS is '{elsewhere}', but resources.address is not set; give --set resources.address="
+            f"{elsewhere} to join that cluster, or unset RAY_ADDRESS to use this machine alone"
+        )
     needed = settings.cards(runners)
     if needed and settings.address is None:
         import torch
@@ -188,6 +200,11 @@ def check_resources(settings: ResourceSettings, runners: int) -> None:
                 f"resources.gpus is {settings.gpus}{beside}, but torch sees {found} here, expected no more "
                 "than that; lower it, or join a cluster that has them (resources.address)"
             )
+
+
+def _started_already() -> bool:
+    """Return whether the program that this is a part of has started Ray."""
+    return "ray" in sys.modules and sys.modules["ray"].is_initialized()
 
 
 @contextlib.contextmanager
@@ -206,8 +223,7 @@ def ray_session(
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # a failure reaches the user once, through the call that gets the result; Ray would print all of them
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
-    began = "ray" in sys.modules and sys.modules["ray"].is_initialized()
-    if settings.address is not None and not began:
+    if settings.address is not None and not _started_already():
         check_cluster(settings.address, modules, settings.runtime_env)  # before Ray reads the environment
     import ray
 

@@ -47,6 +47,7 @@ from storage.records import (
     CacheRecord,
     Competitor,
     Decision,
+    DrawnPair,
     Entrant,
     Freeze,
     LivePlayer,
@@ -255,13 +256,22 @@ class Archive(ArchiveReader):
         self._append(competitor_tables(snapshot, snapshot.created_at), numbers=0)
         self._competitors[snapshot.snapshot_id] = snapshot
 
-    def append_results(self, results: ResultBatch, changes: Sequence[RatingChange]) -> int:
+    def append_results(
+        self, results: ResultBatch, changes: Sequence[RatingChange], drawn: Sequence[DrawnPair] = ()
+    ) -> int:
         """Record M results and the ratings after them as one batch, durable on return; return its sequence.
 
-        An empty batch writes nothing. Raise IndexError for a competitor, match type, outcome or reason
-        without a name; nothing is written then.
+        `drawn` are pairs of a tournament whose first match is among the results. An empty batch writes
+        nothing. Raise IndexError for a competitor, match type, outcome or reason without a name; nothing is
+        written then.
         """
-        return self.append_all_results([(results, changes)])
+        if not drawn:
+            return self.append_all_results([(results, changes)])
+        tables = columns.result_tables(results, changes, self._next_seq, self._ledger.last_sequence + 1)
+        tables["drawn_pairs"] = columns.drawn_table(drawn, results, self._next_seq)
+        self._append(tables, numbers=len(results))
+        self._last_match_id = max(self._last_match_id, int(results.matches.match_id.max()))
+        return self._ledger.last_sequence
 
     def append_all_results(self, batches: Sequence[tuple[ResultBatch, Sequence[RatingChange]]]) -> int:
         """Record batches of results, each with the ratings after it, durable together on return.

@@ -30,7 +30,7 @@ _BLOCK_BYTES = 2**22
 # What keeps a folder from being made in one place and not in another.
 _OF_THE_PLACE = (
     *(errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.ENAMETOOLONG),
-    *(errno.EACCES, errno.EPERM, errno.EROFS),
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT),
 )
 # Errors of a link where a copy can be made: another file system, too many links, no links, not permitted.
 _NO_LINK = (errno.EXDEV, errno.EMLINK, errno.EPERM, errno.EACCES, errno.ENOTSUP, errno.ENOSYS)
@@ -298,6 +298,12 @@ def make_folder(folder: Path) -> None:
         _make(folder)
     except OSError as error:
         raise failed(folder, "made", error) from error
+
+
+def make_new_folder(folder: Path) -> None:
+    """Make a folder that a user has named, as `make_folder` does. Raise Mistake if it cannot be there."""
+    with _in_its_place(folder):
+        _make(folder)
 
 
 def _make(folder: Path) -> None:

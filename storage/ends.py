@@ -66,9 +66,8 @@ class State:
     @property
     def word(self) -> str:
         """The state in a word or two."""
-        return {"running": "running now", "killed": "killed, or of an older version"}.get(
-            self.kind, self.kind
-        )
+        words = {"running": "running now", "trained": "finished", "killed": "killed, or of an older version"}
+        return words.get(self.kind, self.kind)
 
 
 def state_of(facts: Mapping[str, Any], written: bool) -> State:

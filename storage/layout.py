@@ -30,6 +30,8 @@ def require_run(run: Path) -> None:
                 f"{run}: expected a run folder, found a folder of runs; name one of them: {within}"
             ) from None
         raise NotARun(f"{run}: no file FORMAT there, expected a run folder (made by: league train)") from None
+    except NotADirectoryError:
+        raise NotARun(f"{run}: found a file, expected a run folder (made by: league train)") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise NotARun(f'{run}/FORMAT cannot be read ({error}), expected {{"version": {VERSION}}}') from None
     if found != VERSION:

@@ -116,6 +116,17 @@ class Entrant:
     temperature: float = 1.0  # 1: as it samples; 0: its likeliest action
 
 
+@dataclass(frozen=True, slots=True)
+class DrawnPair:
+    """How a pair of a tournament came to meet, where its schedule went by earlier results."""
+
+    match_id: int  # of its first match
+    round: int  # 0 is the first
+    # with which its competitors were to meet in this round, given all results before it; 1: these decided it
+    probability: float
+    standing: Mapping[str, float]  # of each of them, what the schedule went by: points or Elo
+
+
 Competitor = Snapshot | LivePlayer | Bot | Entrant
 
 

@@ -28,7 +28,7 @@ from analysis.history import stages as by_stage
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
 from analysis.history.payoffs import Unit
-from analysis.history.strength import ordered
+from analysis.history.strength import ordered, over_steps
 from analysis.statistics.strength.order import Order
 from analysis.statistics.strength.recorded import recorded_order
 from storage.errors import Mistake
@@ -187,8 +187,8 @@ class History:
         datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8, `player`
         category (the one that learned from it), `digest` Int64 (alike for matches that are the same).
 
-        Matches that were summed up (`storage.retention`) are left out, here and in `seats`; the views that count
-        all are `played`, `seated`.
+        Matches that were summed up (`storage.retention`) are left out, here and in `seats`; the views that
+        count all are `played`, `seated`.
         """
         return self._frame("SELECT * FROM matches ORDER BY seq", _CATEGORIES["matches"])
 
@@ -329,6 +329,20 @@ class History:
         newest = frozen.groupby("player")["env_steps"].max()
         last = {f"{player} from {steps}": str(player) for player, steps in newest.items()}
         return ordered(self.leaderboard(stages=stages), known, ends, last)
+
+    def strengths(self) -> pd.DataFrame:
+        """Return how strong the snapshots of mains are (of all players, without mains), in order of freezing.
+
+        Each run is judged by its own games. `run` text, `player` text, `snapshot_id` text, `league_env_steps`
+        int64 and `minutes` float64 (when it was frozen), `strength` float64 with its 95 % interval `low` and
+        `high`, `games` int64, `unit` text (Elo; score in a game with one seat), `yardstick` text (the
+        competitor that strengths are above; none: the mean).
+        """
+        parts = []
+        for name, run in zip(self._live.names, self.runs, strict=True):
+            with History(run, as_of=self._moment) as own, own.at_one_moment():
+                parts.append(over_steps(name, own.order(), own.snapshots()))
+        return pd.concat(parts, ignore_index=True)
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
         """Return the ratings' history: one row per competitor and batch of results that moved it, in order.

@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 
 from analysis.statistics.strength.order import Order
+from storage.records import MAIN
 
 COLUMNS = ("elo", "elo_low", "elo_high", "p_best")
+
+
+def over_steps(run: str, order: Order, snapshots: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of `History.strengths` for one run; `snapshots` are those of the run.
+
+    Snapshots that are not estimated, since they have not played, are left out.
+    """
+    mains = snapshots[snapshots["role"] == MAIN]
+    rows = mains if len(mains) else snapshots
+    by_name = {place.competitor: place for place in order.places}
+    known = [name in by_name and math.isfinite(by_name[name].low) for name in rows["snapshot_id"]]
+    rows = rows[np.array(known, dtype=np.bool_)]
+    places = [by_name[str(name)] for name in rows["snapshot_id"]]
+    return pd.DataFrame(
+        {
+            "run": pd.Series([run] * len(rows), dtype=str),
+            "player": pd.Series(rows["player"].to_numpy(), dtype=str),
+            "snapshot_id": pd.Series(rows["snapshot_id"].to_numpy(), dtype=str),
+            "league_env_steps": rows["league_env_steps"].to_numpy(dtype=np.int64),
+            "minutes": rows["minutes"].to_numpy(dtype=np.float64),
+            "strength": np.array([place.elo for place in places], dtype=np.float64),
+            "low": np.array([place.low for place in places], dtype=np.float64),
+            "high": np.array([place.high for place in places], dtype=np.float64),
+            "games": np.array([place.games for place in places], dtype=np.int64),
+            "unit": pd.Series([order.unit] * len(rows), dtype=str),
+            "yardstick": pd.Series([order.yardstick] * len(rows), dtype=str),
+        }
+    )
 
 
 def ordered(

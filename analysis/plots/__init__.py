@@ -1,8 +1,8 @@
 """Plots of a run.
 
-Each function takes History's frames of one run and returns a matplotlib Figure, without pyplot. `save` writes
-it to a file, `svg` returns it as an element of a page, and `headline` its title and subtitle. The same frames
-give the same bytes.
+Each function takes History's frames of one run and returns a matplotlib Figure, without pyplot. `strengths`,
+`scores`, `win_rates` and `learning` take frames of several runs, too. `save` writes a figure to a file, `svg`
+returns it as an element of a page, `headline` its title and subtitle. The same frames give the same bytes.
 
 | plot | content |
 |---|---|
@@ -18,6 +18,7 @@ give the same bytes.
 | `win_rates` | points per game of live players by opponent, over env steps or time |
 | `ends` | how matches end, and what each seat is worth, over env steps or time |
 | `learning` | entropy, losses, gradient norm and lag of learners, over env steps or time |
+| `strengths` | strengths of mains' snapshots over env steps or time, of one run or several |
 | `speed` | env steps a second over env steps |
 """
 
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from analysis.plots.pictures.exploitability_curves import exploitability
 from analysis.plots.pictures.heatmap import payoff_heatmap
-from analysis.plots.pictures.learning_curves import ends, learning, scores, win_rates
+from analysis.plots.pictures.learning_curves import ends, learning, scores, strengths, win_rates
 from analysis.plots.pictures.lineage import lineage_tree
 from analysis.plots.pictures.mix import match_mix
 from analysis.plots.pictures.over_time import speed
@@ -49,6 +50,7 @@ __all__ = [
     "save",
     "scores",
     "speed",
+    "strengths",
     "svg",
     "win_rates",
     "yardsticks",

@@ -104,7 +104,7 @@ def heatmap(story: Story) -> dict[str, Any] | None:
         "scale": {"domain": labels, "padding": 0},
         "axis": {**axis, "labelOverlap": False, "labelLimit": 190},
     }
-    below = {"labelOverlap": True, "labelAngle": 0, "labelExpr": "datum.value + 1"}
+    below = {"labelOverlap": "greedy", "labelSeparation": 4, "labelAngle": 0, "labelExpr": "datum.value + 1"}
     x = {
         "type": "ordinal",
         "field": "j",

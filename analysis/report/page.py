@@ -18,6 +18,7 @@ from analysis.report.writing.markup import Html, element, join
 from analysis.report.writing.phrases import moment
 from analysis.report.writing.resources import resource
 from analysis.report.writing.section import Section
+from storage.ends import span
 
 
 def report_page(
@@ -45,7 +46,22 @@ def page(
     foot: Html | None = None,
     connect: str = "'none'",
 ) -> str:
-    """Return the page of these sections.
+    """Return the page of these sections on one run; the arguments are those of `document`."""
+    title = f"{story.name}: league report"
+    return document(title, _header(story), shown, data=data, scripts=scripts, foot=foot, connect=connect)
+
+
+def document(
+    title: str,
+    header: Html,
+    shown: Sequence[Section],
+    *,
+    data: Sequence[Html] = (),
+    scripts: Sequence[str] = (),
+    foot: Html | None = None,
+    connect: str = "'none'",
+) -> str:
+    """Return a page of these sections.
 
     `data`: data elements for `scripts`, which run after the page's own script. `connect`: allowed origins of
     requests, in the syntax of Content-Security-Policy. Raise ValueError if a script could end its element.
@@ -58,7 +74,6 @@ def page(
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; connect-src {connect}; "
         f"script-src {' '.join(_hash(script) for script in running)}; base-uri 'none'; form-action 'none'"
     )
-    title = f"{story.name}: league report"
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -79,7 +94,7 @@ def page(
         element("a", "Skip to the report", class_="skip", href="#main"),
         element(
             "div",
-            _header(story),
+            header,
             element("div", contents, main, class_="columns"),
             element("footer", foot, class_="foot"),
             class_="page",
@@ -102,9 +117,11 @@ def _header(story: Story) -> Html:
 
 
 def as_of(story: Story) -> str:
-    """Return text with the state of the run, and the time of the last fact that it has recorded, if any."""
+    """Return text with the state of the run, the time left, and the time of its last fact, if any."""
     last, state = story.totals.last, story.state
     shown = "" if state is None or state.kind == "played" else f", {state.word}"
+    if story.seconds_left is not None:
+        shown += f", {span(float(round(story.seconds_left)))} left"
     return shown if last is None else f"{shown}, as of {moment(last)}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,8 @@ from analysis.diagnostics import Finding, diagnose
 from analysis.gates.names import shown_names
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
+from analysis.report.remaining import seconds_left
+from analysis.report.sections.strength import Trend, held
 from analysis.statistics.strength.order import Order
 from analysis.tournaments.tournament import Verdict, verdict
 from storage.ends import FACTS, State, state_of
@@ -40,10 +43,13 @@ class Totals:
 class Story:
     """Frames of one run, each as of its first use. Raise Mistake unless `history` has exactly one run."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, before: Mapping[str, str] = {}) -> None:
+        """`before`: `verdicts` of the drawing before this one, if there was one."""
         if len(history.runs) != 1:
             raise Mistake(f"a report is of one run, found {len(history.runs)}: open one of them")
         self.history = history
+        self._before = before
+        self.verdicts: dict[str, str] = {}  # on players, whether they improve; as far as a page says it
         self.run = history.runs[0].resolve()
         (self.name,) = names_of((self.run,))
         self.argument = shlex.quote(
@@ -80,6 +86,13 @@ class Story:
         if unknown or not self.session["sessions"]:
             return None
         return state_now(self.history)
+
+    @cached_property
+    def seconds_left(self) -> float | None:
+        """Seconds that are left of a run that trains now; `None` if it does not, or has no known limit."""
+        if self.state is None or self.state.kind != "running" or self.is_tournament:
+            return None
+        return seconds_left(self.history, self.config)
 
     @cached_property
     def is_tournament(self) -> bool:
@@ -260,6 +273,11 @@ class Story:
             return {}
         shown = shown_names(open_reader(self.run).entrants())
         return shown if any(old != new for old, new in shown.items()) else {}
+
+    def verdict_on(self, trend: Trend) -> str:
+        """Return whether a player improves: of a page that is drawn again and again, steadily (`held`)."""
+        self.verdicts[trend.player] = held(self._before.get(trend.player), trend)
+        return self.verdicts[trend.player]
 
     def sql(self, query: str) -> pd.DataFrame:
         """Return the result of `query` on the run, for data that no frame holds."""

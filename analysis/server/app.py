@@ -5,16 +5,18 @@
     /play...      matches against competitors of the run, if there is a room for them
 
 No request can change the run. Pages of other sites cannot read it through the user's browser: a request must
-name this machine as its host, and no other origin is allowed.
+name this machine as its host, and no other origin is allowed. A server that other machines reach asks for its
+token (`analysis.server.gate`) and plays no matches: others would use this machine's processor.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
+from analysis.server.gate import TokenGate
 from analysis.server.playing import MakeRoom, play_routes
 from analysis.server.playing.routes import HEADERS as _HEADERS
 from analysis.server.watch import Drawn, Watch
@@ -29,10 +31,20 @@ LOOK_SECONDS = 0.2  # between two checks for a new drawing
 ALIVE_SECONDS = 10.0  # longest silence: without messages a broken connection is not noticed
 
 
-def make_app(watch: Watch, stopped: asyncio.Event | None = None, room: MakeRoom | None = None) -> Starlette:
+def make_app(
+    watch: Watch,
+    stopped: asyncio.Event | None = None,
+    room: MakeRoom | None = None,
+    *,
+    hosts: Sequence[str] = HOSTS,
+    token: str | None = None,
+    cookie: str = "league",
+) -> Starlette:
     """Return the application that serves the drawings of `watch`; streams end when `stopped` is set.
 
-    `room` makes what plays the matches of pages, if there are to be any.
+    `room` makes what plays the matches of pages, if there are to be any. `hosts` are the names under which it
+    is reached. With a `token` requests without it are refused, and
+    any name will do; `cookie` is the name of the cookie that holds it.
     """
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
@@ -50,9 +62,14 @@ def make_app(watch: Watch, stopped: asyncio.Event | None = None, room: MakeRoom 
         stream = _events(watch, int(seen) if known else 0, stopped or asyncio.Event())
         return StreamingResponse(stream, media_type="text/event-stream", headers=_HEADERS)
 
+    gate = (
+        Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+        if token is None
+        else Middleware(TokenGate, token=token, headers=_HEADERS, cookie=cookie)
+    )
     return Starlette(
         routes=[Route("/", page), Route("/events", events), *(play_routes(room) if room else ())],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)],
+        middleware=[gate],
     )
 
 

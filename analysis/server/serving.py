@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
+import ipaddress
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from typing import Any
 from analysis.server.playing import MakeRoom
 from analysis.server.watch import EVERY_SECONDS, Watch
 from storage.errors import Mistake
+from storage.layout import FORMAT, LEDGER
 
 LOOPBACK = "127.0.0.1"
+WAIT_SECONDS = 0.5  # between two looks for a run that is not there yet
 
 
 def serve(
@@ -24,25 +28,58 @@ def serve(
     ready: Callable[[str], None],
     every_seconds: float = EVERY_SECONDS,
     room: MakeRoom | None = None,
+    host: str = LOOPBACK,
+    token: str | None = None,
 ) -> None:
-    """Serve the page of `run` on this machine's loopback until Ctrl-C or SIGTERM.
+    """Serve the page of `run` until Ctrl-C or SIGTERM, to this machine alone unless `host` is another.
 
     Port 0 means any free port. `ready` is called with the address once the server answers. `room` makes
-    what plays the matches of pages. Raise Mistake if the port is taken or the extra `serve` is missing;
-    NotARun; CorruptLedger.
+    what plays the matches of pages. With a `host` that is not this machine's loopback, all requests must have
+    the `token`, and no matches are played. Raise Mistake if the port is taken, the host is not this machine's
+    or has no token, or the extra `serve` is missing; NotARun; CorruptLedger.
     """
     uvicorn = _installed("write the page to a file: league report RUN")
-    from analysis.server.app import make_app
+    from analysis.server.app import HOSTS, make_app
 
-    with _listening(port) as listening:
+    if is_loopback(host):
+        token = None
+    elif token is None:
+        raise Mistake(f"--host {host}: found no token, expected one: other machines can reach this host")
+    else:
+        room = None
+    with _listening(host, port) as listening:
+        port = listening.getsockname()[1]
+        hosts = [*HOSTS, _in_address(host)]
         watch = Watch(run, every_seconds=every_seconds, plays=room is not None)
         watch.begin()
         try:
-            address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
-            make = functools.partial(make_app, watch, room=room)
+            address = f"http://{_in_address(_named(host))}:{port}/{f'?token={token}' if token else ''}"
+            make = functools.partial(
+                make_app, watch, room=room, hosts=hosts, token=token, cookie=f"league-{port}"
+            )
             asyncio.run(_serve(uvicorn, make, listening, lambda: ready(address)))
         finally:
             watch.close()
+
+
+def wait_for(run: Path, waiting: Callable[[], None], *, every_seconds: float = WAIT_SECONDS) -> None:
+    """Return when there is a run at `run`, or at once if there is anything else; until then call `waiting`.
+
+    `waiting` is called once. Ctrl-C raises KeyboardInterrupt, as always.
+    """
+    if run.exists():
+        return
+    waiting()
+    while not ((run / FORMAT).exists() and (run / LEDGER).is_dir()):
+        time.sleep(every_seconds)
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether this is a name or an address that only this machine can reach."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def serve_play(room: MakeRoom, port: int, *, ready: Callable[[str], None]) -> None:
@@ -53,7 +90,7 @@ def serve_play(room: MakeRoom, port: int, *, ready: Callable[[str], None]) -> No
     uvicorn = _installed("play in the terminal, without --browser")
     from analysis.server.app import make_play_app
 
-    with _listening(port) as listening:
+    with _listening(LOOPBACK, port) as listening:
         address = f"http://{LOOPBACK}:{listening.getsockname()[1]}/"
         asyncio.run(_serve(uvicorn, lambda stopped: make_play_app(room), listening, lambda: ready(address)))
 
@@ -95,15 +132,38 @@ async def _serve(
     await serving
 
 
-def _listening(port: int) -> socket.socket:
-    """Return a socket that only this machine can reach. Raise Mistake if the port is not available."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a socket that listens to `host`. Raise Mistake if the host or the port is not available."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError, OverflowError) as error:
+        raise Mistake(
+            f"--host {host}: {_why(error)}; expected a name or an address of this machine, or 0.0.0.0 for all"
+        ) from None
+    listening = socket.socket(family, kind)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((LOOPBACK, port))
+        listening.bind(place)
     except (OSError, OverflowError) as error:
         listening.close()
-        taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
-        why = "another program listens there" if taken else str(error)
+        number = error.errno if isinstance(error, OSError) else None
+        if number == errno.EADDRNOTAVAIL:
+            raise Mistake(
+                f"--host {host}: it is no address of this machine; expected one, or 0.0.0.0 for all of them"
+            ) from None
+        why = "another program listens there" if number == errno.EADDRINUSE else _why(error)
         raise Mistake(f"--port {port}: {why}; expected a free port, such as --port 0 for any") from None
     return listening
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _named(host: str) -> str:
+    """Return the name under which other machines reach a host: this machine's where it is all addresses."""
+    return socket.gethostname() if host in ("0.0.0.0", "::", "") else host
+
+
+def _in_address(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -60,6 +60,7 @@ class Watch:
         self.run = run
         self._plays = plays
         self.drawn = Drawn()
+        self._verdicts: dict[str, str] = {}
         self._every = every_seconds
         self._touched = time.monotonic()
         self._stop = threading.Event()
@@ -121,9 +122,10 @@ class Watch:
     def _draw(self, history: History) -> float:
         """Draw all sections and return the seconds until the next check."""
         began = time.monotonic()
-        story = Story(history)
+        story = Story(history, self._verdicts)
         shown = sections_of(story)
         number = self.drawn.number + 1
+        self._verdicts = story.verdicts
         script = resource("live.js", "analysis.server")
         mark = element("span", id="drawn", data_number=number, data_plays=self._plays, hidden=True)
         whole = page(story, shown, data=[mark], scripts=[script], connect="'self'")

@@ -183,14 +183,26 @@ def _ordered(margins: Floats, exact_up_to: int) -> tuple[Indices, bool]:
         return order, True
     for _ in range(_MOST_REVERSALS):
         other = _moved(margins, order[::-1])
-        if kemeny_score(margins, other) <= kemeny_score(margins, order) * (1.0 + 1e-12):
+        if _agreement(margins, other) <= _agreement(margins, order) * (1.0 + 1e-12):
             break
         order = other
     return _branched(margins, order) if n <= exact_up_to else (order, False)
 
 
 def kemeny_score(margins: Floats, order: Indices) -> float:
-    """Return the sum of margins of each over all below."""
+    """Return the sum of margins [n, n] of each over all below in the `order` [n].
+
+    Raise ValueError for margins that are not finite and an order that does not name each once.
+    """
+    n = len(margins)
+    if np.shape(margins) != (n, n) or not np.isfinite(margins).all():
+        raise ValueError(f"margins have the shape {np.shape(margins)}, expected [n, n], all finite")
+    if sorted(np.asarray(order).tolist()) != list(range(n)):
+        raise ValueError(f"order is {list(order)}, expected each number below {n} once")
+    return _agreement(margins, order)
+
+
+def _agreement(margins: Floats, order: Indices) -> float:
     return float(np.triu(margins[np.ix_(order, order)], 1).sum())
 
 
@@ -222,7 +234,7 @@ def _branched(margins: Floats, order: Indices) -> tuple[Indices, bool]:
     number[i, j] = np.arange(len(i))
     scale = np.abs(margins).max()
     gain = margins[i, j] / scale  # of i above j: x = 1
-    before = 0.5 * (kemeny_score(margins, order) / scale + gain.sum())  # gain @ x of `order`
+    before = 0.5 * (_agreement(margins, order) / scale + gain.sum())  # gain @ x of `order`
 
     # A circle a > b > c > a breaks x[ab] + x[bc] - x[ac] <= 1, one the other way round breaks >= 0.
     a, b, c = (t.ravel() for t in np.meshgrid(*[np.arange(n)] * 3, indexing="ij"))

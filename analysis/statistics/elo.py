@@ -78,8 +78,10 @@ def elo_of_score(score: float) -> float:
 def score_of_elo(elo: float) -> float:
     """Return the points per game, in [0, 1], expected of a competitor that is `elo` stronger.
 
-    It is the inverse of `elo_of_score`.
+    It is the inverse of `elo_of_score`. Raise ValueError for nan.
     """
+    if math.isnan(elo):
+        raise ValueError("elo is nan, expected a difference")
     return 0.5 + 0.5 * math.tanh(elo * math.log(10.0) / 800.0)
 
 
@@ -118,9 +120,9 @@ def elo_from_counts(counts: npt.ArrayLike) -> EloEstimates:
 def score_counts(pair_scores: npt.ArrayLike, games: int = 2) -> npt.NDArray[np.int64]:
     """Count the pairs of `games` games that scored 0, 1/2, ... points [2 games + 1].
 
-    For two games this is the pentanomial.
+    For two games this is the pentanomial. Raise ValueError for a score that is not in [0, 1].
     """
-    points = np.rint(np.asarray(pair_scores, dtype=np.float64) * 2 * games).astype(np.int64)
+    points = np.rint(check_scores(pair_scores) * 2 * games).astype(np.int64)
     return np.bincount(points, minlength=2 * games + 1)
 
 

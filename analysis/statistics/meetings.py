@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games
+from analysis.statistics.valid import check_games
 from storage.arrays import Indices
 
 Numbers = npt.NDArray[np.float64]
@@ -82,7 +83,8 @@ class Direct:
 
 
 def meetings_of(games: Games) -> Meetings:
-    """Return all couples of `games`, in the order of their numbers."""
+    """Return all couples of `games`, in the order of their numbers. Raise ValueError as `check_games`."""
+    check_games(games)
     n, num_pairs = len(games.competitors), games.num_pairs
     turned = games.home > games.away
     first, second = np.where(turned, [games.away, games.home], [games.home, games.away])

@@ -31,6 +31,10 @@ _HALVINGS = 60
 _STEEPEST = 300.0  # drift times the width of the bounds, over the variance
 
 
+class ImpossibleTest(Mistake, ValueError):
+    """A sequential test that cannot be: a user's mistake in a command, a wrong value in a program."""
+
+
 @dataclass(frozen=True, slots=True)
 class Sprt:
     """A sequential test between two Elo differences, with its error rates.
@@ -47,18 +51,18 @@ class Sprt:
     model: Model = "logistic"
 
     def __post_init__(self) -> None:
-        """Raise Mistake for bounds in the wrong order or too wide, and for error rates outside (0, 0.5)."""
+        """Raise ImpossibleTest for an unknown model, wrong bounds, and error rates outside (0, 0.5)."""
         if self.model not in _WIDEST:
-            raise Mistake(f"sprt: model is '{self.model}', expected one of: {', '.join(_WIDEST)}")
+            raise ImpossibleTest(f"sprt: model is '{self.model}', expected one of: {', '.join(_WIDEST)}")
         widest = _WIDEST[self.model]
         if not -widest <= self.elo0 < self.elo1 <= widest:
-            raise Mistake(
+            raise ImpossibleTest(
                 f"sprt: found elo0 {self.elo0:g} and elo1 {self.elo1:g}, expected the lower first, both "
                 f"{self.model} Elo within {widest:g} of 0, such as 0 and 10"
             )
         for name, rate in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0.0 < rate < 0.5:
-                raise Mistake(
+                raise ImpossibleTest(
                     f"sprt: {name} is {rate:g}, expected an error rate between 0 and 0.5, such as 0.05"
                 )
 
@@ -75,8 +79,9 @@ class Sprt:
 
         Three counts are losses, draws and wins. Five are pairs that scored 0, 1/2, ... 2 points; see
         `elo.score_counts`. A score that never occurred counts as `likelihood.EMPTY` pairs, as in fishtest.
+        Raise ValueError for counts that are negative or not whole.
         """
-        sample = sample_of_counts(counts)
+        sample = sample_of_counts(check_counts(counts))
         return self._log_likelihood(sample, self.elo1) - self._log_likelihood(sample, self.elo0)
 
     def decide(self, llr: float) -> Answer | None:

@@ -16,9 +16,21 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.history.history import History
+from storage.errors import Mistake
+from storage.suggestions import did_you_mean
 
+FIGURES = ("strength", "score", "exploitability")  # beside those on yardsticks
 LESS_IS_BETTER = ("exploitability",)
 LAST_SHARE = 0.1  # of the training matches
+
+
+def check_figure(name: str) -> None:
+    """Raise Mistake for a name that no run can have a figure of: known before anything is trained."""
+    if name not in FIGURES and ", " not in name:
+        raise Mistake(
+            f"--by '{name}': {did_you_mean(name, FIGURES)} A figure on a yardstick is written as a sweep "
+            "prints it: 'positions, best, greedy'"
+        )
 
 
 def figures_of(run: Path) -> dict[str, float]:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -35,6 +36,7 @@ from analysis.gates.names import shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, tally
+from analysis.statistics.hierarchy.design import Width, width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
 from analysis.statistics.ratings import bootstrap as resampled
@@ -79,6 +81,7 @@ class Verdict:
     games: Games
     ratings: Posterior
     cyclic: CyclicShare | None  # None: fewer than three have played
+    width: Width | None  # of the design's intervals; None: as for `width_of`
     table: pd.DataFrame
     pairings: pd.DataFrame
     place_advantage: pd.DataFrame
@@ -115,13 +118,21 @@ class Verdict:
         return None
 
 
-def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, seed: int = 0) -> Verdict:
+def verdict(
+    run: str | Path,
+    *,
+    anchor: str | None = None,
+    bootstrap: int = 0,
+    seed: int = 0,
+    lines: Literal["auto"] | None = "auto",
+) -> Verdict:
     """Return the verdict on the tournament in `run`, a folder or the address of its remote.
 
     `anchor` is the competitor whose Elo is 0 (`None`: the anchor of the tournament's settings). `bootstrap`
     is the number of times that pairs are resampled for the intervals of `elo` in the table. By default these
     come from the ratings' covariance, like all else: resampling few pairs gives intervals that are too
-    narrow. `seed` is that of these and other simulations. Raise NotARun, CorruptLedger, and Mistake for a run
+    narrow. `seed` is that of these and other simulations. Without `lines`, long chains in which only
+    neighbours met are rated like any field. Raise NotARun, CorruptLedger, and Mistake for a run
     without competitors of a tournament.
     """
     folder = run_folder(run)
@@ -140,7 +151,7 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
     repeated = [(tuple(shown[name] for name in who), count) for who, count in counted.repeated_pairs]
     games = _of_those_who_played(replace(counted.games, competitors=tuple(names)))
     zero = anchor if anchor in games.competitors else None
-    ratings = posterior(games, anchor=zero, seed=seed)
+    ratings = posterior(games, anchor=zero, lines=lines, seed=seed)
     rng = np.random.default_rng(seed)
     uncertainty = _uncertainty(games, ratings, zero, bootstrap, rng)
     met = meetings_of(games)
@@ -156,6 +167,7 @@ def verdict(run: str | Path, *, anchor: str | None = None, bootstrap: int = 0, s
         games=games,
         ratings=ratings,
         cyclic=cyclic_share(games, rng) if len(games) and len(games.competitors) > 2 else None,
+        width=width_of(games, ratings),
         table=table,
         pairings=pairings_table(games, met, ratings, repeated),
         place_advantage=places_table(ratings),

@@ -11,6 +11,7 @@ import pandas as pd
 
 from analysis.gates.field import SHOWN
 from analysis.statistics.cyclic import Cycle, CyclicShare, circle_of
+from analysis.statistics.hierarchy.design import Width
 from analysis.tournaments.tournament import Verdict
 from storage.records import EndReason
 
@@ -20,6 +21,9 @@ SURE = 2.0  # standard deviations by which each of a cycle must beat the next to
 MANY_REPEATS = 0.2  # of all pairs
 MANY_ODD = 0.05  # of all games
 HOPELESS = 100  # times as many pairs: too many to play
+ALIKE = 0.03  # of the width of intervals: a design that differs by less is like a round robin
+
+WIDTHS = ("all", "neighbours", "first")
 
 HEADER = ("rank", "competitor", "Elo", "games", "score", "by place", "worst opponent", "TrueSkill", "best")
 
@@ -55,6 +59,19 @@ def summary(verdict: Verdict) -> str:
     if verdict.cyclic is not None:
         cyclic = verdict.cyclic
         parts.append(f"cyclic share {cyclic.share:.2f} [{cyclic.low:.2f}, {cyclic.high:.2f}]")
+    if verdict.ratings.drift is not None:
+        upwards = verdict.ratings.drift * np.sign(verdict.ratings.drift.mean())
+        low, high = np.quantile(upwards, [0.025, 0.975])
+        parts.append(
+            "only neighbours of a chain met, so each is taken to be near the next, "
+            f"{upwards.mean():+.0f} {_interval(low, high)} Elo a step upwards"
+        )
+    width = verdict.width
+    if width is not None and max(abs(getattr(width, name) - 1.0) for name in WIDTHS) > ALIKE:
+        parts.append(
+            f"intervals are {width.all:.2f} times as wide as a round robin of as many games would give "
+            f"({width.neighbours:.2f} between neighbours, {width.first:.2f} to the first)"
+        )
     return "; ".join(parts)
 
 
@@ -104,6 +121,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "ends": {reason.name.lower(): n for reason, n in zip(EndReason, verdict.ends, strict=True)},
         "drawn": _plain((verdict.games.points == 0.5).mean()) if len(verdict.games) else None,
         "cyclic": None if cyclic is None else _fields(cyclic),
+        "width": None if verdict.width is None else _fields(verdict.width),
         "place_advantage": _objects(verdict.place_advantage),
         "table": _objects(verdict.table),
         "pairings": _objects(verdict.pairings),
@@ -237,7 +255,7 @@ def _objects(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(key): _plain(value) for key, value in row.items()} for row in frame.to_dict("records")]
 
 
-def _fields(record: CyclicShare | Cycle) -> dict[str, Any]:
+def _fields(record: CyclicShare | Cycle | Width) -> dict[str, Any]:
     return {field.name: _plain(getattr(record, field.name)) for field in dataclasses.fields(record)}
 
 

@@ -106,9 +106,6 @@ def train(
 ) -> None:
     """Train a league. Ctrl-C once stops cleanly, with everything saved."""
     from league.config.loading import load
-    from league.training.loop import train as run_loop
-    from league.training.view import LiveView, PlainView, View
-    from storage.ends import End
 
     if resume and config.is_dir():
         from league.training.past.branching import newest_settings
@@ -117,6 +114,11 @@ def train(
     else:
         settings = load(config, set_ or ())
         folder = run or Path("runs") / settings.name
+    # here, as they import torch: a mistake in the settings is answered before
+    from league.training.loop import train as run_loop
+    from league.training.view import LiveView, PlainView, View
+    from storage.ends import End
+
     console = Console()
 
     def view() -> View:

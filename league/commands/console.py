@@ -24,21 +24,22 @@ from storage.suggestions import nearest
 
 SOON_SECONDS = 0.5  # a task that ends within this time gets no bar
 PIPED_SECONDS, PIPED_EVERY_SECONDS = 2.0, 10.0  # of lines in place of bars, without a terminal
+LONG_SECONDS = 2.0  # from which on work in one piece is shown
 
 
-def _run_folder(text: str) -> Path:
+def run_folder(text: str) -> Path:
     """Return the folder of a run; for an address of an object store, an up-to-date local copy."""
     if "://" not in text:  # and nothing has to be imported
         return Path(text)
-    from storage import run_folder
+    from storage import run_folder as mirrored
 
     with progress_bars() as progress:
-        return run_folder(text, progress)
+        return mirrored(text, progress)
 
 
 RunArgument = Annotated[
     Path,
-    typer.Argument(metavar="RUN", help="A run folder, or the address of its remote", parser=_run_folder),
+    typer.Argument(metavar="RUN", help="A run folder, or the address of its remote", parser=run_folder),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print machine-readable output")]
 SetOption = Annotated[
@@ -107,7 +108,7 @@ def progress_bars() -> Iterator[Progress]:
 
 @contextlib.contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on standard error that `what` is under way, if the block takes over PIPED_SECONDS.
+    """Show on standard error that `what` is under way, if the block takes over LONG_SECONDS.
 
     On a terminal it is gone when the block is left. Elsewhere it is a line, and another one every
     PIPED_EVERY_SECONDS. The block prints nothing itself. For what is done in one piece: of work in parts,
@@ -116,7 +117,7 @@ def working(what: str) -> Iterator[None]:
     console, done, began = Console(stderr=True), threading.Event(), time.monotonic()
 
     def watch() -> None:
-        wait = PIPED_SECONDS
+        wait = LONG_SECONDS
         while not done.wait(wait):
             seconds, wait = time.monotonic() - began, PIPED_EVERY_SECONDS
             if console.is_terminal:

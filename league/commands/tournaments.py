@@ -16,11 +16,11 @@ import typer
 
 from league.commands.console import (
     JsonOption,
-    RunArgument,
     SetOption,
     TrustOption,
     print_rows,
     progress_bars,
+    run_folder,
     working,
 )
 
@@ -97,16 +97,19 @@ def tournament(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--run",
+            "--out",
+            metavar="DIR",
             help="Run folder of the tournament; default runs/<name>. A tournament that is there goes on: it "
-            "plays what is still missing"
+            "plays what is still missing",
         ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the tournament in OUT, also without CONFIG or RUN: finish what was stopped or "
-            "killed, play more pairs or competitors, check other gates",
+            help="Go on with the tournament of --run, also without CONFIG or RUN: finish what was stopped "
+            "or killed, play more pairs or competitors, check other gates",
         ),
     ] = False,
     seed: Annotated[
@@ -169,7 +172,7 @@ def tournament(
         settings = _resumed_settings(out, options)
     else:
         raise Mistake(
-            "tournament: found no CONFIG and no RUN, expected a source of competitors; or --out OUT "
+            "tournament: found no CONFIG and no RUN, expected a source of competitors; or --run DIR "
             "--resume, to continue a tournament"
         )
     folder = out or Path("runs") / settings.name
@@ -179,7 +182,7 @@ def tournament(
     console = Console(stderr=True)
     with progress_bars() as progress, TournamentView(console, settings.log_seconds) as view:
         if goes_on and not resume:
-            view.tell(f"{folder}: a tournament is there and goes on (--out names another folder)")
+            view.tell(f"{folder}: a tournament is there and goes on (--run names another folder)")
         play(
             settings,
             folder,
@@ -214,14 +217,14 @@ def tournament(
 
 
 def compare(
-    run: RunArgument,
-    a: Annotated[
-        str,
+    words: Annotated[
+        list[str],
         typer.Argument(
-            help="A snapshot, player, mixture (main-0:average) or bot; name:greedy plays its likeliest action"
+            metavar="RUN A B | RUN:A RUN:B",
+            help="A run and two of its competitors, or one competitor of each of two runs. A competitor: a "
+            "snapshot, player, mixture (main-0:average) or bot; name:greedy plays its likeliest action",
         ),
     ],
-    b: Annotated[str, typer.Argument(help="Its opponent")],
     pairs: Annotated[
         int, typer.Option(min=1, help="Largest number of pairs of games; seats are swapped within a pair")
     ] = 500,
@@ -247,15 +250,52 @@ def compare(
     from league.models.networks.networks import trust_network
     from league.tournament.comparison import compare as play
 
+    run, a, b, other = _sides(words)
     for path in trust or ():
         trust_network(path)
     test = None if sprt is None else Sprt(*sprt, model="normalized" if normalized else "logistic")
     with working(f"playing {a} against {b}"):
-        result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies)
+        result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies, other=other)
     if as_json:
         print(json.dumps(_as_json(result)))
     else:
         _print(result)
+
+
+def _sides(words: Sequence[str]) -> tuple[Path, str, str, Path | None]:
+    """Return the run, its competitors A and B, and the run of B if it is another. Raise Mistake, NotARun."""
+    from storage.errors import Mistake
+
+    if len(words) == 3:
+        return run_folder(words[0]), words[1], words[2], None
+    if len(words) != 2:
+        raise Mistake(
+            f"compare: found {len(words)} words, expected RUN A B, or RUN:A RUN:B: league compare runs/a "
+            "main-0 main-0@0, or league compare runs/a:main-0 runs/b:main-0"
+        )
+    (run, a), (other, b) = map(_of_a_run, words)
+    return run, a, b, other
+
+
+def _of_a_run(text: str) -> tuple[Path, str]:
+    """Return the run and the competitor of "RUN:COMPETITOR". Raise Mistake, NotARun."""
+    from storage.errors import Mistake
+    from storage.layout import FORMAT, require_run
+
+    folder, slash, rest = text.rpartition("/") if "://" in text else ("", "", text)
+    name = rest.partition(":")[0]
+    for end in () if slash else [at for at, letter in enumerate(rest) if letter == ":"]:
+        if (Path(rest[:end]) / FORMAT).exists():  # a folder's name may have a colon, and a competitor's
+            name = rest[:end]
+    competitor = rest[len(name) + 1 :]
+    if not name or not competitor:
+        raise Mistake(
+            f"compare: found '{text}', expected RUN:COMPETITOR, such as runs/a:main-0; or a run and two of "
+            "its competitors: league compare RUN A B"
+        )
+    if not slash:
+        require_run(Path(name))
+    return run_folder(f"{folder}{slash}{name}"), competitor
 
 
 def _print(result: Comparison) -> None:
@@ -396,7 +436,7 @@ def _resumed_settings(out: Path, options: _Options, sources: Sequence[str] = ())
     if options.field and not sources:
         raise Mistake(
             f"{out}: found --{options.first_of_field} without a RUN, expected the run that they are of; "
-            f"such as: league tournament RUN --{options.first_of_field} ... --out {out}"
+            f"such as: league tournament RUN --{options.first_of_field} ... --run {out}"
         )
     settings = settings_of(out).model_dump(mode="json")
     if named := _competitors(list(sources), options):
@@ -413,7 +453,7 @@ def _more_pairs(folder: Path, settings: TournamentSettings) -> str:
         more = f"--set schedule.rounds={2 * schedule.rounds}"
     else:
         more = f"--pairs {2 * schedule.pairs}"
-    return f"league tournament --out {shlex.quote(str(folder))} --resume {more}"
+    return f"league tournament --run {shlex.quote(str(folder))} --resume {more}"
 
 
 def _split(seeds: str | None) -> list[str] | None:

@@ -74,6 +74,11 @@ def export_to(
     check_place(path, license)
     if not path.absolute().parent.is_dir():
         raise Mistake(f"{path}: found no folder {path.parent}, expected one that exists; make it first")
+    if reader.entrants():
+        raise Mistake(
+            f"{reader.run}: found the run of a tournament, expected that of a league; name the one that "
+            f"'{name}' comes from"
+        )
     who, temperature = Names(reader, reader.env()["id"]).find(name)
     if isinstance(who, Bot):
         raise Mistake(f"'{name}' is a bot, expected a snapshot, a player, best or a mixture")
@@ -87,7 +92,10 @@ def export_to(
     decided = record(actor, game, seats, decisions, np.random.default_rng(seed))
     label = name if isinstance(who, Mixture) else in_mode(who.snapshot_id, mode)
     card = {"format": FORMAT, "name": label, "license": license, "env": reader.env(), "seats": seats}
-    beside = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", dir=path.absolute().parent))
+    try:
+        beside = Path(tempfile.mkdtemp(prefix=f".{path.name[:80]}.", dir=path.absolute().parent))
+    except OSError as error:
+        raise Mistake(f"{path}: cannot be written: {error.strerror}; choose another folder") from None
     try:
         fresh, note = beside / path.name, ""
         if to == FOLDER:

@@ -37,7 +37,7 @@ from league.envs import registry
 from league.models.actor import Actor
 from league.models.bots.scripted import Bots, bots_for
 from league.models.bots.seated import seated_bot
-from league.models.bots.settings import BotSettings, settings_in
+from league.models.bots.settings import BotSettings, nearest_file, settings_in
 from league.models.policies.mixture import Member
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
@@ -97,6 +97,8 @@ class Names:
             own = _OWN_BOT.fullmatch(text) is not None and not self._has(name)
             known = [bot for bot in self._bots if ":" in bot]
             near = nearest(text, known, cutoff=_MISSPELT if own else 0.6)
+            if not near and not own:
+                near = [file] if (file := nearest_file(text)) else []
             if own and not near:
                 return Named(Bot(text), None)  # if it is no bot, an error follows when it is built
             remedy = f"; did you mean '{near[0]}'?" if near else ""

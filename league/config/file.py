@@ -52,7 +52,8 @@ def read(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path}: cannot be read ({reason}), expected a YAML file") from None
+        remedy = "; --resume goes on with a run folder" if path.is_dir() else ""
+        raise ConfigError(f"{path}: cannot be read ({reason}), expected a YAML file{remedy}") from None
     try:
         fields = yaml.load(text, _Loader)  # a SafeLoader
     except yaml.YAMLError as error:

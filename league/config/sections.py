@@ -96,7 +96,7 @@ class EvaluationSettings(Section):
     )
 
     placing: float = Field(
-        default=0.01,
+        default=0.015,
         ge=0,
         le=0.5,
         allow_inf_nan=False,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from league.config.loading import load
-from storage.disk import make_folder, write_json, write_whole
+from storage.disk import make_new_folder, write_json, write_whole
 from storage.errors import Mistake
 
 PLAN, CONFIGS = "sweep.json", "configs"
@@ -59,11 +59,11 @@ def make_plan(config: Path, overrides: Sequence[str], seeds: int) -> Plan:
     for override in overrides:
         key, equals, text = override.partition("=")
         values = values_of(text) if equals else []
+        if key in axes or any(other.startswith(f"{key}=") for other in common):
+            raise Mistake(f"--set {override}: {key} is given twice, expected once, with commas: {key}=V1,V2")
         if len(values) < 2:
             common.append(override)
             continue
-        if key in axes:
-            raise Mistake(f"--set {override}: {key} is given twice, expected each axis once")
         if len({*values}) < len(values):
             raise Mistake(f"--set {override}: a value is given twice, expected each once")
         axes[key] = values
@@ -125,12 +125,12 @@ def begin(plan: Plan, folder: Path) -> None:
         if found.runs != plan.runs:
             raise Mistake(
                 f"{folder}: another sweep is there, of {len(found.runs)} runs; go on with it by: league "
-                f"sweep {folder}, or choose another --out"
+                f"sweep {folder}, or choose another --run"
             )
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --out")
-    make_folder(folder / CONFIGS)
+        raise Mistake(f"{folder}: is there and no sweep, expected a new folder; choose another --run")
+    make_new_folder(folder / CONFIGS)
     for run in plan.runs:
         settings = load(Path(plan.config), run.overrides)
         write_whole(config_path(folder, run), [settings.to_yaml().encode()])
@@ -142,6 +142,8 @@ def begin(plan: Plan, folder: Path) -> None:
 def read_plan(folder: Path) -> Plan:
     """Return the plan in `folder`. Raise Mistake if there is none."""
     path = folder / PLAN
+    if not path.exists():
+        raise Mistake(f"{folder}: found no {PLAN} in it, expected the folder of a sweep, or a YAML file")
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         runs = [Planned(**entry | {"overrides": tuple(entry["overrides"])}) for entry in found["runs"]]

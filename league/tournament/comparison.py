@@ -18,20 +18,17 @@ import numpy.typing as npt
 from analysis.statistics.elo import EloEstimate, elo_from_pairs, normalized_elo, score_counts
 from analysis.statistics.games import Tally, pair_scores, tally
 from analysis.statistics.sprt import Answer, Sprt
-from league.competitors.names import bot_settings, name_of, resolve, role_of
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import following
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
-from league.rollout.requests import BotSource, MixtureSource, PlayRequest, PlaySetup
+from league.rollout.requests import BotSource, PlayRequest, PlaySetup
 from league.rollout.settings.play import RolloutSettings
-from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed, require_bot, require_fit
 from league.tournament.pairs import Pairs
-from storage import open_reader
+from league.tournament.sides import open_sides
 from storage.cache.settings import CacheSettings
-from storage.errors import Failure, Mistake, NotARun
+from storage.errors import Failure, Mistake
 from storage.records import ResultBatch
 
 FIRST_BATCH, LAST_BATCH = 16, 256  # pairs; other numbers would give other games for the same seed
@@ -115,21 +112,17 @@ def compare(
     seed: int = 0,
     sprt: Sprt | None = None,
     opening_plies: int = 0,
+    other: Path | None = None,
 ) -> Comparison:
     """Play up to `pairs` pairs of competitors `a` and `b` of `run`, each given by name and mode.
 
-    With `sprt`, play only until the test decides. If `a` and `b` are the same competitor, the second gets
-    another name. Raise UnknownCompetitor if a name fits nothing, CorruptBlob if weights are damaged, Mistake
-    for a game without two sides and for an opening that leaves no moves, NotARun for the run of a tournament,
-    Failure if not one pair counts.
+    With `other`, b is a competitor of that run. With `sprt`, play only until the test decides. If `a` and `b`
+    are the same competitor, the second gets another name. Raise UnknownCompetitor if a name fits nothing,
+    CorruptBlob if weights are damaged, Mistake for runs of different games, for a game without two sides and
+    for an opening that leaves no moves, NotARun for the run of a tournament, Failure if not one pair counts.
     """
-    reader = open_reader(run)
-    config = reader.config()
-    if "competitors" in config:
-        raise NotARun(
-            f"{run}: found the run of a tournament, expected that of a league; name the one that '{a}' and "
-            f"'{b}' come from"
-        )
+    sides = open_sides(run, a, b, other)
+    config, bots, envs, names, sources = sides.config, sides.bots, sides.envs, sides.names, sides.sources
     env: Mapping[str, Any] = config["env"]
     limit, teams = config["rollout"]["step_limit"], config["matchmaking"]["teams"]
     game = registry.make(env["id"], 1, step_limit=limit, **env["options"])
@@ -144,13 +137,7 @@ def compare(
             f"compare: '{game.id}' has {game.num_seats} seats, expected 2, or two teams; "
             "use league tournament, which compares any number"
         )
-    bots = bot_settings(config)
-    sources = tuple(resolve(reader, name, env["id"]) for name in (a, b))
-    names = _names(*sources)
-    envs = following(config)
-    brings = {
-        shown: role_of(reader, source) if envs else None for shown, source in zip(names, sources, strict=True)
-    }
+    brings = dict(zip(names, sides.roles, strict=True))
     for name, shown, source in zip((a, b), names, sources, strict=True):
         if isinstance(source, BotSource):
             require_bot(source.name, agreed, bots)
@@ -200,14 +187,6 @@ def batches(pairs: int) -> Iterator[tuple[int, int]]:
     while first < pairs:
         yield first, min(size, pairs - first)
         first, size = first + size, min(2 * size, LAST_BATCH)
-
-
-def _names(
-    a: SnapshotSource | BotSource | MixtureSource, b: SnapshotSource | BotSource | MixtureSource
-) -> tuple[str, str]:
-    """Return two different names, even if both are one competitor."""
-    first, second = name_of(a), name_of(b)
-    return first, second if second != first else f"{second}#2"
 
 
 def _seat_of(competitor: str, batch: ResultBatch) -> npt.NDArray[np.int64]:

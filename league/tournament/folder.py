@@ -55,7 +55,7 @@ def settings_of(out: Path) -> Resolved:
     config = _settings(out)
     if "competitors" not in config:
         raise NotARun(
-            f"{out}: found the run of a league, expected that of a tournament; choose another --out"
+            f"{out}: found the run of a league, expected that of a tournament; choose another --run"
         )
     return load_resolved(config, {"trust": ()})
 
@@ -96,7 +96,7 @@ def newcomers(
         options = f" {entries.env_options}" if entries.env_options else ""
         raise ResumeRefused(
             f"{out}: the competitors that are named play '{entries.env_id}'{options}, the tournament plays "
-            f"'{begun.env.id}'; name others, or start a new one with another --out"
+            f"'{begun.env.id}'; name others, or start a new one with another --run"
         )
     return entries
 
@@ -121,7 +121,7 @@ def going_on(
         if (decides or found) and now.get(name) != before.get(name):
             raise ResumeRefused(
                 f"{out}: {name} is {_to_text(now.get(name))}, the tournament was begun with "
-                f"{_to_text(before.get(name))}; give the old settings, or start a new one with another --out"
+                f"{_to_text(before.get(name))}; give the old settings, or start a new one with another --run"
             )
     rollout = settings.rollout.model_copy(update={"step_limit": begun.rollout.step_limit})
     kept: dict[str, Any] = {name: getattr(begun, name) for name in ("env", "teams", "ratings", "opening")}

@@ -34,12 +34,12 @@ from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.tournament.pairs import Pairs
 from league.tournament.schedules import make_schedule
-from league.tournament.schedules.base import Pairings
+from league.tournament.schedules.base import Pairings, Round
 from league.tournament.settings import Resolved
 from league.tournament.stages import Stage
 from storage.archive import Archive
 from storage.errors import Failure
-from storage.records import Entrant, MatchBatch, ResultBatch
+from storage.records import DrawnPair, Entrant, MatchBatch, ResultBatch
 
 MOST_LOSSES = 4  # losses of one request before the tournament fails
 WAIT_SECONDS = 0.1  # longest wait between two updates of the screen and checks for Ctrl-C
@@ -99,6 +99,7 @@ class Tournament:
         self._recorded = deque(archive.results())  # results of earlier sessions, until their round comes
         self._resumed_games = sum(map(len, self._recorded))
         self._first = 0  # number of the first pair of the next round
+        self._round: tuple[int, int, Round] | None = None  # being played: its number, its first pair's, draw
         self._games = 0
         self._taken = 0  # requests whose results are remembered or recorded
 
@@ -118,12 +119,13 @@ class Tournament:
                     played if schedule.goes_by_results else [], names, self._settings.rules.rule()
                 )
                 rng = np.random.default_rng([self._settings.seed, len(history)])
-                pairings = schedule.next_round(history, games, rng)
-                if pairings is None:
+                drawn = schedule.drawn_round(history, games, rng)
+                if drawn is None:
                     conclusion = schedule.conclusion(games)
                     break
-                results, whole = self._play(pairings, stage.requests, interrupted, observe)
-                history.append(pairings[:whole])
+                self._round = len(history), self._first, drawn
+                results, whole = self._play(drawn.pairings, stage.requests, interrupted, observe)
+                history.append(drawn.pairings[:whole])
                 if watched:
                     played += [dataclasses.replace(batch, recordings=None) for batch in results]
         observe(self.standing())
@@ -242,10 +244,28 @@ class Tournament:
 
     def _record(self, results: ResultBatch) -> ResultBatch:
         changes = self._standings.record(results)
-        self._archive.append_results(results, changes)
+        self._archive.append_results(results, changes, self._drawn(results))
         self._games += len(results)
         self._taken += 1
         return results
+
+    def _drawn(self, results: ResultBatch) -> list[DrawnPair]:
+        """Return how the pairs were drawn that begin with these results; none where all was fixed before."""
+        assert self._round is not None
+        number, first, drawn = self._round
+        probability, standing = drawn.probability, drawn.standing
+        if probability is None:
+            return []
+        begins = results.matches.match_id[results.matches.match_id % self._pairs.games == 0]
+        rows = (begins // self._pairs.games - first).tolist()
+        known = [
+            {} if standing is None else {self._names[i]: float(standing[i]) for i in drawn.pairings[row]}
+            for row in rows
+        ]
+        return [
+            DrawnPair((first + row) * self._pairs.games, number, float(probability[row]), state)
+            for row, state in zip(rows, known, strict=True)
+        ]
 
     def _remember(self, asked: MatchBatch) -> ResultBatch:
         """Return the recorded results of a request of an earlier session. Raise Failure if it differs."""

@@ -23,6 +23,7 @@ from storage.records import (
     Add,
     CacheRecord,
     Decision,
+    DrawnPair,
     EndReason,
     Freeze,
     MatchBatch,
@@ -207,6 +208,20 @@ def result_tables(
     if results.recordings is not None and len(results.recordings):
         tables["recordings"] = _recording_table(results.recordings, seq)
     return tables
+
+
+def drawn_table(drawn: Sequence[DrawnPair], results: ResultBatch, seq: int) -> pa.Table:
+    """Return rows of `drawn_pairs`, of pairs whose first match is among M results numbered from `seq`."""
+    row = {int(number): seq + at for at, number in enumerate(results.matches.match_id)}
+    return pa.table(
+        {
+            "seq": pa.array([row[each.match_id] for each in drawn], pa.int64()),
+            "match_id": pa.array([each.match_id for each in drawn], pa.int64()),
+            "round": pa.array([each.round for each in drawn], pa.int32()),
+            "probability": pa.array([each.probability for each in drawn], pa.float64()),
+            "standing": pa.array([numbers_to_json(each.standing) for each in drawn], pa.string()),
+        }
+    )
 
 
 def _recording_table(recordings: Recordings, seq: int) -> pa.Table:

@@ -66,6 +66,11 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "env_steps BIGINT, of_env_steps BIGINT, ended_at TIMESTAMP)",
     ),
     (
+        "draws of pairs are recorded",
+        "CREATE TABLE drawn_pairs (seq BIGINT, match_id BIGINT, round INTEGER, probability DOUBLE, "
+        "standing VARCHAR)",
+    ),
+    (
         "old matches are summed up",
         "CREATE TABLE summed_matches (seq BIGINT, batch BIGINT, purpose VARCHAR, match_type VARCHAR, "
         "env VARCHAR, reason VARCHAR, num_seats TINYINT, player VARCHAR, started_at TIMESTAMP, "

@@ -80,6 +80,15 @@ CREATE TABLE entrants (
     joined_at TIMESTAMP
 );
 
+-- One row per pair of a tournament whose schedule goes by results (swiss, adaptive, top_k): how it was drawn.
+CREATE TABLE drawn_pairs (
+    seq BIGINT,          -- of the pair's first match
+    match_id BIGINT,     -- of that match
+    round INTEGER,       -- 0 is the first
+    probability DOUBLE,  -- with which they were to meet in this round, given all results before; 1: these decided it
+    standing VARCHAR     -- JSON: of each of them what the schedule went by: points (swiss) or Elo; {}: nothing yet
+);
+
 CREATE TABLE matches (
     seq BIGINT, match_id BIGINT,
     purpose VARCHAR,     -- training, evaluation, tournament

@@ -16,6 +16,7 @@ from storage.errors import Mistake, NotARun
 from storage.layout import LABELS, require_run
 
 MOST_NOTE = 2000  # characters
+MOST_SHOWN = 80  # characters of a tag in a message
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]{0,63}")
 
 
@@ -46,7 +47,7 @@ def change_tags(run: Path, add: Iterable[str] = (), remove: Iterable[str] = ()) 
     add, remove = list(add), set(remove)
     for tag in add:
         if not _TAG.fullmatch(tag):
-            raise Mistake(f"tag {tag!r}: expected up to 64 letters, digits and any of . _ = + -")
+            raise Mistake(f"tag {tag[:MOST_SHOWN]!r}: expected up to 64 letters, digits and any of . _ = + -")
     before = read_labels(run)
     unknown = sorted(remove - {*before.tags})
     if unknown:

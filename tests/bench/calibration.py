@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from analysis.statistics.hierarchy import posterior as module
 from analysis.statistics.hierarchy.posterior import posterior
-from analysis.statistics.hierarchy.prior import ELO, LEAST, MOST, PLACES, SPREAD
+from analysis.statistics.hierarchy.prior import ELO, LEAST, MOST, PLACES, Prior
 from tests.analysis.simulated_games import davidson, played
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -45,10 +45,11 @@ def independent_games(known: bool) -> Iterator[None]:
         module.dispersion_of = estimate
 
 
-def spread_of_prior(rng: np.random.Generator) -> float:
+def spread_of_prior(field: int, rng: np.random.Generator) -> float:
     """A spread from the half Cauchy prior, within the spreads that are considered."""
+    (scale,) = Prior(field, 2, None).scales
     while True:
-        spread = SPREAD * abs(float(rng.standard_cauchy()))
+        spread = scale * abs(float(rng.standard_cauchy()))
         if LEAST <= spread <= MOST:
             return spread
 
@@ -56,7 +57,7 @@ def spread_of_prior(rng: np.random.Generator) -> float:
 def ranks(field: int, pairs: int, seed: int) -> dict[str, Floats]:
     """The shares of draws that are below the truth, of one field."""
     rng = np.random.default_rng([seed, field, pairs])
-    spread = spread_of_prior(rng)
+    spread = spread_of_prior(field, rng)
     truth = spread * rng.normal(size=field)
     first = PLACES * float(rng.normal()) / 2.0**0.5  # of the first place; the other's is the opposite
 

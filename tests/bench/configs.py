@@ -29,6 +29,7 @@ from storage.records import Outcome
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
+ROUNDING = 1e-3  # of a mean of scores
 Figures = dict[str, float]
 
 
@@ -42,7 +43,7 @@ class Case:
     def kept(self, name: str, values: Sequence[float]) -> bool:
         """Whether each of the values keeps to its limit."""
         least, most = self.limits[name]
-        return all(least <= value <= most for value in values)
+        return all(least - ROUNDING <= value <= most + ROUNDING for value in values)
 
 
 def frame(run: Path, query: str) -> list[tuple[object, ...]]:

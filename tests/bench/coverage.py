@@ -169,7 +169,9 @@ def held(design: Design, seed: int, samples: int = 1000) -> Held:
     if len(one) > _DIFFERENCES:
         some = rng.choice(len(one), _DIFFERENCES, replace=False)
         one, other = one[some], other[some]
-    least, most = np.quantile(found.draws[:, one] - found.draws[:, other], [0.025, 0.975], axis=0)
+    least, most = np.quantile(
+        found.draws[:, one] - found.draws[:, other], [0.025, 0.975], axis=0, method="weibull"
+    )
     gap = true[one] - true[other]
     return Held(
         float(holds.mean()),

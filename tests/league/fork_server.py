@@ -65,8 +65,10 @@ def become(request: dict) -> None:
     os.chdir(request["cwd"])
     sys.argv = ["league", *request["arguments"]]
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - the server's has read ahead
+    from league.commands import console
     from league.commands.app import main
 
+    console.LONG_SECONDS = 3600.0  # lines of progress would depend on the load of the machine
     try:
         main()
     except SystemExit as ended:

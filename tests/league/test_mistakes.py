@@ -1,7 +1,9 @@
 """Errors of pydantic as sentences."""
 
+from typing import Annotated, Literal
+
 import pytest
-from pydantic import ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from league.mistakes import explain, sentence_of
 from league.section import Section
@@ -21,6 +23,7 @@ class Inner(Section):
 class Outer(Section):
     size: int
     freeze: Inner = Inner()
+    runners: Annotated[int, Field(ge=0, le=64)] | Literal["auto"] = "auto"
 
 
 def error_of(fields):
@@ -56,4 +59,15 @@ def test_all_mistakes_are_in_the_sentence_and_no_place_is_needed():
 
 def test_with_the_model_an_unknown_key_comes_with_those_that_are_known():
     assert explain(error_of({"size": 1, "sise": 2}), Outer) == "unknown key 'sise'; did you mean 'size'?"
-    assert explain(error_of({"size": 1, "q": 2}), Outer) == "unknown key 'q'; expected one of: freeze, size"
+    assert (
+        explain(error_of({"size": 1, "q": 2}), Outer)
+        == "unknown key 'q'; expected one of: freeze, runners, size"
+    )
+
+
+@pytest.mark.parametrize("value", [-1, 65, "many"])
+def test_a_value_of_one_of_several_kinds_is_named_once_with_all_that_is_expected(value):
+    said = explain(error_of({"size": 1, "runners": value}), Outer)
+    assert said.startswith(f"runners: found {value!r}; input should be ")
+    assert said.endswith(", or 'auto'")
+    assert said.count("runners") == 1

@@ -32,6 +32,24 @@ def test_runners_without_ray_are_refused(monkeypatch):
         check_resources(ResourceSettings(), 2)
 
 
+def test_a_cluster_that_only_the_environment_names_is_refused_by_word(
+    monkeypatch, league_here, tiny_config, tmp_path
+):
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    run = tmp_path / "run"
+    done = league_here("train", tiny_config, "--run", run, "--set", "runners=2")
+    assert done.returncode == 2
+    assert done.stderr == (
+        "league: RAY_ADDRESS is 'head:6379', but resources.address is not set; give --set resources.address="
+        "head:6379 to join that cluster, or unset RAY_ADDRESS to use this machine alone\n"
+    )
+    assert not run.exists()
+    check_resources(ResourceSettings(), 0)  # no Ray, no cluster
+    check_resources(ResourceSettings(address="head:6379"), 2)
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    check_resources(ResourceSettings(), 2)
+
+
 @pytest.fixture
 def fake_ray(monkeypatch):
     """Stands in for Ray: `started` has the options of each start, and `error` is raised by it."""

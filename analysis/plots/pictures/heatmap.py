@@ -181,7 +181,7 @@ def _cells(axes: Axes, shown: Floats, count: int) -> None:
     image.set_label("cells")
     if len(shown) == count:
         own = np.zeros((count, count, 4))
-        own[np.arange(count), np.arange(count)] = to_rgba(GREY, 0.9)
+        own[np.arange(count), np.arange(count)] = to_rgba(GREY)
         axes.imshow(
             (own * 255).round().astype(np.uint8),
             extent=image.get_extent(),

@@ -13,6 +13,7 @@ from analysis.report.writing.phrases import MISSING, number, probability, whole,
 from analysis.report.writing.section import Section, paragraph, section
 from analysis.report.writing.tables import Column, Row, table
 from analysis.solution.payoffs import counts_scores
+from analysis.statistics.strength.wording import interval_of
 
 TITLE = "Leaderboard"
 
@@ -111,18 +112,18 @@ def _ranking(story: Story) -> list[Html]:
 def _strength(row: Row, low: float, high: float) -> Html | str:
     if pd.isna(row["elo"]):
         return MISSING
-    digits = 0 if high - low > 20.0 else 3
-    shown = f"{row['elo']:+.{digits}f}"
+    shown = f"{row['elo']:.3f} [{row['elo_low']:.3f}, {row['elo_high']:.3f}]"
+    if high - low > 20.0:
+        shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
     if pd.isna(row["elo_low"]):
         return shown
-    shown += f" [{row['elo_low']:+.{digits}f}, {row['elo_high']:+.{digits}f}]"
     return join([shown, bar(row["elo_low"], row["elo"], row["elo_high"], low, high)])
 
 
 def _elo(row: Row, low: float, high: float) -> Html | str:
     if not row["games"]:
         return MISSING
-    shown = f"{row['elo']:+.0f} [{row['elo_low']:+.0f}, {row['elo_high']:+.0f}]"
+    shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
     return join([shown, bar(row["elo_low"], row["elo"], row["elo_high"], low, high)])
 
 

@@ -24,7 +24,7 @@ from analysis.report.writing.phrases import (
     words,
 )
 from analysis.report.writing.section import Section, bullets, paragraph, section
-from analysis.statistics.strength.wording import above
+from analysis.statistics.strength.wording import above, interval_of
 from analysis.tournaments import wording
 from storage.records import MAIN
 from storage.retention import said as said_of_sums
@@ -111,7 +111,9 @@ def _ended(story: Story) -> Html | None:
     if state is None or state.kind == "played":
         return None
     if state.kind == "running":
-        shown = ": this page shows what is recorded so far."
+        left = story.seconds_left
+        about = "" if left is None else f", with about {span(left / 60.0)} left"
+        shown = f"{about}: this page shows what is recorded so far."
         return join(["It is ", element("strong", "running now", class_="words"), shown])
     if state.kind == "trained":
         return join([element("strong", "Training ended as planned", class_="words"), f": {state.sentence}."])
@@ -127,18 +129,20 @@ def _best(story: Story) -> Html | None:
     order = story.order
     best = order.best
     if best is None:
-        return join(["No snapshot has been trained yet, so none leads the leaderboard."])
+        return join(["No snapshot has been trained yet, so none is named the best."])
     if math.isnan(best.elo):
         return join(
             [element("strong", best.competitor), " is the newest snapshot. No game shows which is stronger."]
         )
-    if order.unit != "Elo":
-        strength = f"its mean score is {number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
+    lead = "leads the leaderboard"
+    if order.unit != "Elo":  # of a game for one, whose page has no leaderboard
+        lead = "has the best mean score"
+        strength = f"{number(best.elo, 3)} [{number(best.low, 3)}, {number(best.high, 3)}]"
     else:
         yardstick = "the mean of all" if order.yardstick is None else order.yardstick
         strength = f"{above(order, best)} Elo above {yardstick}, with the 95 % interval"
     if math.isnan(best.chance):
-        return join([element("strong", best.competitor), f" leads the leaderboard: {strength}."])
+        return join([element("strong", best.competitor), f" {lead}: {strength}."])
     level = len(order.level())
     sure = (
         "no other snapshot is level with it"
@@ -148,7 +152,7 @@ def _best(story: Story) -> Html | None:
     return join(
         [
             element("strong", best.competitor),
-            f" leads the leaderboard: {strength}. The probability that it is the best snapshot is "
+            f" {lead}: {strength}. The probability that it is the best snapshot is "
             f"{probability(best.chance)}; {sure}.",
         ]
     )
@@ -164,12 +168,15 @@ def _improving(story: Story) -> Html | None:
         trend = trend_of(story.order, story.snapshots, player, story.totals.env_steps)
         if trend is None:
             continue
-        moved = f"{trend.change:+.0f} [{trend.low:+.0f}, {trend.high:+.0f}] Elo"
+        moved = f"{interval_of(trend.change, trend.low, trend.high)} Elo"
+        says = story.verdict_on(trend)
         verdict = {
             "improving": "is still improving",
             "declining": "has become weaker",
             "unclear": "shows no clear change",
-        }[trend.says]
+        }[says]
+        if says != trend.says:
+            verdict += " (by the 80 % interval)"
         said.append(
             join([element("strong", player), f" {verdict}: {trend.now} is {moved} above {trend.before}"])
         )

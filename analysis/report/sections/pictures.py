@@ -56,12 +56,13 @@ def curves(story: Story) -> Section:
     if frame.empty:
         return section("curves", title, paragraph("No match is recorded yet."))
     found = set(frame["measure"])
+    roles = dict(zip(story.players["player"], story.players["role"], strict=True))
     parts: list[Html] = []
     if "score" in found:
         parts.append(
             picture(
                 "scores-plot",
-                plots.scores(frame),
+                plots.scores(frame, roles=roles),
                 "Scores of the matches that each player learned from, as it acted then: with exploration. "
                 "Against opponents that improve as well, a score says little of strength. To measure a "
                 "snapshot by itself: league evaluate.",
@@ -88,7 +89,7 @@ def curves(story: Story) -> Section:
         parts.append(
             picture(
                 "learning-plot",
-                plots.learning(frame),
+                plots.learning(frame, roles=roles),
                 "Entropy near 0 means that a policy has stopped to explore. Lag is the age of what is "
                 "learned, in updates.",
             )

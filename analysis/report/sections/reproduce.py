@@ -68,7 +68,7 @@ def _again(story: Story) -> list[Html]:
         lines = [shlex.join([*words, *changes]), "league train runs/again --resume"]
         return [paragraph("Branch it again from the other run:"), _commands(lines)]
     kind = "tournament" if story.is_tournament else "train"
-    line = f"league {kind} again.yaml " + ("--out again" if story.is_tournament else "--run runs/again")
+    line = f"league {kind} again.yaml --run runs/again"
     return [
         paragraph("Save the settings below as ", element("code", "again.yaml"), ", then:"),
         _commands([line]),

@@ -13,6 +13,7 @@ import pandas as pd
 
 from analysis.statistics.strength.order import Order
 
+KEPT = 0.65  # share of the interval's width: a verdict stays until a 80 % interval holds 0
 RECENT = 0.25  # last share of the league's env steps, over which a change is estimated
 
 
@@ -31,6 +32,20 @@ class Trend:
     def says(self) -> str:
         """Verdict: improving, declining, or unclear."""
         return "improving" if self.low > 0.0 else "declining" if self.high < 0.0 else "unclear"
+
+
+def held(before: str | None, trend: Trend) -> str:
+    """Return the verdict on `trend` where that of a moment ago was `before` (`None`: there is none).
+
+    A verdict begins when the 95 % interval is beyond 0, and ends when the 80 % interval is no more: at one
+    threshold for both it would come and go with each batch of games.
+    """
+    if trend.says == "unclear":
+        low = trend.change - KEPT * (trend.change - trend.low)
+        high = trend.change + KEPT * (trend.high - trend.change)
+        if (before == "improving" and low > 0.0) or (before == "declining" and high < 0.0):
+            return before
+    return trend.says
 
 
 def trend_of(order: Order, snapshots: pd.DataFrame, player: str, league_env_steps: float) -> Trend | None:

@@ -92,7 +92,7 @@ class Posterior:
         if self.part[a] != self.part[b]:
             return EloEstimate(float("nan"), -np.inf, np.inf, float("nan"))
         ahead = self.draws[:, a] - self.draws[:, b]
-        low, high = np.quantile(ahead, [0.025, 0.975])
+        low, high = _middle(ahead, 0.95)
         return EloEstimate(float(ahead.mean()), float(low), float(high), _share(ahead))
 
     def order(self) -> Floats:
@@ -153,10 +153,16 @@ def posterior(
     `lines`: `None`, strengths are a field; lines, each is near its parent; "auto", lines along which the
     field met where only neighbours of a long chain did, else a field.
 
-    `anchor` is the competitor whose Elo is 0, in its part. Raise ValueError for an unknown one, and for games
-    as `check_games` does.
+    `anchor` is the competitor whose Elo is 0, in its part. Raise ValueError for an unknown one, for lines of
+    other competitors or in a circle, for no samples, and for games as `check_games` does.
     """
     check_games(games)
+    if samples is not None and samples < 1:
+        raise ValueError(f"samples is {samples}, expected 1 or more")
+    if isinstance(lines, Lines):
+        lines.check(len(games.competitors))
+    elif lines not in ("auto", None):
+        raise ValueError(f"lines is {lines!r}, expected Lines, 'auto' or None")
     if anchor is not None and anchor not in games.competitors:
         raise ValueError(f"anchor is '{anchor}', expected one of {len(games.competitors)} competitors")
     n = len(games.competitors)
@@ -223,8 +229,11 @@ def _relative(x: Floats, part: Indices, anchor: int | None) -> Floats:
 
 
 def _middle(values: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return quantiles of draws [S, ...] between which one more draw is with probability `level`."""
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"level is {level:g}, expected a probability between 0 and 1")
     tail = 0.5 - level / 2
-    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0)
+    low, high = np.quantile(values, [tail, 1.0 - tail], axis=0, method="weibull")
     return low, high
 
 

@@ -10,7 +10,10 @@ chain, in which only neighbours met, from being drawn together.
 
 Both have places of spread PLACES. Spreads are half Cauchy beforehand (A. Gelman: Prior distributions for
 variance parameters in hierarchical models, Bayesian Analysis 1, 2006). They are integrated over, so none has
-to be kept from 0; a prior that does so calls two equals different too often after few pairs.
+to be kept from 0; a prior that does so calls two equals different too often after few pairs. The more there
+are in a field, the wider is the prior of its spread, up to one that is nearly flat, as he advises from about
+five on. With the scale that two need, intervals of eight with 150 Elo and one pair each held too seldom: such
+a prior holds more than it says for equals, and as much less for spreads near its scale.
 
 The parameters [K] are one vector: theta [N], gamma of all places but the last [T - 1], and the drift of
 lines.
@@ -31,7 +34,7 @@ from analysis.statistics.davidson import place_contrasts
 from storage.arrays import Floats, Indices
 
 ELO = 400.0 / math.log(10.0)
-SPREAD = 200.0 / ELO  # scale of the half Cauchy prior of a field's spread
+SPREAD = 200.0 / ELO  # scale of the half Cauchy prior of the spread of two
 STEP = 50.0 / ELO  # of a line's step
 DRIFT = 200.0 / ELO  # standard deviation of the drift of a generation
 PLACES = 300.0 / ELO  # of a place's advantage
@@ -45,6 +48,25 @@ class Lines:
 
     parent: Indices  # [N], -1: a founder
     generations: Floats  # [N] at least 1; of founders it makes no difference
+
+    def check(self, num_competitors: int) -> None:
+        """Raise ValueError for lines that are not of so many competitors, or go in a circle."""
+        n = num_competitors
+        if self.parent.shape != (n,) or self.generations.shape != (n,):
+            raise ValueError(
+                f"lines have {len(self.parent)} parents, expected one of each of {n} competitors"
+            )
+        if n and (self.parent.min() < -1 or self.parent.max() >= n):
+            raise ValueError(f"lines hold the parent {self.parent.max()}, expected -1 or a number below {n}")
+        ancestor = self.parent
+        for _ in range(n):
+            if (ancestor < 0).all():
+                return
+            ancestor = np.where(ancestor < 0, -1, self.parent[ancestor])
+        if n:
+            raise ValueError(
+                "lines go in a circle, expected that each leads to a founder, whose parent is -1"
+            )
 
 
 @dataclass(frozen=True)
@@ -64,7 +86,7 @@ class Prior:
     def scales(self) -> tuple[float, ...]:
         """Scales of the half Cauchy priors of the spreads."""
         if self.lines is None:
-            return (SPREAD,)
+            return (SPREAD * max(1.0, self.num_competitors / 2.0),)
         return (STEP,) if self._founders.sum() == 1 else (STEP, SPREAD)
 
     @cached_property

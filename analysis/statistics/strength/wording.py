@@ -27,8 +27,19 @@ def above(order: Order, place: Place) -> str:
         return ""
     if order.unit != "Elo":
         return f"{place.elo:.3f} [{place.low:.3f}, {place.high:.3f}]"
-    interval = "" if math.isnan(place.low) else f" [{place.low:+.0f}, {place.high:+.0f}]"
-    return f"{place.elo:+.0f}{interval}"
+    return interval_of(place.elo, place.low, place.high)
+
+
+def interval_of(elo: float, low: float, high: float) -> str:
+    """Return Elo with its interval, such as +408 [+370, +448]; of the yardstick itself, which has none, 0."""
+    if math.isnan(low) or low == elo == high:
+        return signed(elo)
+    return f"{signed(elo)} [{signed(low)}, {signed(high)}]"
+
+
+def signed(value: float) -> str:
+    """Return a number without decimals and with its sign; nothing is "-0"."""
+    return f"{round(value):+d}" if round(value) else "0"
 
 
 def probability(value: float) -> str:

@@ -37,7 +37,8 @@ def sweep(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Folder of the sweep; default runs/<name>-sweep")
+        Path | None,
+        typer.Option("--run", "--out", metavar="DIR", help="Folder of the sweep; default runs/<name>-sweep"),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, max=1000, help="Number of runs that train at a time")] = 1,
     by: Annotated[
@@ -59,10 +60,14 @@ def sweep(
     from league.sweeps.training import train_all
     from storage.errors import Failure, Mistake
 
+    if by is not None:
+        from analysis.sweeps.figures import check_figure
+
+        check_figure(by)
     if config.is_dir():
         if seeds or set_ or out:
             raise Mistake(
-                f"{config}: a sweep that is there keeps its grid, expected no --seeds, --set or --out"
+                f"{config}: a sweep that is there keeps its grid, expected no --seeds, --set or --run"
             )
         folder, plan = config, read_plan(config)
     else:

@@ -13,6 +13,7 @@ Results, ratings and payoffs use this name. Those that are files need no name in
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,6 +21,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from league.section import Section
+from storage.suggestions import nearest
 
 Mode = Literal["sample", "greedy"]
 MODE = "Whether actions are drawn (sample) or always the likeliest (greedy)"
@@ -108,6 +110,13 @@ _FILES = ("onnx", "export", "sb3", "cleanrl")  # kinds whose name may be KIND:PA
 _MODULE = re.compile(r"[A-Za-z_]\w*")
 
 
+def nearest_file(name: str) -> str | None:
+    """Return what may be meant by `name`, if it begins as a misspelt KIND, or names no file after it."""
+    kind, _, path = name.partition(":")
+    near = nearest(kind, _FILES) if path.count(".") + path.count("/") or kind in _FILES else []
+    return f"{near[0]}:{path or 'FILE'}" if near else None
+
+
 def settings_in(name: str) -> ExportSettings | OnnxSettings | StateDictSettings | None:
     """Return the settings of a bot that is named by its file, KIND:PATH or KIND:PATH:MODE; else `None`.
 
@@ -122,6 +131,6 @@ def settings_in(name: str) -> ExportSettings | OnnxSettings | StateDictSettings 
         return OnnxSettings(kind="onnx", file=path, mode=mode)
     if kind != "export":
         return StateDictSettings.model_validate({"kind": kind, "file": path, "mode": mode})
-    if _MODULE.fullmatch(path) and not Path(path).exists():
+    if _MODULE.fullmatch(path) and not Path(path).exists() and importlib.util.find_spec("export"):
         return None  # a bot of the user's own module `export`
     return ExportSettings(kind="export", folder=path, mode=mode)

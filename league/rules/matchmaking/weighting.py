@@ -107,7 +107,8 @@ def _require_numbers(name: str, weighting: Callable[[Floats], Any]) -> None:
     except Exception:  # of its code: it is reported where it happens, with its place
         return
     try:
-        fits = np.asarray(found, dtype=np.float64).shape == rates.shape
+        weights = np.asarray(found, dtype=np.float64)
+        fits = weights.shape == rates.shape and bool((np.isfinite(weights) & (weights >= 0)).all())
     except (TypeError, ValueError):
         fits = False
     if not fits:

@@ -183,7 +183,7 @@ def _beside(beside: Sequence[Entrant], chosen: Sequence[Entrant]) -> tuple[Entra
         if known is not None and known.blob_hash != entrant.blob_hash:
             raise Mistake(
                 f"{entrant.run}: '{known.competitor}' has other weights than those it has played with in "
-                "this tournament; restore them from a copy, or start a new tournament with another --out"
+                "this tournament; restore them from a copy, or start a new tournament with another --run"
             )
     joining = [entrant for entrant in chosen if _identity(entrant) not in there]
     found = with_runs([*beside, *joining], labels_of(beside))[len(beside) :]
@@ -192,7 +192,7 @@ def _beside(beside: Sequence[Entrant], chosen: Sequence[Entrant]) -> tuple[Entra
         if entrant.competitor in names:
             raise Mistake(
                 f"competitors: '{entrant.competitor}' is not the one that has played under this name so far; "
-                "name its members instead, or start a new tournament with another --out"
+                "name its members instead, or start a new tournament with another --run"
             )
     return found
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from analysis.statistics.games import Games
+from storage.arrays import Floats, Indices
 
 Pairings = npt.NDArray[np.int64]
 """[n, T] indices of the competitors in each of n pairs of a round; rows may repeat."""
@@ -18,6 +20,17 @@ Pairings = npt.NDArray[np.int64]
 MOST_PAIRS = 2**16  # of one round, if rounds do not depend on results: its requests are in memory together
 _TILE = 32  # entrants on one side of a tile
 _TILE_PAIRS = _TILE * _TILE  # about a runner's request
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The pairs of a round, and how they were drawn."""
+
+    pairings: Pairings
+    # [n] with which those of each row were to meet in this round, given all results before it; 1: these
+    # decided it. None: the schedule goes by no results
+    probability: Floats | None = None
+    standing: Floats | None = None  # [N] what it went by: points or Elo; None: nothing was known yet
 
 
 class Schedule(ABC):
@@ -35,6 +48,13 @@ class Schedule(ABC):
         repeat others.
         """
 
+    def drawn_round(
+        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
+    ) -> Round | None:
+        """Return the pairs of `next_round`, with how they were drawn where that went by results."""
+        pairings = self.next_round(history, games, rng)
+        return None if pairings is None else Round(pairings)
+
     @abstractmethod
     def total_pairs(self) -> int:
         """Return the number of pairs of all rounds, or an upper bound."""
@@ -42,6 +62,17 @@ class Schedule(ABC):
     def conclusion(self, games: Games) -> str | None:
         """Return the result of the schedule itself as a sentence, or `None` if it has none."""
         return None
+
+
+def at_random(rows: int, field: int, num_teams: int) -> float:
+    """Return the probability that given ones are one of so many different rows, if any are equally likely."""
+    return min(1.0, rows / math.comb(field, num_teams))
+
+
+def among(rows: Pairings, others: Pairings) -> npt.NDArray[np.bool_]:
+    """Return [n] whether those of each row are together in one of the `others`, in any order."""
+    there = set(map(tuple, np.sort(others, axis=1).tolist()))
+    return np.array([tuple(row) in there for row in np.sort(rows, axis=1).tolist()], dtype=np.bool_)
 
 
 def pairs_until_all_met(field: int, num_teams: int) -> int:
@@ -56,8 +87,13 @@ def in_tiles(pairings: Pairings) -> Pairings:
     traversal takes about _TILE_PAIRS rows of a tile. Within a tile rows keep their order. A small field is
     one tile, so in a tournament that is stopped early all have met about equally often.
     """
+    return pairings[tile_order(pairings)]
+
+
+def tile_order(pairings: Pairings) -> Indices:
+    """Return [n] the rows in the order of `in_tiles`."""
     if not len(pairings):
-        return pairings
+        return np.zeros(0, dtype=np.int64)
     block = np.sort(pairings, axis=1) // _TILE
     blocks = int(block.max()) + 1
     place = np.zeros(len(pairings), dtype=np.int64)
@@ -66,4 +102,4 @@ def in_tiles(pairings: Pairings) -> Pairings:
     tiles = len(np.unique(place))
     walks = max(1, round(len(pairings) / (tiles * _TILE_PAIRS)))
     walk = np.arange(len(pairings)) * walks // len(pairings)
-    return pairings[np.lexsort((place, walk))]
+    return np.lexsort((place, walk))

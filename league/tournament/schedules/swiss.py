@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from analysis.statistics.games import Games
-from league.tournament.schedules.base import Pairings, Schedule, in_tiles
+from league.tournament.schedules.base import Pairings, Round, Schedule, among, at_random, tile_order
 from league.tournament.schedules.pairing.designs import meetings
 from league.tournament.schedules.pairing.matching import largest_matching
-from storage.arrays import Indices
+from storage.arrays import Floats, Indices
 
 _WINDOW = 4  # tables ahead within which a new opponent is searched
+_REDRAWS = 50  # by which the probability of a meeting is estimated
+_LEAST_REDRAWS = 10
+_REDRAWN = 10_000  # entrants, in all of these
 
 
 class Swiss(Schedule):
@@ -22,6 +26,9 @@ class Swiss(Schedule):
     A score is the sum over rounds of the points per game. Equal scores are ordered by the scores of their
     opponents (Buchholz), then at random. From the top, each meets the nearest one below that it has not met.
     If the field does not divide into tables, the last of those with the fewest pauses pause for half a point.
+
+    Only the order of those with equal scores is random. The probability of a meeting is therefore estimated:
+    the share of other random orders in which the same meet, with the one that was drawn counted.
     """
 
     def __init__(
@@ -46,25 +53,57 @@ class Swiss(Schedule):
     def next_round(
         self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
     ) -> Pairings | None:
-        if len(history) >= self._rounds:
-            return None
-        order = self._order(history, games, rng)
-        size = self._num_teams
-        met = meetings(history, self._field) // self._pairs
-        played = _rounds_played(history, self._field)
-        too_many = self._field % size
-        # The last among those with the most rounds: none pauses twice before all have paused once.
-        pausing = order[np.lexsort((np.arange(self._field), played[order]))][self._field - too_many :]
-        seated = order[~np.isin(order, pausing)]
-        met = met[np.ix_(seated, seated)]
-        tables = seated[_couples(met) if size == 2 else _tables(met, size)]
-        return in_tiles(np.repeat(tables, self._pairs, axis=0))
+        drawn = self._round(history, games, rng, redraws=0)
+        return None if drawn is None else drawn.pairings
+
+    def drawn_round(
+        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
+    ) -> Round | None:
+        redraws = max(_LEAST_REDRAWS, min(_REDRAWS, _REDRAWN // self._field))
+        return self._round(history, games, rng, redraws)
 
     def total_pairs(self) -> int:
         return self._pairs_before + self._own_rounds * self._per_round
 
-    def _order(self, history: Sequence[Pairings], games: Games, rng: np.random.Generator) -> Indices:
-        """Return [N] the entrants, the best so far first."""
+    def _round(
+        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator, redraws: int
+    ) -> Round | None:
+        if len(history) >= self._rounds:
+            return None
+        played = _rounds_played(history, self._field)
+        met = meetings(history, self._field)
+        score = self._score(history, games, played)
+        buchholz = np.round(met @ score, 9)
+
+        def tables(by: np.random.Generator) -> Pairings:
+            order = np.lexsort((by.permutation(self._field), -buchholz, -score))
+            return self._seated(order, met // self._pairs, played)
+
+        drawn = tables(rng)
+        if not history:
+            probability = np.full(len(drawn), at_random(len(drawn), self._field, self._num_teams))
+        elif len(np.unique(np.stack([score, buchholz]), axis=1).T) == self._field:  # nothing is random
+            probability = np.ones(len(drawn))
+        else:
+            others = copy.deepcopy(rng)  # so that `rng` goes on as if nothing had been drawn again
+            alike = sum((among(drawn, tables(others)) for _ in range(redraws)), np.zeros(len(drawn)))
+            probability = (1.0 + alike) / (1.0 + redraws)
+        rows = np.repeat(np.arange(len(drawn)), self._pairs)
+        rows = rows[tile_order(drawn[rows])]
+        return Round(drawn[rows], probability[rows], score if history else None)
+
+    def _seated(self, order: Indices, met: Indices, played: Indices) -> Pairings:
+        """Return the tables of the entrants in `order` [N], the best first, by meetings so far [N, N]."""
+        size = self._num_teams
+        # The last among those with the most rounds: none pauses twice before all have paused once.
+        last = np.lexsort((np.arange(self._field), played[order]))
+        pausing = order[last][self._field - self._field % size :]
+        seated = order[~np.isin(order, pausing)]
+        met = met[np.ix_(seated, seated)]
+        return seated[_couples(met) if size == 2 else _tables(met, size)]
+
+    def _score(self, history: Sequence[Pairings], games: Games, played: Indices) -> Floats:
+        """Return [N] the points so far, of each round's mean; a pause is half a point."""
         number = np.bincount(games.home, minlength=self._field) + np.bincount(
             games.away, minlength=self._field
         )
@@ -72,10 +111,7 @@ class Swiss(Schedule):
             games.away, 1.0 - games.points, self._field
         )
         mean = np.where(number > 0, points / np.maximum(number, 1), 0.5)
-        played = _rounds_played(history, self._field)
-        score = np.round(mean * played + 0.5 * (len(history) - played), 9)
-        buchholz = np.round(meetings(history, self._field) @ score, 9)
-        return np.lexsort((rng.permutation(self._field), -buchholz, -score))
+        return np.round(mean * played + 0.5 * (len(history) - played), 9).astype(np.float64)
 
 
 def _rounds_played(history: Sequence[Pairings], field: int) -> Indices:

@@ -30,8 +30,8 @@ from storage.records import MatchBatch, Purpose
 
 STREAM = 11  # of seeds, apart from those of training
 PAIRS = 8  # of competitors in one request
-SEEDS = 8, 64  # of each, least and most, each played once for each team
-REQUEST_STEPS = 2_048  # env steps of a request, more seeds where matches are short: its policies are loaded
+SEEDS = 8, 128  # of each, least and most, each played once for each team
+REQUEST_STEPS = 4_096  # env steps of a request, more seeds where matches are short: its policies are loaded
 WHILE = 0.5  # part of the share that is played before the end
 WAIT_SECONDS = 0.1
 _FIRST_REQUEST = -(2**40)  # request ids from here down are of no other request
@@ -73,13 +73,14 @@ class Placing:
         totals, placed = self._state.totals, self._state.placed
         if not totals.matches:
             return False
-        of_seed = PAIRS * self._num_teams * totals.env_steps / totals.matches
-        wanted = min(max(math.ceil(REQUEST_STEPS / of_seed), SEEDS[0]), SEEDS[1])
-        room = (part * self._share * totals.env_steps - placed.env_steps) / of_seed
-        seeds = min(wanted, math.floor(room))
-        if seeds < (wanted if part < 1.0 else SEEDS[0]):  # as it ends, a small request is better than none
+        of_pair = self._num_teams * totals.env_steps / totals.matches  # env steps of one seed of a pair
+        wanted = min(max(math.ceil(REQUEST_STEPS / (PAIRS * of_pair)), SEEDS[0]), SEEDS[1])
+        room = (part * self._share * totals.env_steps - placed.env_steps) / of_pair
+        most = min(PAIRS, math.floor(room / SEEDS[0]))
+        if most < 1 or (part < 1.0 and room < PAIRS * wanted):  # as it ends, few matches are better than none
             return False
-        pairs = next_pairs(self._state.roster, self._state.standings, placed, PAIRS)
+        seeds = min(wanted, math.floor(room / most))
+        pairs = next_pairs(self._state.roster, self._state.standings, placed, most)
         if not pairs:
             return False
         self._asked.add(self._next)

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 # Alpha-ranks and circles of a thousand take seconds; with more than are drawn by name, sizes look alike.
 SIZES = {"responses": (3, 60, 250), "cyclic_plane": (3, 60, 250), "clusters": (3, 60, 250)}
+OF_SEVERAL = {"scores", "win_rates", "learning"}
 CASES = [(name, size) for name in PLOTS for size in SIZES.get(name, (3, 60, 1_000))]
 
 
@@ -94,7 +95,7 @@ def test_names_of_any_length_find_room():
         assert np.all([box[0] >= -0.5 for _, box, _ in texts(figure)]), name
 
 
-@pytest.mark.parametrize("name", PLOTS)
+@pytest.mark.parametrize("name", sorted(PLOTS.keys() - OF_SEVERAL))
 def test_frames_of_several_runs_are_refused(name):
     both = {
         key: pd.concat([frame, frame.assign(run="other")], ignore_index=True)
@@ -102,3 +103,12 @@ def test_frames_of_several_runs_are_refused(name):
     }
     with pytest.raises(Mistake, match=r"2 runs \(other, planted\), expected one"):
         PLOTS[name](both)
+
+
+@pytest.mark.parametrize("name", sorted(OF_SEVERAL))
+def test_in_learning_curves_of_several_runs_players_have_their_run_in_front(name):
+    curves = league(3)["curves"]
+    both = pd.concat([curves, curves.assign(run="other")], ignore_index=True)
+    seen = [text for text, _, _ in texts(PLOTS[name]({"curves": both}))]
+    for run in ("planted", "other"):
+        assert f"{run}/main-0" in seen

@@ -166,6 +166,7 @@ def test_a_game_for_one_has_scores_instead_of_ratings(solitary):
     assert [part.id for part in shown] == list(OF_A_GAME_FOR_ONE)
     html = "".join(part.html for part in shown)
     assert "leaderboard-table" not in html
+    assert "leads the leaderboard" not in html
     assert "main-0 scored" in html
     assert "league compare" not in html
 

@@ -11,6 +11,7 @@ import urllib.request
 import numpy as np
 import pytest
 
+from analysis.server import serving
 from storage.archive import Archive
 from tests.analysis.browser import Browser
 from tests.analysis.history.test_history import played
@@ -123,3 +124,61 @@ def own_address():
             return probe.getsockname()[0]
         except OSError:
             return "127.0.0.2"
+
+
+@pytest.mark.slow
+@pytest.mark.alone
+def test_a_run_that_comes_later_is_waited_for_and_served_to_others_who_have_the_token(tmp_path):
+    run = tmp_path / "later"
+    command = [
+        sys.executable,
+        "-m",
+        "league.commands.app",
+        "serve",
+        str(run),
+        "--port",
+        "0",
+        "--host",
+        "0.0.0.0",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stdout.readline() == f"{run}: there is no run yet, waiting for one (Ctrl-C ends it)\n"
+        plant(run, np.random.default_rng(1), SMALL)
+        port, token = re.search(r":(\d+)/\?token=(\S+)", server.stdout.readline()).groups()
+        here = f"http://{own_address()}:{port}/"
+        assert status_of(here) == status_of(f"{here}events") == status_of(f"{here}?token=guess") == 403
+        assert status_of(here, Cookie=f"league-{port}={token}", Host="any.example") == 200
+        assert status_of(f"{here}play", Cookie=f"league-{port}={token}") == 404
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(f"{here}?token={token}", timeout=10) as answer:
+            assert answer.url == here
+            assert "main-0@" in answer.read().decode()
+        server.send_signal(signal.SIGINT)
+        assert server.communicate(timeout=20)[1] == ""
+        assert server.returncode == 0
+
+
+def test_what_is_there_already_is_not_waited_for_and_what_is_not_is_until_it_is(tmp_path, monkeypatch):
+    said, looks = [], []
+
+    def look(seconds):
+        looks.append(seconds)
+        if len(looks) == 2:
+            (tmp_path / "run" / "ledger").mkdir(parents=True)
+        if len(looks) == 3:
+            (tmp_path / "run" / "FORMAT").touch()
+
+    monkeypatch.setattr(serving.time, "sleep", look)
+    serving.wait_for(tmp_path, lambda: said.append("waiting"))
+    assert said == looks == []
+    serving.wait_for(tmp_path / "run", lambda: said.append("waiting"), every_seconds=0.5)
+    assert (said, looks) == (["waiting"], [0.5] * 3)
+
+
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [("127.0.0.1", True), ("127.8.8.8", True), ("::1", True), ("localhost", True), ("0.0.0.0", False),
+     ("::", False), ("192.168.0.7", False), ("localhost.example", False), ("", False)],
+)  # fmt: skip
+def test_only_addresses_of_this_machine_alone_need_no_token(host, own):
+    assert serving.is_loopback(host) is own

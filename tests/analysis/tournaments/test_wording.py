@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -44,6 +45,22 @@ def test_the_summary_says_what_was_played_and_what_is_cyclic(judged):
         r"; places are worth [+-]\d+ \[[+-]\d+, [+-]\d+\], [+-]\d+ \[[+-]\d+, [+-]\d+\] Elo; ", told
     )
     assert re.search(r"; cyclic share 0\.\d\d \[0\.\d\d, [01]\.\d\d\]$", told)
+
+
+def test_a_chain_says_that_neighbours_are_taken_to_be_near_which_can_be_switched_off(judged, tmp_path):
+    names = [entrant.competitor for entrant in snapshots(24)]
+    steps = [duel(*two, [(1.0, 0.5)] * 2, first=2 * i) for i, two in enumerate(pairwise(names))]
+    run = store(tmp_path / "chain", snapshots(24), steps)
+    told = summary(verdict(run))
+    assert re.search(r"near the next, \+\d+ \[[+-]\d+, \+\d+\] Elo a step upwards$", told)
+    assert "cyclic share 0.00 [0.00, 0.00]" in told
+    assert "near the next" not in summary(verdict(run, lines=None))
+
+
+def test_a_design_of_uneven_pairs_says_how_wide_its_intervals_are(judged):
+    star = judged(*[duel(a, other, [(1.0, 0.0)] * 20, first=20 * i) for i, other in enumerate((b, c, d))])
+    assert re.search(r"intervals are 1\.\d\d times as wide as a round robin of as many games", summary(star))
+    assert as_json(star)["width"]["all"] > 1.1
 
 
 def test_the_summary_of_nothing_is_that_nothing_was_played(judged):

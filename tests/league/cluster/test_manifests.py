@@ -2,10 +2,13 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from league.config.loading import load
 
@@ -42,6 +45,27 @@ def test_what_a_manifest_sets_is_a_setting(file):
     assert set(names) == set(values)
     resources = {"address": values["resources.address"], "wait_seconds": values["resources.wait_seconds"]}
     load({"env": {"id": "connect_four"}, "runners": values["runners"], "resources": resources})
+
+
+def test_the_image_has_versions_that_the_project_allows_and_is_not_run_by_root():
+    lines = (CLUSTER / "Dockerfile").read_text()
+    project = tomllib.loads((CLUSTER.parents[1] / "pyproject.toml").read_text())["project"]
+    base = re.search(r"^FROM rayproject/ray:([\d.]+)-py3(\d+)$", lines, re.M)
+    assert base is not None
+    (ray,) = [Requirement(one) for one in project["dependencies"] if Requirement(one).name == "ray"]
+    assert base[1] in ray.specifier
+    assert f"3.{base[2]}" in SpecifierSet(project["requires-python"])
+    assert set(re.findall(r"ray\[\w+\]==([\d.]+)", lines)) == {base[1]}
+    (extras,) = re.findall(r"/checkpoint-league\[([\w,]+)\]", lines)
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
+    assert re.findall(r"^USER (.*)$", lines, re.M) == ["ray"]
+    assert lines.index("USER ray") < lines.index("RUN pip")
+
+
+def test_an_image_holds_neither_runs_nor_history():
+    ignored = (CLUSTER.parents[1] / ".dockerignore").read_text().splitlines()
+    assert {"runs", ".git", ".venv"} <= set(ignored)
+    assert not {"league", "storage", "analysis", "configs", "pyproject.toml", "README.md"} & set(ignored)
 
 
 def test_every_file_is_mentioned_where_clusters_are_explained():

@@ -580,6 +580,16 @@ def test_help_names_every_command_and_loads_no_torch():
         assert command in done.stdout
 
 
+@pytest.mark.slow
+def test_a_mistake_in_a_config_is_answered_before_torch_is_imported(tiny_config):
+    """So it takes under a second, where the imports of training take three."""
+    code = "import sys; sys.modules['torch'] = None; from league.commands.app import main; main()"
+    asked = [sys.executable, "-c", code, "train", str(tiny_config), "--set", "learner.entropie=1"]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert "unknown key 'learner.entropie'" in done.stderr
+
+
 # ---------------------------------------------------------------- failures
 
 

@@ -70,7 +70,7 @@ def test_what_takes_long_in_one_piece_says_so_and_what_is_short_says_nothing(mon
     with working("reading runs/a"):
         pass
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(module, "PIPED_SECONDS", 0.01)
+    monkeypatch.setattr(module, "LONG_SECONDS", 0.01)
     written = threading.Event()
     monkeypatch.setattr(module.sys.stderr, "flush", written.set)
     with working("reading runs/a"):
@@ -79,7 +79,7 @@ def test_what_takes_long_in_one_piece_says_so_and_what_is_short_says_nothing(mon
 
 
 def test_on_a_terminal_the_state_is_gone_when_the_work_is_done(monkeypatch):
-    monkeypatch.setattr(module, "PIPED_SECONDS", 0.0)
+    monkeypatch.setattr(module, "LONG_SECONDS", 0.0)
     console, drawn = terminal(monkeypatch, True)
     shown, status = threading.Event(), console.status
     monkeypatch.setattr(console, "status", lambda text: shown.set() or status(text))

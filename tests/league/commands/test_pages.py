@@ -40,7 +40,7 @@ def command(*arguments):
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 @pytest.mark.slow
@@ -86,6 +86,28 @@ def test_mistakes_are_told_before_anything_is_read(tmp_path):
         (tmp_path / "file").touch()
         with pytest.raises(Mistake, match=told):
             command(tmp_path / "no run", *arguments)
+
+
+@pytest.mark.slow
+def test_several_runs_are_in_one_picture_and_on_one_page(run, tmp_path_factory, tmp_path):
+    later = plant(tmp_path_factory.mktemp("plots") / "later", np.random.default_rng(1), Plan(snapshots=2))
+    command(run, later, "-o", tmp_path / "strengths.svg")
+    assert "<title>How strong each run became" in (tmp_path / "strengths.svg").read_text()
+    said = command(run, later, "all", "-o", tmp_path / "pictures")
+    assert len(said.split()) == len(list((tmp_path / "pictures").iterdir())) == 4
+    done = run_report(str(run), str(later), "-o", str(tmp_path / "page.html"))
+    assert done.exception is None
+    assert "planted/main-0@" in (tmp_path / "page.html").read_text()
+
+
+def test_what_is_of_one_run_is_refused_for_several(begun, run, tmp_path):
+    with pytest.raises(Mistake, match="plot payoff: found 2 runs, expected one; of several there are"):
+        command(run, begun, "payoff", "-o", tmp_path / "payoff.svg")
+    done = run_report(str(run), str(begun), "--static", "-o", str(tmp_path / "page.html"))
+    assert "found --static with 2 runs" in str(done.exception)
+    with pytest.raises(Mistake, match="found twice"):
+        command(run, run, "-o", tmp_path / "strengths.svg")
+    assert not list(tmp_path.iterdir())
 
 
 def run_report(*arguments: str):
@@ -139,3 +161,17 @@ def test_a_server_that_is_not_installed_is_one_message(league_here, trained, mon
     done = league_here("serve", trained)
     assert done.returncode == 2
     assert "pip install '.[serve]'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "203.0.113.7"], "--host 203.0.113.7: it is no address of this machine"),
+        (["--host", "0.0.0.0", "--token", "short"], "--token: expected at least 16"),
+        (["--token", "long-enough-for-a-token"], "--token: found one without a --host"),
+    ],
+)
+def test_a_host_or_a_token_that_cannot_be_is_one_message(options, said, league_here, run):
+    done = league_here("serve", run, "--port", 0, *options)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert said in done.stderr

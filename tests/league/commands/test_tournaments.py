@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import sys
 import types
 
@@ -27,7 +28,7 @@ def tournament(league_here, run, tmp_path):
     """Plays one into a fresh folder."""
 
     def play(*arguments, source=run, out=tmp_path / "out"):
-        return league_here("tournament", *([] if source is None else [source]), "--out", out, *arguments)
+        return league_here("tournament", *([] if source is None else [source]), "--run", out, *arguments)
 
     return play
 
@@ -97,13 +98,13 @@ def test_what_cannot_change_is_one_message(tournament):
     for changes in (("--seed", 4), ("--opening-plies", 1)):
         done = tournament(*FAST, *changes)
         assert done.returncode == 2
-        assert "start a new one with another --out" in done.stderr.splitlines()[-1]
+        assert "start a new one with another --run" in done.stderr.splitlines()[-1]
 
 
 def test_the_run_of_a_league_is_no_place_for_a_tournament(tournament, run):
     done = tournament(*FAST, out=run)
     assert done.returncode == 2
-    assert "found the run of a league, expected that of a tournament; choose another --out" in done.stderr
+    assert "found the run of a league, expected that of a tournament; choose another --run" in done.stderr
 
 
 def test_tables_and_matches_are_written_for_others(tournament, tmp_path):
@@ -307,3 +308,45 @@ def test_compare_counts_what_greedy_players_repeat_once(league_here, run):
         ).stdout
     )
     assert sum(varied["pentanomial"]) > 10
+
+
+@pytest.fixture(scope="module")
+def other(run, tmp_path_factory):
+    """The same run under another name."""
+    return shutil.copytree(run, tmp_path_factory.mktemp("other") / "later:1")
+
+
+def test_competitors_of_two_runs_meet_under_names_with_their_runs(league_here, run, other):
+    done = league_here("compare", f"{run}:main-0@0", f"{other}:main-0@1:greedy", "--pairs", 20, "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert (told["a"], told["b"]) == ("field/main-0@0", "later:1/main-0@1:greedy")
+    alone = league_here("compare", run, "main-0@0", "main-0@1:greedy", "--pairs", 20, "--json")
+    assert told | {"a": "main-0@0", "b": "main-0@1:greedy"} == json.loads(alone.stdout)
+    text = league_here("compare", f"{run}:main-0", f"{other}:main-0", "--pairs", 2).stdout
+    assert text.startswith("field/main-0@2 against later:1/main-0@2: 2 pairs")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["{run}:main-0"], "found 1 words, expected RUN A B, or RUN:A RUN:B"),
+        (["{run}", "{run}:main-0"], "expected RUN:COMPETITOR, such as runs/a:main-0"),
+        (["{run}:", "{run}:main-0"], "expected RUN:COMPETITOR"),
+        (["{run}:main-0", "nowhere:main-0"], "nowhere: "),
+        (["{run}:main-7", "{run}:main-0"], "'main-7' is no snapshot, player or bot"),
+        (["{run}:main-0", "{cup}:main-0"], "found the run of a tournament"),
+        (["{run}:main-0", "{longer}:main-0"], "rollout.step_limit: found 77, expected None as in"),
+    ],
+)
+def test_what_two_words_cannot_mean_is_one_line(words, said, league_here, run, tournament, tmp_path):
+    if "{cup}" in words[-1]:
+        assert tournament(*FAST, out=tmp_path / "cup").returncode == 0
+    longer = shutil.copytree(run, tmp_path / "longer")
+    config = longer / "config.yaml"
+    config.chmod(0o644)
+    config.write_text(config.read_text().replace("step_limit: null", "step_limit: 77"))
+    given = [word.format(run=run, cup=tmp_path / "cup", longer=longer) for word in words]
+    done = league_here("compare", *given, "--pairs", 2)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert said in done.stderr

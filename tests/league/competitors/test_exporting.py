@@ -119,6 +119,7 @@ def test_what_cannot_be_exported_is_one_sentence_and_leaves_nothing(run, tmp_pat
         ("random", "new", "'random' is a bot, expected a snapshot, a player, best or a mixture"),
         ("main-0@9", "new", "'main-0@9' is no snapshot, player or bot of this run"),
         ("main-0", "there", "there exists, expected a new place to export to; choose another"),
+        ("main-0", "/proc/new", "/proc/new: cannot be written: .*; choose another folder"),
         ("main-0", "no/such/folder", "found no folder .*no/such, expected one that exists"),
     ):
         with pytest.raises(Mistake, match=message):

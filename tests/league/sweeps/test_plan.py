@@ -44,7 +44,8 @@ def test_a_plan_is_read_as_it_was_written_and_another_one_is_refused(tiny_config
     ("overrides", "said"),
     [
         (["learner.lr=1,1"], "a value is given twice"),
-        (["learner.lr=1,2", "learner.lr=3,4"], "is given twice, expected each axis once"),
+        (["learner.lr=1,2", "learner.lr=3,4"], "is given twice, expected once, with commas"),
+        (["learner.lr=1", "learner.lr=2"], "is given twice, expected once, with commas: learner.lr=V1,V2"),
         (["seed=1,2"], "expected their number: --seeds N"),
         (["learner.lt=1e-3,1e-4"], "unknown key 'learner.lt'"),
     ],
@@ -52,3 +53,13 @@ def test_a_plan_is_read_as_it_was_written_and_another_one_is_refused(tiny_config
 def test_mistakes_in_a_grid_are_found_before_anything_is_trained(tiny_config, overrides, said):
     with pytest.raises(Mistake, match=said):
         make_plan(tiny_config, overrides, 2)
+
+
+def test_a_place_that_cannot_hold_a_sweep_and_a_folder_that_is_none_are_mistakes(tiny_config, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(
+        Mistake, match="file/x/configs: cannot be made: Not a directory; choose another folder"
+    ):
+        begin(make_plan(tiny_config, (), 1), tmp_path / "file" / "x")
+    with pytest.raises(Mistake, match=r"found no sweep\.json in it, expected the folder of a sweep"):
+        read_plan(tmp_path)

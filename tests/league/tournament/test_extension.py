@@ -118,7 +118,7 @@ def test_competitors_of_another_game_cannot_join(snapshots_run, make_run, tmp_pa
     other = make_run(tmp_path / "other", "connect_four", snapshots=2)
     out = play(settings(snapshots_run, schedule=of_pairs(1)), tmp_path / "out")
     before = facts(out)
-    with pytest.raises(Mistake, match=r"play 'connect_four'.*, the tournament plays 'tic_tac_toe'.*--out"):
+    with pytest.raises(Mistake, match=r"play 'connect_four'.*, the tournament plays 'tic_tac_toe'.*--run"):
         play(settings(snapshots_run, competitors=[{"run": str(other)}]), out, resume=True)
     assert all(table.equals(before[name]) for name, table in facts(out).items())
 
@@ -129,7 +129,7 @@ def test_other_weights_under_the_same_id_cannot_join(make_run, tmp_path):
     out = play(settings(run, schedule=of_pairs(1)), tmp_path / "out")
     (tmp_path / "run").rename(tmp_path / "gone")
     make_run(tmp_path / "run", snapshots=2, hidden=(24,))
-    with pytest.raises(Mistake, match=r"'main-0@0' has other weights than those .*--out"):
+    with pytest.raises(Mistake, match=r"'main-0@0' has other weights than those .*--run"):
         play(settings(run, schedule=of_pairs(2)), out, resume=True, regather=True)
 
 

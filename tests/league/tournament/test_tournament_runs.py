@@ -33,7 +33,7 @@ from storage.ledger.ledger import read_frames, read_tables
 from storage.tables.columns import results_of
 from tests.parameters import mostly_long
 
-FACTS = ("entrants", "competitors", "matches", "seats", "meetings", "ratings", "recordings")
+FACTS = ("entrants", "competitors", "matches", "seats", "meetings", "ratings", "recordings", "drawn_pairs")
 # what no two sessions share: clocks, and the frame of the ledger, as each session begins with one
 OWN = {
     "matches": {"started_at", "seconds", "batch"},
@@ -124,6 +124,22 @@ def test_the_same_seed_plays_the_same_games_by_every_schedule(kind, snapshots_ru
     assert_same(one, other)
     seeds = [np.concatenate([batch.matches.seed for batch in results(run)]) for run in (one, another)]
     assert not np.isin(*seeds).any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", mostly_long(["adaptive", "swiss", "round_robin"], short=2))
+def test_how_each_pair_was_drawn_is_recorded_where_results_decided_it(kind, snapshots_run, tmp_path):
+    out = play(settings(snapshots_run, schedule={"kind": kind, "pairs": 2}), tmp_path / "out")
+    rows = query(
+        out,
+        "SELECT round, probability, standing, list(DISTINCT competitor) AS who FROM drawn_pairs "
+        "JOIN seats USING (seq) GROUP BY seq, round, probability, standing ORDER BY seq",
+    ).to_pylist()
+    (games,) = query(out, "SELECT count(*) AS n FROM matches").to_pylist()
+    assert len(rows) == (0 if kind == "round_robin" else games["n"] // 2)
+    for row in rows:
+        assert 0.0 < row["probability"] <= 1.0
+        assert set(json.loads(row["standing"])) == (set(row["who"]) if row["round"] else set())
 
 
 def stop_after(games, seen):
@@ -356,13 +372,13 @@ def test_what_repeats_a_pair_of_an_earlier_round_tells_the_schedule_nothing(
     )
     known = []
     one = type(make_schedule(given.schedule, "abcde", 2))
-    next_round = one.next_round
+    drawn_round = one.drawn_round
 
     def watched(schedule, history, games, rng):
         known.append(games.num_pairs)
-        return next_round(schedule, history, games, rng)
+        return drawn_round(schedule, history, games, rng)
 
-    monkeypatch.setattr(one, "next_round", watched)
+    monkeypatch.setattr(one, "drawn_round", watched)
     out = play(given, tmp_path / "out")
     assert len(known) > 5
     assert known == sorted(known)

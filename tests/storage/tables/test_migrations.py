@@ -38,6 +38,7 @@ def make_first(connection):
     connection.execute("DROP TABLE branches")
     connection.execute("DROP TABLE incidents")
     connection.execute("DROP TABLE ends")
+    connection.execute("DROP TABLE drawn_pairs")
     for name in ("matches", "seats", "opponents"):
         connection.execute(f"DROP TABLE summed_{name}")
     connection.execute("DROP VIEW played; DROP VIEW seated; ALTER TABLE ingest_state DROP COLUMN summed")

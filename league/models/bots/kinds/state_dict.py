@@ -65,6 +65,8 @@ def state_dict_bot(
     Raise UnknownBot if it cannot be read, has another form, or fits no seat with these spaces.
     """
     where = f"bot '{name}': {settings.file}"
+    if not Path(settings.file).is_file():
+        raise UnknownBot(f"{where}: no such file, expected a state dict as safetensors")
     try:
         tensors = blobs.map_tensors(Path(settings.file), verify=False)
     except StorageError as error:

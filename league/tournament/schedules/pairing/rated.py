@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from analysis.statistics.games import Games, games_per_pair
 from analysis.statistics.ratings import Ratings, bradley_terry
-from league.tournament.schedules.base import Pairings, Schedule, in_tiles
+from league.tournament.schedules.base import Pairings, Round, Schedule, among, at_random, tile_order
 from league.tournament.schedules.pairing.designs import matchings, meetings, ring
 from league.tournament.schedules.pairing.order import information, most_worth
 from league.tournament.schedules.settings import ScheduleSettings
-from storage.arrays import Indices
+from storage.arrays import Floats, Indices
 
 
 class Rated(Schedule):
@@ -47,28 +47,46 @@ class Rated(Schedule):
     def next_round(
         self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
     ) -> Pairings | None:
+        drawn = self.drawn_round(history, games, rng)
+        return None if drawn is None else drawn.pairings
+
+    def drawn_round(
+        self, history: Sequence[Pairings], games: Games, rng: np.random.Generator
+    ) -> Round | None:
         if not history:
-            return in_tiles(ring(self._field, self._num_teams, rng)[: self._budget])
+            rows = ring(self._field, self._num_teams, rng)[: self._budget]
+            return _in_tiles(rows, np.full(len(rows), at_random(len(rows), self._field, self._num_teams)))
         number = min(self._per_round, self._budget - sum(map(len, history)))
         if number <= 0:
             return None
         newcomers = np.flatnonzero(meetings(history, self._field).sum(axis=1) == 0)
         if len(history) == self._rounds_before and len(newcomers):
-            return in_tiles(_first_meetings(newcomers, self._field, self._num_teams, rng)[:number])
+            rows = _first_meetings(newcomers, self._field, self._num_teams, rng)[:number]
+            return _in_tiles(rows, _first_chances(rows, newcomers, self._field))
         ratings = bradley_terry(games)
         stakes = self.stakes(ratings)
         if stakes is None:
             return None
         uniform = math.ceil(self._uniform * number)
         drawn = matchings(uniform, self._field, self._num_teams, rng)
+        by_chance = np.full(uniform, self._chance_of_matching(uniform))
         if uniform == number:
-            return in_tiles(drawn)
+            return _in_tiles(drawn, by_chance, ratings.elo)
         worth = information(ratings, games_per_pair(self._num_teams)) * self._counted(history, games)
         chosen = most_worth(ratings.covariance, stakes, worth, number - uniform, self._num_teams)
-        return in_tiles(np.concatenate([drawn, chosen]))
+        certain = np.where(among(drawn, chosen), 1.0, by_chance)
+        probability = np.concatenate([certain, np.ones(len(chosen))])
+        return _in_tiles(np.concatenate([drawn, chosen]), probability, ratings.elo)
 
     def total_pairs(self) -> int:
         return max(self._budget, self._pairs_before)
+
+    def _chance_of_matching(self, rows: int) -> float:
+        """Return the probability that given ones meet in one of so many rows of `matchings`."""
+        whole, rest = divmod(rows, self._field // self._num_teams)
+        all_seated = at_random(self._field // self._num_teams, self._field, self._num_teams)
+        never = (1.0 - all_seated) ** whole * (1.0 - at_random(rest, self._field, self._num_teams))
+        return 1.0 - never
 
     def _counted(self, history: Sequence[Pairings], games: Games) -> npt.NDArray[np.float64]:
         """Return [N, N] the share of the pairs of any two that is expected to count, given those so far.
@@ -79,6 +97,19 @@ class Rated(Schedule):
         met = np.bincount(games.home * self._field + games.away, minlength=self._field**2)
         met = met.reshape(self._field, self._field)
         return (1.0 + (met + met.T) / games_per_pair(self._num_teams)) / (1.0 + played)
+
+
+def _in_tiles(pairings: Pairings, probability: Floats, standing: Floats | None = None) -> Round:
+    order = tile_order(pairings)
+    return Round(pairings[order], probability[order], standing)
+
+
+def _first_chances(rows: Pairings, newcomers: Indices, field: int) -> Floats:
+    """Return the probability [n] of each row of `_first_meetings`, in as many tries of each newcomer."""
+    tries = np.bincount(rows[:, 0], minlength=field)
+    tries[np.setdiff1d(np.arange(field), newcomers)] = 0
+    never = 1.0 - at_random(1, field - 1, rows.shape[1] - 1)
+    return 1.0 - never ** tries[rows].sum(axis=1)
 
 
 def _first_meetings(newcomers: Indices, field: int, num_teams: int, rng: np.random.Generator) -> Pairings:

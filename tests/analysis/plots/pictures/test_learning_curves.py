@@ -64,6 +64,37 @@ def test_a_player_has_one_colour_in_all_figures(curves):
         assert one.get_color() == other.get_color()
 
 
+def test_a_player_has_the_colour_of_its_role_and_an_opponent_one_in_all_panels(curves):
+    colours = {"main": "#0072b2", "main_exploiter": "#d55e00", "league_exploiter": "#009e73"}
+    times = curves["player"].map({player: 10**place for place, player in enumerate(PLAYERS)}).fillna(1)
+    least_first = curves.assign(samples=curves["samples"] * times)  # the last player comes first
+    figure = plots.scores(least_first, roles=PLAYERS)
+    for player, role in PLAYERS.items():
+        (line,) = labelled(figure, f"score per match: {player}")
+        assert line.get_color() == colours[role]
+    first = next(iter(PLAYERS))
+    panels = plots.win_rates(curves[(curves["player"] != first) | (curves["series"] != "random")]).axes
+    of_panel = [{line.get_label(): line.get_color() for line in axes.get_lines()} for axes in panels]
+    assert set(of_panel[0]) != set(of_panel[1])
+    for name in set(of_panel[0]) & set(of_panel[1]):
+        assert of_panel[0][name] == of_panel[1][name]
+    assert all(len(set(own.values())) == len(own) for own in of_panel)
+
+
+def test_the_axis_of_shares_of_ends_is_whole(curves):
+    low, high = plots.ends(curves).axes[0].get_ylim()
+    assert low <= 0.0
+    assert high >= 1.0
+
+
+def test_seats_of_one_team_are_one_line(curves):
+    own = curves[curves["measure"] == "seat"]
+    partners = own.assign(series=own["series"].map({"0": "2", "1": "3"}))
+    figure = plots.ends(pd.concat([curves, partners]))
+    shown = [line.get_label() for line in figure.axes[1].get_lines()]
+    assert sorted(shown) == ["points per game: seats 0, 2", "points per game: seats 1, 3"]
+
+
 def test_over_time_the_axis_has_minutes_or_hours(curves):
     def axis(frame):
         return plots.learning(frame, "time").axes[-1].get_xlabel()

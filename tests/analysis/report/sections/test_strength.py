@@ -1,10 +1,12 @@
 """Changes in strength of a player, by its snapshots in an order."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.sections.strength import trend_of
+from analysis.report.sections.strength import Trend, held, trend_of
 from analysis.statistics.strength.order import Order
 
 
@@ -41,3 +43,29 @@ def test_what_was_frozen_before_the_last_quarter_is_what_it_is_compared_with():
     trend = trend_of(*league(0.0, 10.0, 20.0, 30.0, 90.0, 95.0, 100.0), "main-0", 600.0)
     assert trend is not None
     assert trend.before == "main-0@4"
+
+
+def trend(change, half=30.0):
+    return Trend("main-0", "main-0@2", "main-0@1", change, change - half, change + half)
+
+
+def verdicts(changes):
+    found = [None]
+    for change in changes:
+        found.append(held(found[-1], trend(change)))
+    return found[1:]
+
+
+def test_a_verdict_stays_while_the_difference_is_near_the_threshold():
+    near = 30.0 + 4.0 * np.cos(np.arange(40))
+    plain = [trend(change).says for change in near]
+    assert sum(one != other for one, other in itertools.pairwise(plain)) > 10
+    assert verdicts(near) == ["improving"] * 40
+    assert verdicts(-near) == ["declining"] * 40
+
+
+def test_a_verdict_ends_when_an_interval_of_80_percent_holds_0_and_begins_at_95():
+    assert verdicts([25.0, 31.0, 25.0, 20.0, 19.0, 25.0, 31.0]) == [
+        "unclear", "improving", "improving", "improving", "unclear", "unclear", "improving",
+    ]  # fmt: skip
+    assert verdicts([31.0, -31.0, -25.0, 25.0]) == ["improving", "declining", "declining", "unclear"]

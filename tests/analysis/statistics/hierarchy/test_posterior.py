@@ -124,17 +124,3 @@ def test_the_best_of_two_is_as_likely_as_by_quadrature():
     points = np.array([1, 0, 1, 0, 1, 0, 1, 1, 1, 1, 0, 1])  # three pairs won, two split, one lost
     found = posterior(games_from(2, home, away, points, np.repeat(np.arange(6), 2)), place_advantage=False)
     assert found.p_best[0] == pytest.approx(best_of_two.p_best(6)[8], abs=0.06)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"points": [np.nan, 0.0]}, "scores hold nan"),
-        ({"points": [2.0, 0.0]}, "scores hold 2"),
-        ({"home": [0, 1], "away": [0, 0]}, "'c0' plays against itself"),
-    ],
-)
-def test_games_that_cannot_be_are_refused(change, message):
-    given = {"home": [0, 1], "away": [1, 0], "points": [1.0, 0.0]} | change
-    with pytest.raises(ValueError, match=message):
-        posterior(games_from(2, **given))

@@ -1,6 +1,10 @@
 """Every key of a config can be asked for, from the command line and in the config itself."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -65,3 +69,17 @@ def test_the_version_and_the_short_help_are_there(league_here):
     assert league_here("--version").stdout.startswith("league 0.")
     assert "tournament" in league_here("-h").stdout
     assert "--pairs" in league_here("compare", "-h").stdout
+
+
+@pytest.mark.slow
+def test_a_shell_completes_commands_and_options():
+    def completed(words, at):
+        environment = {**os.environ, "_LEAGUE_COMPLETE": "complete_bash", "COMP_WORDS": words}
+        command = [Path(sys.executable).parent / "league"]
+        done = subprocess.run(
+            command, env={**environment, "COMP_CWORD": str(at)}, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()
+
+    assert completed("league snap", 1) == ["snapshots"]
+    assert {"--run", "--resume", "--set"} <= {*completed("league train x.yaml --", 3)}

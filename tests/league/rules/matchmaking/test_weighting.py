@@ -1,3 +1,6 @@
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -72,3 +75,12 @@ def test_a_misspelt_weighting_is_answered_with_the_nearest():
 def test_a_weighting_of_the_wrong_shape_is_refused():
     with pytest.raises(ValueError, match=r"shape \(1,\) for win rates of shape \(3,\)"):
         probabilities(lambda p: p[:1], np.ones(3))
+
+
+@pytest.mark.parametrize("wrong", [np.log, np.negative, np.sum])
+def test_a_weighting_of_ones_own_that_returns_no_weights_is_refused_before_it_is_used(wrong, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mine", SimpleNamespace(weigh=lambda p: wrong(p)))
+    with pytest.raises(
+        ValueError, match=r"weighting 'mine:weigh' returned .* for 5 win rates, expected 5 weights"
+    ):
+        find_weighting("mine:weigh")

@@ -11,7 +11,7 @@ from torch import nn
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.models.bots.base import UnknownBot
 from league.models.bots.scripted import make_bot
-from league.models.bots.settings import StateDictSettings, settings_in
+from league.models.bots.settings import StateDictSettings, nearest_file, settings_in
 
 torch.set_num_threads(1)
 SEEN = ObservationSpec((4,), "float32")
@@ -118,7 +118,7 @@ def test_a_config_may_name_another_activation(tmp_path):
     ("write", "action", "message"),
     [
         (lambda path: torch.save({"a": torch.ones(1)}, path), THREE, "cannot be read as safetensors"),
-        (lambda path: path, THREE, "cannot be read as safetensors.*No such file"),
+        (lambda path: path, THREE, "no such file, expected a state dict as safetensors"),
         (
             lambda path: save_file({"actor.0.weight": torch.ones(4, 3, 8, 8)}, path),
             THREE,
@@ -144,6 +144,25 @@ def test_a_file_is_named_by_its_kind_and_plays_in_a_mode():
     greedy = settings_in("onnx:some/agent.onnx:greedy")
     assert (greedy.kind, greedy.mode, greedy.file.endswith("/some/agent.onnx")) == ("onnx", "greedy", True)
     assert settings_in("export:some/folder").mode == "sample"
-    assert [settings_in(name) for name in ("main-0:greedy", "my_bots:Own", "onnx:", "export:MyBot")] == [
-        None
-    ] * 4
+    assert [settings_in(name) for name in ("main-0:greedy", "my_bots:Own", "onnx:")] == [None] * 3
+
+
+def test_a_bot_of_a_module_called_export_is_no_folder(tmp_path, monkeypatch):
+    assert settings_in("export:MyBot").kind == "export"
+    (tmp_path / "export.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert settings_in("export:MyBot") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("onx:agent.onnx", "onnx:agent.onnx"),
+        ("cleanlr:runs/a", "cleanrl:runs/a"),
+        ("onnx:", "onnx:FILE"),
+        ("main-0:gredy", None),
+        ("onx:Agent", None),
+    ],
+)
+def test_the_kind_of_a_file_that_is_misspelt_is_found(name, meant):
+    assert nearest_file(name) == meant

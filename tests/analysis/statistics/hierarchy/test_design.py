@@ -1,0 +1,70 @@
+"""Widths of a design's intervals, against those of round robins of as many pairs that are played."""
+
+import numpy as np
+import pytest
+
+from analysis.statistics.games import games_of
+from analysis.statistics.hierarchy.design import width_of
+from analysis.statistics.hierarchy.posterior import lines_of, posterior
+from league.tournament.schedules import make_schedule
+from league.tournament.schedules.settings import ScheduleSettings
+from tests.analysis.simulated_games import games_from, join, names, transitive
+from tests.bench.coverage import Design, played
+from tests.bench.schedules import Evenly
+from tests.parameters import mostly_long
+
+
+def tournament(schedule, truth, seed):
+    rng, history = np.random.default_rng([seed, 7]), []
+    games = games_of([], names(len(truth)))
+    while (
+        pairings := schedule.next_round(history, games, np.random.default_rng([seed, len(history)]))
+    ) is not None:
+        history.append(pairings)
+        new = played(truth, pairings, Design("", len(truth), 0.0, 1), rng)
+        games = join([games, new]) if len(history) > 1 else new
+    return games, sum(map(len, history))
+
+
+def widths(found, first):
+    """Mean widths of all intervals of differences, and of those to `first`."""
+    a, b = np.triu_indices(len(found.competitors), 1)
+    low, high = np.quantile(found.draws[:, a] - found.draws[:, b], [0.025, 0.975], axis=0)
+    with_first = (a == first) | (b == first)
+    return (high - low).mean(), (high - low)[with_first].mean()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", mostly_long(["gauntlet", "swiss"]))
+def test_a_design_is_as_much_narrower_as_a_round_robin_that_is_played_says(kind):
+    said, seen = [], []
+    for seed in range(6):
+        truth = np.random.default_rng(seed).normal(0.0, 300.0, 16)
+        settings = {"kind": kind, "pairs": 4} | ({"seeds": ("c0",)} if kind == "gauntlet" else {})
+        schedule = make_schedule(ScheduleSettings(**settings), names(16), 2)
+        games, pairs = tournament(schedule, truth, seed)
+        even, _ = tournament(Evenly(16, pairs), truth, seed)
+        found, other = (posterior(each, samples=1000, seed=seed) for each in (games, even))
+        width = width_of(games, found)
+        said.append((width.all, width.first))
+        best = int(found.elo.argmax())
+        seen.append(np.array(widths(found, best)) / widths(other, best))
+    assert np.mean(said, axis=0) == pytest.approx(np.mean(seen, axis=0), abs=0.12)
+
+
+def test_a_round_robin_is_as_wide_as_itself_and_a_gauntlet_is_wider():
+    truth = np.linspace(0.0, 300.0, 6)
+    games = transitive(truth, 4, np.random.default_rng(0))
+    even = width_of(games, posterior(games, samples=500))
+    assert (even.all, even.neighbours, even.first) == pytest.approx((1.0, 1.0, 1.0))
+    settings = ScheduleSettings(kind="gauntlet", pairs=12, seeds=("c0",))
+    games, _ = tournament(make_schedule(settings, names(6), 2), truth, 0)
+    assert width_of(games, posterior(games, samples=500)).all > 1.1
+
+
+def test_a_design_is_not_compared_where_a_round_robin_would_not_be_rated_alike():
+    apart = games_from(4, [0, 1, 2, 3], [1, 0, 3, 2], [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1])
+    assert width_of(apart, posterior(apart, samples=500)) is None
+    line = games_from(3, [0, 1, 1, 2], [1, 0, 2, 1], [1.0, 0.0, 1.0, 1.0], [0, 0, 1, 1])
+    assert width_of(line, posterior(line, lines=lines_of([-1, 0, 1]), samples=500)) is None
+    assert width_of(line, posterior(line, lines=None, samples=500)) is not None
