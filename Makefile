@@ -29,11 +29,13 @@ test-long: browser
 	python -m pytest -n 3 --dist worksteal -m "long and not alone and not variant"
 	python -m pytest -m "long and alone and not variant"
 
-# Further seeds and variants of what takes longest; CI does not run them.
+# Further seeds and variants of what takes longest, and what configs/README.md says of the configs, as they are,
+# over three seeds; CI does not run them.
 test-variants:
 	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
 	LEAGUE_LONG=1 python -m pytest tests/league/commands/test_app.py tests/league/rules
 	python -m pytest -m variant tests
+	python -m tests.bench.configs
 
 # The tests of one room: make test-storage, test-analysis, test-league, or a folder: make test-league/rules
 test-%:

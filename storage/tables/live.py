@@ -66,7 +66,10 @@ class LiveConnection:
         ]
         self._connection = duckdb.connect(":memory:", config=migrations.CONFIG)
         try:
-            self._connection.execute("SET enable_progress_bar = false")  # it would be among what is printed
+            with contextlib.suppress(duckdb.InvalidInputException):  # a notebook without ipywidgets has none
+                self._connection.execute(
+                    "SET enable_progress_bar = false"
+                )  # it would be among what is printed
             for run in self._runs:
                 run.create(self._connection)
             if len(runs) > 1:
