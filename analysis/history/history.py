@@ -334,9 +334,9 @@ class History:
         """Return how strong the snapshots of mains are (of all players, without mains), in order of freezing.
 
         Each run is judged by its own games. `run` text, `player` text, `snapshot_id` text, `league_env_steps`
-        int64 and `minutes` float64 (when it was frozen), `strength` float64 with its 95 % interval `low` and
-        `high`, `games` int64, `unit` text (Elo; score in a game with one seat), `yardstick` text (the
-        competitor that strengths are above; none: the mean).
+        int64 and `minutes` float64 (when it was frozen), `strength` float64, `low` float64 and `high` float64
+        (its 95 % interval), `games` int64, `unit` text (Elo; score in a game with one seat), `yardstick` text
+        (the competitor that strengths are above; none: the mean).
         """
         parts = []
         for name, run in zip(self._live.names, self.runs, strict=True):

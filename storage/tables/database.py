@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset
 
 from storage.disk import Progress, disk, remove_tree, write_whole
 from storage.errors import DiskFailed, RunLocked, StorageError
@@ -26,6 +25,9 @@ from storage.ledger.ledger import Frame, Ledger
 from storage.ledger.segments import Segment
 from storage.tables import migrations
 from storage.tables.migrations import Connection, Damaged, newest
+
+if TYPE_CHECKING:
+    from pyarrow.dataset import Dataset
 
 MAX_ROWS = 100_000  # per insert: larger ones bypass the write-ahead log
 MOST_WAITING = 1_000_000  # rows in memory; the index fetches what is beyond from the ledger
@@ -332,7 +334,9 @@ _SUMMED = "UPDATE ingest_state SET summed = ?"
 _REPLACED = ("matches", "seats", "meetings", "ratings", *SUMS)
 
 
-def _dataset(table: str, path: Path) -> pyarrow.dataset.Dataset:
+def _dataset(table: str, path: Path) -> Dataset:
+    import pyarrow.dataset  # imports pandas, a third of a second: readers that only ask need neither
+
     return pyarrow.dataset.dataset(path, migrations.arrow_schema(table))
 
 
@@ -387,7 +391,7 @@ def _gathered(frames: Iterable[Frame]) -> dict[str, pa.Table]:
     return {name: pa.concat_tables(tables, promote_options="default") for name, tables in parts.items()}
 
 
-def _insert(connection: Connection, name: str, rows: pa.Table | pyarrow.dataset.Dataset) -> None:
+def _insert(connection: Connection, name: str, rows: pa.Table | Dataset) -> None:
     """Append `rows` to the table `name`; columns that this schema lacks are left out."""
     chosen = ", ".join(
         utc(f'"{column}"') + f' AS "{column}"' if column.endswith("_at") else f'"{column}"'

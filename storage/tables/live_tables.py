@@ -13,12 +13,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset
-import pyarrow.fs
 import pyarrow.parquet as pq
 
 from storage.errors import CorruptLedger, Mistake
@@ -34,6 +32,7 @@ from storage.tables.database import utc
 
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
 _MANY = 64  # frames that are worth several threads
+_UNREAD = "a table that the statement does not name; name it, as in SELECT ... FROM matches"
 _PORTIONS = 16  # of the work that threads share
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -167,6 +166,7 @@ class LiveTable:
         self._recent: list[pa.Table] = []
         self._ends: list[tuple[int, int]] = []  # (sequence, rows of _recent up to its end) of each frame
         self._changed = self._unshown = True
+        self._refused = False  # whether DuckDB has a view that fails in the place of the rows
         chosen = ", ".join(
             f"{utc(column)} AS {column}" if kind == "TIMESTAMP" else f'"{column}"'
             for column, kind in types.items()
@@ -224,16 +224,18 @@ class LiveTable:
             if self._files and self._native:
                 connection.execute(f"CREATE OR REPLACE TEMP VIEW stored_{self._key} AS {self._union()}")
             else:
-                stored = _files(self._files, self._schema) if self._files else self._schema.empty_table()
+                stored = _files(self._files, self._schema) if self._files else _no_rows(self._schema)
+                if self._refused:  # what is registered does not replace a view
+                    connection.execute(f"DROP VIEW IF EXISTS stored_{self._key}")
                 connection.register(f"stored_{self._key}", stored)
             recent = [*self._lasting, *self._recent]
-            rows = pa.concat_tables(recent) if recent else self._schema.empty_table()
+            rows = pa.concat_tables(recent) if recent else _no_rows(self._schema)
             connection.register(f"recent_{self._key}", rows)
-            self._changed = self._unshown = False
+            self._changed = self._unshown = self._refused = False
         elif self._unshown:
-            connection.register(f"stored_{self._key}", _unread(self._schema))
-            connection.register(f"recent_{self._key}", self._schema.empty_table())
-            self._unshown = False
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW stored_{self._key} AS {self._unread()}")
+            connection.register(f"recent_{self._key}", _no_rows(self._schema))
+            self._unshown, self._refused = False, True
 
     def newest(self) -> pa.Table:
         """Return some of the newest rows, without reading the others. Raise CorruptLedger."""
@@ -251,7 +253,12 @@ class LiveTable:
             return self._lasting[-1]
         if self._files:
             return _fitted([_last_rows(self._files[-1])], self._schema)
-        return self._schema.empty_table()
+        return _no_rows(self._schema)
+
+    def _unread(self) -> str:
+        """Return SQL that has the columns but fails when it is executed."""
+        columns = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in self._types.items())
+        return f"SELECT {columns} FROM (SELECT error('{_UNREAD}') AS failed) WHERE failed IS NULL"
 
     def _union(self) -> str:
         """Return SQL for the rows of all files; files of an older version may lack columns."""
@@ -286,8 +293,10 @@ class LiveTable:
             self._recent[-2:] = [_merged(self._recent[-2:])]
 
 
-def _files(paths: list[Path], schema: pa.Schema) -> pyarrow.dataset.Dataset:
+def _files(paths: list[Path], schema: pa.Schema) -> Any:
     """Return Parquet files as one dataset; a column that one lacks is NULL."""
+    import pyarrow.dataset  # imports pandas, a third of a second
+
     coded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     options = pyarrow.dataset.ParquetReadOptions(dictionary_columns=coded)
     return pyarrow.dataset.dataset(
@@ -295,14 +304,9 @@ def _files(paths: list[Path], schema: pa.Schema) -> pyarrow.dataset.Dataset:
     )
 
 
-def _unread(schema: pa.Schema) -> pyarrow.dataset.Dataset:
-    """Return a dataset that has columns but fails when it is read: its file does not exist."""
-    return pyarrow.dataset.FileSystemDataset.from_paths(
-        ["/a table that the statement does not name; name it, as in SELECT ... FROM matches"],
-        schema=schema,
-        format=pyarrow.dataset.ParquetFileFormat(),
-        filesystem=pyarrow.fs.LocalFileSystem(),
-    )
+def _no_rows(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; `empty_table` would import pandas."""
+    return pa.Table.from_batches([], schema)
 
 
 def _decoded(name: str, waiting: list[tuple[int, _Section]]) -> list[pa.Table]:
@@ -370,7 +374,7 @@ def _column(rows: pa.Table, field: pa.Field) -> pa.Array:
             column = column.dictionary_encode()
         column = column.unify_dictionaries()
     column = column.cast(field.type)
-    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], field.type)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, field.type)
 
 
 def _merged(tables: list[pa.Table]) -> pa.Table:
