@@ -10,6 +10,7 @@ Readers that may come while a run trains use `open_reader`, which needs no lock.
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import sys
 import time
@@ -17,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
@@ -56,6 +58,9 @@ from storage.records import (
     UpdateRecord,
     YardstickRecord,
 )
+from storage.retention.folded import FOLDED, folded_of, folded_table
+from storage.retention.keep import Keep
+from storage.retention.retention import Retention
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
 from storage.tables import columns
@@ -65,6 +70,10 @@ from storage.tables.database import Database, renew
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]
 
+_LAST_ID = """
+SELECT max(id)
+FROM (SELECT max(match_id) AS id FROM matches UNION ALL SELECT max(last_match_id) FROM summed_matches)
+"""
 _NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's counter `seq`
 
 
@@ -74,20 +83,21 @@ class Archive(ArchiveReader):
     All that writes raises RunTaken, and has written nothing, once another process went on with the run.
     """
 
-    def __init__(self, run: Path, ledger: Ledger, progress: Progress | None = None) -> None:
+    def __init__(
+        self, run: Path, ledger: Ledger, progress: Progress | None = None, keep: Keep | None = None
+    ) -> None:
         super().__init__(run, read_competitors(run))
         self._ledger = ledger
-        numbered = ledger.last_with(_NUMBERED)
-        last_seq = 0
-        if numbered is not None:
-            last_seq = max(table["seq"][-1].as_py() for table in numbered.tables.values())
-        self._next_seq = last_seq + 1
+        self._next_seq = _last_seq(ledger) + 1
         if ledger.taken_over:
             renew(run / INDEX)
         self._database = Database.open(run / INDEX, ledger, progress)
-        (last,) = self._database.connection.execute("SELECT max(match_id) FROM matches").fetchall()
+        (last,) = self._database.connection.execute(_LAST_ID).fetchall()
         self._last_match_id = -1 if last[0] is None else int(last[0])
-        self._compaction = Compaction(ledger)
+        self._keep = keep
+        self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
+        retention = None if keep is None else Retention(ledger, self._database, keep, lambda: self._folded)
+        self._compaction = Compaction(ledger, None if retention is None else retention.step)
         self._end_guard = guard(run, ledger.require_own)
 
     @classmethod
@@ -98,6 +108,7 @@ class Archive(ArchiveReader):
         run_row: Mapping[str, Any],
         progress: Progress | None = None,
         entrants: Sequence[Entrant] = (),
+        keep: Keep | None = None,
     ) -> Archive:
         """Make a new run at `run`, which appears whole, with the `entrants` of a tournament, or not at all.
 
@@ -117,11 +128,13 @@ class Archive(ArchiveReader):
             with Ledger(fresh / LEDGER, _owner()) as ledger:
                 ledger.append(first)
             write_json(fresh / FORMAT, {"version": VERSION})
-        return cls.open(run, progress)
+        return cls.open(run, progress, keep)
 
     @classmethod
-    def open(cls, run: str | Path, progress: Progress | None = None) -> Archive:
+    def open(cls, run: str | Path, progress: Progress | None = None, keep: Keep | None = None) -> Archive:
         """Open the run at `run` for writing; `progress` reports an index that is rebuilt.
+
+        With `keep` older matches are summed up from now on, once `note_fold` has recorded what they led to.
 
         Where the process that wrote it was cut off, it is kept out from then on (storage/ledger/lock.py).
         Raise NotARun, RunLocked, CorruptLedger.
@@ -132,7 +145,7 @@ class Archive(ArchiveReader):
             raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
         ledger = Ledger(run / LEDGER, _owner())
         try:
-            return cls(run, ledger, progress)
+            return cls(run, ledger, progress, keep)
         except BaseException:
             ledger.close()
             raise
@@ -330,6 +343,22 @@ class Archive(ArchiveReader):
         write_json(path, fields)
         return path
 
+    @property
+    def wants_fold(self) -> bool:
+        """Whether `note_fold` is due: old matches are to be summed up, and a segment was closed."""
+        return self._keep is not None and self._ledger.closed_until > self._folded
+
+    def note_fold(self, arrays: Mapping[str, npt.NDArray[Any]], fields: Mapping[str, Any]) -> int:
+        """Record what the league is a fold of all results so far to, so that matches can be summed up."""
+        sequence = self._append({FOLDED: folded_table(arrays, fields)}, numbers=0)
+        self.rely_on_fold(sequence)
+        return sequence
+
+    def rely_on_fold(self, sequence: int) -> None:
+        """Let matches before that fold be summed up: the league was resumed from it."""
+        self._folded = sequence
+        self._compaction.wake()
+
     def flush(self) -> None:
         """Bring the index up to date. Facts need no flush. Raise RunTaken."""
         self.require_own()
@@ -410,16 +439,35 @@ class Archive(ArchiveReader):
 
     # ------------------------------------------------------------------ remembering
 
-    def history(self) -> Iterator[Competitor | Decision | ResultBatch]:
+    def newest_fold(self) -> tuple[int, dict[str, npt.NDArray[Any]], dict[str, Any]] | None:
+        """Return (frame, arrays, fields) of the newest `note_fold`; `None` before the first.
+
+        It is the fold of all results of the frames before. Raise CorruptLedger.
+        """
+        frame = self._ledger.last_with((FOLDED,))
+        return None if frame is None else (frame.sequence, *folded_of(frame.tables[FOLDED]))
+
+    @property
+    def summed_until(self) -> int:
+        """The last frame whose matches were summed up; 0: all are there."""
+        return max((s.last for s in self._ledger.compacted if s.summed is not None), default=0)
+
+    def history(
+        self, *, after: int = 0, before: float = math.inf, since: int = 0
+    ) -> Iterator[Competitor | Decision | ResultBatch]:
         """Yield every fact that a league is a fold of, in the order of recording.
 
-        A snapshot comes before the decisions recorded with it, so that a Reset finds its target.
+        Left out are results of frames up to `after`, all facts up to frame `since`, and those from frame
+        `before` on. A snapshot comes before the decisions recorded with it, so that a Reset finds its target.
         """
-        for frame in self._ledger.frames(tables=(*SEATED, "decisions", "matches", "seats")):
+        results = () if before <= after + 1 else ("matches", "seats")
+        for frame in self._ledger.frames(since, tables=(*SEATED, "decisions", *results)):
+            if frame.sequence >= before:
+                return
             yield from competitors_of(frame.tables)
             if "decisions" in frame.tables:
                 yield from (decision for _, decision in columns.decisions_of(frame.tables["decisions"]))
-            if "matches" in frame.tables:
+            if "matches" in frame.tables and frame.sequence > after:
                 yield columns.results_of(frame.tables)
 
     def results(self, after_batch: int = 0) -> Iterator[ResultBatch]:
@@ -475,6 +523,19 @@ class Archive(ArchiveReader):
     def save_refused(self, player: str, update: int, tensors: Tensors) -> Path:
         """Keep the batch that an update of `player` was refused for; return its safetensors file."""
         return learner_states.save_refused(self.run / LEARNERS, player, update, tensors)
+
+
+def _last_seq(ledger: Ledger) -> int:
+    """Return the highest `seq` of the ledger; 0 if there is none.
+
+    The tables count on a common number, but rows of a summed segment come with later frames than they did.
+    """
+    last = [segment.summed["last_seq"] for segment in ledger.compacted if segment.summed is not None]
+    for name in _NUMBERED:
+        frame = ledger.last_with((name,))
+        if frame is not None:
+            last.append(frame.tables[name]["seq"][-1].as_py())
+    return max(last, default=0)
 
 
 def _names_remote(config: Any) -> bool:

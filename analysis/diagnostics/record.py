@@ -32,6 +32,7 @@ _TABLES = (
     "ratings",
     "updates",
     "matches",
+    "played",
     "snapshots",
     "runs",
 )
@@ -128,8 +129,9 @@ class Record:
         """Training matches by player and window: columns player, window, matches, batches, env_steps."""
         return self.sql(
             f"""WITH batches AS (
-                SELECT player, batch, max(seq) AS seq, count(*) AS matches, sum(env_steps) AS env_steps
-                FROM matches WHERE purpose = 'training' GROUP BY player, batch
+                SELECT
+                    player, batch, max(seq) AS seq, sum(p.matches) AS matches, sum(p.env_steps) AS env_steps
+                FROM played p WHERE purpose = 'training' GROUP BY player, batch
             )
             SELECT player, {self.window("seq")} AS window, sum(matches)::BIGINT AS matches,
                 count(*) AS batches, sum(env_steps)::BIGINT AS env_steps

@@ -12,19 +12,20 @@ STEPS = "CAST(coalesce(clock.league_env_steps, 0) AS BIGINT) AS league_env_steps
 """SQL for the column, behind a join with `joined`."""
 
 
-def _table_of(number: int) -> str:
+def _table_of(live: storage.LiveConnection, number: int) -> str:
     """Return the name of a run's clock table, by the run's number on the connection.
 
     Its rows are in order: seq (of a batch's last match), and of all matches up to it began (the first), ended
-    (the last), league_env_steps.
+    (the last), league_env_steps. Where rows became sums (storage.retention) there is a new table, since their
+    batches are other ones.
     """
-    return f"temp.clock_{number}"
+    return f"temp.clock_{number}_{live.restarts[number]}"
 
 
 def bring_up_to_date(live: storage.LiveConnection) -> None:
-    """Create the clock tables of all runs of `live`, or append what is new."""
+    """Create the clock tables of all runs of `live`, or append what is new; call it at one moment."""
     for number, schema in enumerate(live.schemas):
-        clock = _table_of(number)
+        clock = _table_of(live, number)
         live.execute(
             f"CREATE TEMP TABLE IF NOT EXISTS {clock} "
             "(seq BIGINT, began TIMESTAMP, ended TIMESTAMP, league_env_steps BIGINT)"
@@ -42,9 +43,9 @@ def bring_up_to_date(live: storage.LiveConnection) -> None:
             fresh AS (
                 SELECT
                     max(seq) AS seq, min(started_at) AS began,
-                    max(started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT))) AS ended,
+                    max(ended_at) AS ended,
                     sum(env_steps) AS env_steps
-                FROM {schema}.matches
+                FROM {schema}.played
                 WHERE seq > {known}
                 GROUP BY batch
             )
@@ -62,7 +63,7 @@ def bring_up_to_date(live: storage.LiveConnection) -> None:
 
 def show(live: storage.LiveConnection, number: int) -> None:
     """Let the view `clock` of `live` show the clock of the run of that number."""
-    live.execute(f"CREATE OR REPLACE TEMP VIEW clock AS FROM {_table_of(number)}")
+    live.execute(f"CREATE OR REPLACE TEMP VIEW clock AS FROM {_table_of(live, number)}")
 
 
 def joined(seq: str) -> str:

@@ -34,23 +34,29 @@ blocks AS (
 ),
 """
 _PLACED = "JOIN size ON true JOIN blocks ON least(seq // width, last) = block"
+_SEATS = """(
+        SELECT seq, seat, competitor, learning, outcome, 1 AS seats,
+            CAST(score AS DOUBLE) AS score, CAST(score AS DOUBLE) ** 2 AS squares FROM seats
+        UNION ALL
+        SELECT seq, seat, competitor, learning, outcome, seats, score, squares FROM summed_seats
+    )"""  # the columns of the view `seated` that need no match
 _PART = "CASE WHEN seq <= edge THEN blocks.part ELSE next_part END AS stretch"
 _COUNTS = """
 scored AS (
     SELECT 'score' AS measure, competitor AS player, CAST(NULL AS VARCHAR) AS series, {part},
-        count(*) AS n, sum(CAST(score AS DOUBLE)) AS total, sum(CAST(score AS DOUBLE) ** 2) AS squares
-    FROM seats {placed} WHERE learning GROUP BY competitor, stretch
+        sum(seats) AS n, sum(score) AS total, sum(squares) AS squares
+    FROM {all_seats} {placed} WHERE learning GROUP BY competitor, stretch
 ),
 lasted AS (
-    SELECT player, reason, {part}, count(*) AS n, sum(env_steps) AS total,
-        sum(CAST(env_steps AS DOUBLE) ** 2) AS squares
-    FROM matches {placed} WHERE purpose = 'training' AND player IS NOT NULL GROUP BY player, reason, stretch
+    SELECT player, reason, {part}, sum(matches) AS n, sum(env_steps) AS total, sum(step_squares) AS squares
+    FROM played {placed} WHERE purpose = 'training' AND player IS NOT NULL GROUP BY player, reason, stretch
 ),
-seated AS (
+by_seat AS (
     SELECT 'seat' AS measure, CAST(NULL AS VARCHAR) AS player, CAST(seat AS VARCHAR) AS series, {part},
-        count(*) AS n, sum(CASE outcome WHEN 'win' THEN 1.0 WHEN 'draw' THEN 0.5 ELSE 0.0 END) AS total,
-        sum(CASE outcome WHEN 'win' THEN 1.0 WHEN 'draw' THEN 0.25 ELSE 0.0 END) AS squares
-    FROM seats {placed} WHERE seat < {seats} AND (SELECT max(num_seats) > 1 FROM matches)
+        sum(seats) AS n,
+        sum(seats * CASE outcome WHEN 'win' THEN 1.0 WHEN 'draw' THEN 0.5 ELSE 0.0 END) AS total,
+        sum(seats * CASE outcome WHEN 'win' THEN 1.0 WHEN 'draw' THEN 0.25 ELSE 0.0 END) AS squares
+    FROM {all_seats} {placed} WHERE seat < {seats} AND (SELECT max(num_seats) > 1 FROM played)
     GROUP BY seat, stretch
 ),
 met AS (
@@ -67,7 +73,7 @@ reported AS (
 ),
 counted AS (
     FROM scored
-    UNION ALL FROM seated
+    UNION ALL FROM by_seat
     UNION ALL FROM met
     UNION ALL
     SELECT 'length', player, NULL, stretch, sum(n), sum(total), sum(squares)
@@ -128,6 +134,7 @@ def query(points: int, snapshots: str) -> str:
         points=points,
         blocks=BLOCKS,
         placed=_PLACED,
+        all_seats=_SEATS,
         part=_PART,
         seats=SEATS,
         reported=", ".join(REPORTED),

@@ -186,6 +186,9 @@ class History:
         int64, `env_steps` int32 (decisions of all seats), `reason` category (how it ended), `started_at`
         datetime64[us], `seconds` float32, `batch` Int64 (frame of the ledger), `num_seats` Int8, `player`
         category (the one that learned from it), `digest` Int64 (alike for matches that are the same).
+
+        Matches that were summed up (`storage.retention`) are left out, here and in `seats`; the views that
+        count all are `played`, `seated`.
         """
         return self._frame("SELECT * FROM matches ORDER BY seq", _CATEGORIES["matches"])
 
@@ -232,11 +235,24 @@ class History:
     def _needs_seats(self, unit: Unit | None) -> bool:
         """Return whether leads have to be found in `seats`: some run was recorded before they were summed."""
         if unit is not None:
-            return unit == "score"
+            return unit == "score" and not self._has_sums_of_scores()
         ((counts_scores, lacking),) = self._live.execute(
             "SELECT (SELECT count(most_lead) FROM runs), (SELECT count(*) FROM meetings WHERE lead IS NULL)"
         ).fetchall()
         return counts_scores > 0 and lacking > 0
+
+    def _has_sums_of_scores(self) -> bool:
+        """Return whether matches are sums, which have leads too. Raise Mistake if no largest is declared."""
+        ((summed, undeclared),) = self._live.execute(
+            "SELECT (SELECT count(*) FROM summed_matches),"
+            " (SELECT count(*) FROM runs WHERE most_lead IS NULL)"
+        ).fetchall()
+        if summed and undeclared:
+            raise Mistake(
+                "payoff: unit 'score' of a run whose old matches were summed up (storage.retention) and "
+                "whose payoffs count games won: the largest lead is not known, expected unit 'outcome'"
+            )
+        return bool(summed)
 
     def match_mix(self, over_time: bool = False) -> pd.DataFrame:
         """Return the numbers of matches by player, purpose and match type.
@@ -247,20 +263,21 @@ class History:
         `over_time` for each minute by itself, and last `minute` int64 (since the first match) and
         `league_env_steps` int64 (of the whole league by the end of that minute).
         """
-        minute = "date_sub('minute', (SELECT min(started_at) FROM matches), started_at)"
+        minute = "date_sub('minute', (SELECT min(started_at) FROM played), started_at)"
         return self._frame(
             f"""
             WITH timed AS (
-                SELECT player, purpose, match_type, env_steps, {minute if over_time else 0} AS minute
-                FROM matches
+                SELECT player, purpose, match_type, env_steps, matches AS n,
+                    {minute if over_time else 0} AS minute
+                FROM played
             ),
             ends AS (
                 SELECT minute, CAST(sum(sum(env_steps)) OVER (ORDER BY minute) AS BIGINT) AS league_env_steps
                 FROM timed GROUP BY minute
             )
             SELECT
-                player, purpose, match_type, count(*) AS matches,
-                count(*) / sum(count(*)) OVER (PARTITION BY player, purpose, minute) AS share
+                player, purpose, match_type, CAST(sum(n) AS BIGINT) AS matches,
+                sum(n) / sum(sum(n)) OVER (PARTITION BY player, purpose, minute) AS share
                 {", minute, any_value(league_env_steps) AS league_env_steps" if over_time else ""}
             FROM timed JOIN ends USING (minute)
             GROUP BY player, purpose, match_type, minute

@@ -17,17 +17,17 @@ _SESSIONS = """
 WITH sessions AS (SELECT started_at, lead(started_at) OVER (ORDER BY started_at) AS next FROM runs)
 SELECT s.started_at, max(m.started_at) AS last
 FROM sessions s
-LEFT JOIN matches m ON m.started_at >= s.started_at AND m.started_at < coalesce(s.next, TIMESTAMP 'infinity')
+LEFT JOIN played m ON m.started_at >= s.started_at AND m.started_at < coalesce(s.next, TIMESTAMP 'infinity')
 GROUP BY s.started_at ORDER BY s.started_at
 """
 _ENDS = "SELECT ended_at, seconds FROM ends ORDER BY ended_at"
 _SPEED = f"""
-WITH played AS (SELECT env_steps, started_at FROM matches),
-late AS (SELECT max(started_at) - INTERVAL {RECENT_SECONDS:.0f} SECONDS AS since FROM played)
+WITH counted AS (SELECT env_steps, started_at FROM played),
+late AS (SELECT max(started_at) - INTERVAL {RECENT_SECONDS:.0f} SECONDS AS since FROM counted)
 SELECT
-    (SELECT coalesce(sum(env_steps), 0) FROM played) AS env_steps,
-    (SELECT coalesce(sum(env_steps), 0) FROM played, late WHERE started_at > since) AS recent,
-    (SELECT epoch(max(started_at)) - epoch(min(started_at)) FROM played, late WHERE started_at > since)
+    (SELECT coalesce(sum(env_steps), 0) FROM counted) AS env_steps,
+    (SELECT coalesce(sum(env_steps), 0) FROM counted, late WHERE started_at > since) AS recent,
+    (SELECT epoch(max(started_at)) - epoch(min(started_at)) FROM counted, late WHERE started_at > since)
         AS seconds
 """
 

@@ -102,15 +102,20 @@ class Story:
     @cached_property
     def is_solitary(self) -> bool:
         """Whether the game has one seat, so that there are no opponents."""
-        return bool(self.sql("SELECT coalesce(max(seat) = 0, false) AS alone FROM seats")["alone"].item())
+        return bool(
+            self.sql(
+                "SELECT coalesce(max(seat) = 0, false) AS alone"
+                " FROM (SELECT max(seat) AS seat FROM seats UNION ALL SELECT max(seat) FROM summed_seats)"
+            )["alone"].item()
+        )
 
     @cached_property
     def totals(self) -> Totals:
         """Totals over all matches of the run."""
         ends = self.sql(
-            "SELECT reason, count(*) AS matches, sum(env_steps) AS env_steps, min(started_at) AS first,"
-            " max(started_at + to_milliseconds(CAST(1000 * coalesce(seconds, 0) AS BIGINT))) AS last"
-            " FROM matches GROUP BY reason ORDER BY matches DESC, reason"
+            "SELECT reason, CAST(sum(p.matches) AS BIGINT) AS matches, sum(p.env_steps) AS env_steps,"
+            " min(started_at) AS first, max(ended_at) AS last"
+            " FROM played p GROUP BY reason ORDER BY sum(p.matches) DESC, reason"
         )
         late = [] if ends.empty else [ends["last"].max()]
         for table, column in (

@@ -27,7 +27,7 @@ IDLE_SECONDS = 30.0  # after the last request: no page is open any more
 _PATIENCE = 3.0  # least length of a pause between two drawings, in lengths of a drawing
 _NEWS = """
 SELECT
-    (SELECT max(seq) FROM matches), (SELECT count(*) FROM snapshots), (SELECT count(*) FROM decisions),
+    (SELECT max(seq) FROM played), (SELECT count(*) FROM snapshots), (SELECT count(*) FROM decisions),
     (SELECT count(*) FROM updates), (SELECT count(*) FROM players), (SELECT count(*) FROM runs),
     (SELECT count(*) FROM yardsticks), (SELECT count(*) FROM ends)
 """

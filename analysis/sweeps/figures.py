@@ -65,8 +65,8 @@ def _exploitability(rows: pd.DataFrame) -> dict[str, float]:
 
 def _score(history: History) -> dict[str, float]:
     found = history.sql(
-        "WITH played AS (SELECT seq FROM matches WHERE purpose = 'training' AND num_seats = 1),"
-        f" late AS (SELECT seq FROM played WHERE seq > (SELECT {1 - LAST_SHARE} * max(seq) FROM played))"
-        " SELECT avg(score) AS score FROM seats JOIN late USING (seq) WHERE learning"
+        "WITH alone AS (FROM seated WHERE purpose = 'training' AND num_seats = 1 AND learning)"
+        " SELECT sum(a.score) / sum(seats) AS score FROM alone a"
+        f" WHERE seq > (SELECT {1 - LAST_SHARE} * max(seq) FROM alone)"
     )["score"].dropna()
     return {} if found.empty else {"score": float(found.iloc[0])}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -58,6 +59,9 @@ app.add_typer(envs_app, name="envs")
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
 MOST_OF_RAY = 300  # characters of a message of Ray's
 GRACE_SECONDS = 5.0  # time for DuckDB to stop by itself
+OF_MATCHES = re.compile(
+    r"\b(matches|seats|recordings)\b", re.IGNORECASE
+)  # tables that lack what was summed up
 SQL_BYTES = 8 * 2**30  # twice DuckDB's own limit for a query
 
 
@@ -171,6 +175,7 @@ def sql(
     if len(rows) > limit:
         rows = rows.slice(0, limit)
         print(f"league: only the first {limit:,} rows are shown; --limit shows more", file=sys.stderr)
+    _say_what_is_summed(run, statement)
     if format_ is Format.TABLE:
         print_rows(rows.column_names, [tuple(row.values()) for row in rows.to_pylist()], as_json=False)
     elif format_ is Format.JSON:
@@ -185,6 +190,16 @@ def sql(
                 "--format parquet: standard output is a terminal, expected a file: add > rows.parquet"
             )
         pyarrow.parquet.write_table(rows, sys.stdout.buffer)
+
+
+def _say_what_is_summed(run: Path, statement: str) -> None:
+    """Print which matches are sums if the statement reads tables that lack them."""
+    if not OF_MATCHES.search(statement):
+        return
+    from storage.retention.said import what_is_summed
+
+    if said := what_is_summed(run):
+        print(f"league: {said}; ask the views played and seated for all matches", file=sys.stderr)
 
 
 @app.command()

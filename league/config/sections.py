@@ -15,6 +15,7 @@ from league.rollout.settings.play import MOST_AT_ONCE
 from league.section import Section, StoredPolicy
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
 from storage.cache.settings import CacheSettings
+from storage.retention.keep import Keep
 
 
 class EnvSettings(Section):
@@ -108,6 +109,45 @@ class EvaluationSettings(Section):
     _each_once = field_validator("yardsticks")(each_once)
 
 
+class RetentionSettings(Section):
+    """Retention of matches. Without limits all of them are kept; sums, ratings and payoffs always are.
+
+    Older matches are summed up, by closed segments of the ledger of about 64 MB.
+    """
+
+    keep_hours: float | None = Field(
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Hours for which matches stay whole",
+    )
+    keep_bytes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Bytes of the newest closed segments whose matches stay whole; `null`: no limit",
+    )
+    keep_share: float = Field(
+        default=0.0,
+        ge=0,
+        lt=1,
+        description="Share of older matches that stay as rows; the others are in sums",
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.keep_share and self.keep_hours is None and self.keep_bytes is None:
+            raise ValueError(
+                f"keep_share: found {self.keep_share:g} without a limit, expected keep_hours or keep_bytes"
+            )
+        return self
+
+    def keep(self) -> Keep | None:
+        """Return what storage needs; `None` if everything is kept."""
+        if self.keep_hours is None and self.keep_bytes is None:
+            return None
+        return Keep(self.keep_hours, self.keep_bytes, self.keep_share)
+
+
 class StorageSettings(Section):
     """Storage of the run: saves, verification, caches and the remote."""
 
@@ -141,6 +181,19 @@ class StorageSettings(Section):
     upload_seconds: float = Field(
         default=5.0, gt=0, description="Least seconds between two uploads of new facts to the remote"
     )
+
+    retention: RetentionSettings = Field(
+        default_factory=RetentionSettings, description="Limits from which old matches are summed up"
+    )
+
+    @model_validator(mode="after")
+    def _check_remote(self) -> Self:
+        if self.remote is not None and self.retention.keep() is not None:
+            raise ValueError(
+                f"retention: found limits beside remote {self.remote}, which keeps every match; leave one of "
+                "the two out"
+            )
+        return self
 
     def cache(self) -> CacheSettings:
         """Return the settings that a runner needs for the cache of its node."""

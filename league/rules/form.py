@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,17 @@ class Form:
         most = 2 * self.games + 2 * max(batch.games for batch in played)  # windows hold whole batches
         while known - played[0].games >= most:
             known -= played.popleft().games
+
+    def folded(self) -> dict[str, list[list[float]]]:
+        """Return the batches of each player: what `restore` takes."""
+        return {player: [list(batch) for batch in played] for player, played in self._played.items()}
+
+    def restore(self, folded: Mapping[str, Sequence[Sequence[float]]]) -> None:
+        """Take what `folded` returned."""
+        self._played = {
+            player: deque(_Played(int(games), total, squares) for games, total, squares in played)
+            for player, played in folded.items()
+        }
 
     def clear(self, player: str) -> None:
         """Forget the games of `player`, which was frozen or reset."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from league.section import Section
 from storage.arrays import Floats, Indices
 from storage.records import Outcome, ResultBatch
 
+_LINES = ("_totals", "_total_lead")  # with a row for each competitor, not for each pair
 _VOID = -1  # both seats lost (each forfeited): the game counts for neither
 
 
@@ -205,6 +207,22 @@ class Payoff:
     def total_lead(self, index: int) -> float:
         """Return the unfaded sum of leads since the competitor's last `clear`; 0 without `scores`."""
         return float(self._total_lead[index])
+
+    def folded(self, size: int) -> dict[str, npt.NDArray[Any]]:
+        """Return all counts of the indices below `size`, by name: what `restore` takes."""
+        self.reserve(size)
+        pairs = ("_wins", "_draws", "_recorded", *(("_leads", "_squares") if self.scores else ()))
+        found = {name: getattr(self, name)[:size, :size] for name in pairs}
+        return found | {name: getattr(self, name)[:size] for name in ("_totals", "_total_lead")}
+
+    def restore(self, folded: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Take the counts that `folded` returned; whose games fade how is not among them."""
+        size = len(folded["_totals"])
+        self.reserve(size)
+        for name, counts in folded.items():
+            getattr(self, name)[(slice(0, size),) * counts.ndim if name not in _LINES else slice(0, size)] = (
+                counts
+            )
 
     def clear(self, index: int) -> None:
         """Forget all games of a competitor that was reset. Its opponents keep their totals."""

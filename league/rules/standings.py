@@ -95,6 +95,11 @@ class Standings:
             self.on_admit(roster.at(index))
 
     @property
+    def decay_of_role(self) -> Mapping[Role, float]:
+        """Decay of payoffs of the players of these roles, where it is their own."""
+        return self._decay_of_role
+
+    @property
     def anchor(self) -> str | None:
         """Competitor that all ratings are relative to; `None` before it is admitted."""
         return self._anchor

@@ -33,7 +33,7 @@ from league.training.state.tally import Tally, matches_of
 from storage.archive import open_reader
 from storage.errors import Mistake
 from storage.layout import LEDGER
-from storage.ledger.ledger import read_frames
+from storage.ledger.ledger import read_frames, summed_until
 from storage.records import (
     IMPORTED,
     Bot,
@@ -172,6 +172,11 @@ def _facts(run: Path) -> Iterator[tuple[_Fact, float]]:
 
     The time is in seconds since the first session began; that of results is the end of the last one.
     """
+    if summed_until(run / LEDGER):
+        raise Mistake(
+            f"{run}: its old matches were summed up (storage.retention), expected a run with all of them: "
+            "other rules are tried on its matches one by one"
+        )
     began: float | None = None
     now = 0.0
     for frame in read_frames(run / LEDGER, tables=_TABLES):

@@ -215,10 +215,15 @@ def open_archive(
     """
     row = run_row(settings)
     if not resume:
-        return Archive.create(run, settings.to_yaml(), row)
-    archive = Archive.open(run, progress)
+        return Archive.create(run, settings.to_yaml(), row, keep=settings.storage.retention.keep())
+    archive = Archive.open(run, progress, settings.storage.retention.keep())
     try:
         check_fits(settings, archive.config(), run)
+        if settings.storage.remote is not None and archive.summed_until:
+            raise Mistake(
+                f"{run}: found storage.remote beside matches that were summed up (storage.retention), which "
+                "no remote takes; leave storage.remote out, or copy the run folder by other means"
+            )
         changes = changed_resources(settings, archive.newest_config())
         if changes and say is not None:
             say(changes)

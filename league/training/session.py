@@ -33,6 +33,7 @@ from league.training.losses.incident_log import IncidentLog
 from league.training.measuring import Measuring
 from league.training.placing.placing import Placing
 from league.training.remote import Upload
+from league.training.state.folding import folded, recall
 from league.training.state.members import Member, Ticket
 from league.training.state.pace import Pace
 from league.training.state.played import Played
@@ -116,8 +117,7 @@ class Session:
 
     def begin(self, progress: Progress = no_progress) -> None:
         """Fold the facts of the ledger, add the players and bots that are new, and fill the learners."""
-        for event in self.archive.history():
-            self.state.apply(event)
+        recall(self.state, self.archive)
         for role, names in self.settings.league.player_names().items():
             for name in names:
                 if name not in self.roster:
@@ -575,6 +575,8 @@ class Session:
         another process writes the remote.
         """
         self.archive.require_own()
+        if self.archive.wants_fold:
+            self.archive.note_fold(*folded(self.state))
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
             self._deeds.ask_states()
             self._saved = time.monotonic()

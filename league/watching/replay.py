@@ -25,7 +25,7 @@ from league.rollout.traces.transcript import spans
 from storage import query
 from storage.errors import Mistake
 from storage.layout import LEDGER, require_run
-from storage.ledger.ledger import read_frames
+from storage.ledger.ledger import read_frames, summed_until
 from storage.records import EndReason, Outcome, Recordings, ResultBatch
 from storage.tables import columns
 
@@ -114,6 +114,11 @@ def replay(run: str | Path, where: str | None = None, limit: int | None = None) 
         matches += len(found.recordings)
     if not matches:
         which = "" if where is None else f" where {where}"
+        if gone := summed_until(Path(run) / LEDGER):
+            raise Mistake(
+                f"{run}: no match{which} is recorded action by action since ledger frame {gone}; older "
+                "matches were summed up (storage.retention), and their actions are gone: choose a newer one"
+            )
         raise Mistake(
             f"{run}: no match{which} was recorded action by action; "
             "set rollout.record before a run is trained"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
 from storage.errors import RunTaken
 from storage.ledger.ledger import Ledger
@@ -15,13 +16,19 @@ _log = logging.getLogger(__name__)
 class Compaction:
     """A thread that first compacts what an earlier writer left, then waits for segments to be closed."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, step: Callable[[], bool] | None = None) -> None:
+        """`step` is called behind each segment, until it returns False: retention, if a run has any."""
         self._ledger = ledger
+        self._step = step or (lambda: False)
         self._wake, self._closing = threading.Event(), threading.Event()
         self._told = ""
         self._thread = threading.Thread(target=self._work, name="compaction", daemon=True)
         self._thread.start()
         self.look()
+
+    def wake(self) -> None:
+        """Wake the thread: something may be due."""
+        self._wake.set()
 
     def look(self) -> None:
         """Wake the thread if there is a closed segment, at almost no cost."""
@@ -39,8 +46,10 @@ class Compaction:
             self._wake.wait()
             self._wake.clear()
             try:
-                while not self._closing.is_set() and self._ledger.compact(most=1):
-                    pass
+                more = True
+                while more and not self._closing.is_set():
+                    compacted = self._ledger.compact(most=1)
+                    more = self._step() or bool(compacted)  # both: neither may starve the other
             except RunTaken:
                 return  # another process compacts now
             except Exception as error:  # a journal serves as well, only slower: never a reason to stop

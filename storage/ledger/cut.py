@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from storage.disk import link_or_copy, sync_folder, whole
+from storage.errors import Mistake
 from storage.ledger.follower import numbers_of, open_segment
 from storage.ledger.frames import Frame, decode, encode, scan
 from storage.ledger.journal import journal_path
@@ -20,7 +21,8 @@ from storage.ledger.segments import Segment
 def copy_until(source: Path, target: Path, last: int) -> None:
     """Copy the frames of the ledger `source` up to sequence `last` into the empty folder `target`.
 
-    This works beside a writer of `source`. Raise CorruptLedger, DiskFailed.
+    This works beside a writer of `source`. Raise CorruptLedger, DiskFailed, and Mistake if frames around
+    `last` were summed up.
     """
     before = 0  # sequence of the last frame that is copied
     numbers = numbers_of(source)
@@ -32,6 +34,11 @@ def copy_until(source: Path, target: Path, last: int) -> None:
                 link_or_copy(path, target / path.name, mode=0o444)
             before, journal = found.last, None
             continue
+        if isinstance(found, Segment) and found.summed is not None:
+            raise Mistake(
+                f"{source}: matches around frame {last} were summed up meanwhile (storage.retention), "
+                "expected a later moment"
+            )
         journal = journal_path(target, number)
         open_end = number == numbers[-1]
         with whole(journal) as file:

@@ -39,6 +39,7 @@ class Follower:
         self._compacted = 0  # number of the last compacted segment given
         self._covered = 0  # its last sequence
         self._number, self._offset = 1, 0  # where to read on
+        self._whole: tuple[int, int] | None = None  # the first segment that is not summed up, its manifest
 
     def poll(self) -> tuple[list[Segment], list[Frame]]:
         """Return (newly compacted segments, new frames behind them), each in order.
@@ -62,10 +63,17 @@ class Follower:
             pass
         return segments, [(place, payload) for place, payload in payloads if place.sequence > self._covered]
 
+    def stale(self) -> bool:
+        """Return whether a segment that was returned has been summed up since: then make a new follower."""
+        return self._whole is not None and _changed(self.folder, *self._whole)
+
     def _read(self, segments: list[Segment], payloads: list[tuple[Place, bytes]]) -> bool:
         """Take in what is new; return False if a journal was compacted and there is more to read."""
         while manifest_path(self.folder, self._compacted + 1).exists():
+            file = manifest_path(self.folder, self._compacted + 1).stat().st_ino  # before it is read
             segment = Segment.load(self.folder, self._compacted + 1, verify=False)
+            if self._whole is None and segment.summed is None:
+                self._whole = segment.number, file
             segments.append(joined(segment, self._covered))
             self._compacted, self._covered = segments[-1].number, segments[-1].last
         if self._number <= self._compacted:
@@ -94,6 +102,13 @@ class Follower:
                 for place, payload in scan(file, path, offset=self._offset, previous=self.last, last=last):
                     payloads.append((place, payload))
                     self._offset, self.last = place.offset + place.size, place.sequence
+
+
+def _changed(folder: Path, number: int, file: int) -> bool:
+    try:
+        return manifest_path(folder, number).stat().st_ino != file
+    except FileNotFoundError:
+        raise missing(folder, number) from None
 
 
 def read_frames(folder: Path, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
@@ -134,13 +149,26 @@ def last_frame(folder: Path) -> tuple[int, bytes]:
     for number in reversed(numbers):
         found = open_segment(folder, number)
         if isinstance(found, Segment):
-            return found.last, found.batch_ids()[-1]
+            return found.last, found.batch_ids()[found.last]
         with found as file:
             journal = journal_path(folder, number)
             places = [place for place, _ in scan(file, journal, previous=None, last=number == numbers[-1])]
         if places:
             return places[-1].sequence, places[-1].batch_id
     return 0, b""
+
+
+def summed_until(folder: Path) -> int:
+    """Return the last frame whose matches were summed up; 0: all are there. Raise CorruptLedger."""
+    last = 0
+    for number in numbers_of(folder):
+        if not manifest_path(folder, number).exists():
+            break
+        segment = Segment.load(folder, number, verify=False)
+        if segment.summed is None:
+            break
+        last = segment.last
+    return last
 
 
 def walk(folder: Path) -> Iterator[Segment | tuple[Place, bytes]]:

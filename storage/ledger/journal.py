@@ -83,9 +83,9 @@ class Journal:
         """Return (file, bytes that count) of everything that a copy needs."""
         return [(self.path, self.end)]
 
-    def batch_ids(self) -> list[bytes]:
-        """Return the batch ids of all frames, in order."""
-        return [place.batch_id for place in self.places]
+    def batch_ids(self) -> dict[int, bytes]:
+        """Return the batch ids of all frames by sequence."""
+        return {place.sequence: place.batch_id for place in self.places}
 
     def last_with(self, tables: Collection[str]) -> int | None:
         """Return the sequence of the last frame that has any of `tables`."""

@@ -26,7 +26,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,13 +42,24 @@ from storage.ledger.follower import (
     numbers_of,
     read_frames,
     read_tables,
+    summed_until,
 )
 from storage.ledger.frames import BATCH_ID_BYTES, Frame, Place, encode, streams
 from storage.ledger.journal import Journal, journal_path
 from storage.ledger.lock import is_written
-from storage.ledger.segments import Segment, compact, manifest_path
+from storage.ledger.segments import Segment, compact, manifest_path, superseded
 
-__all__ = ["Follower", "Frame", "Ledger", "Segment", "is_written", "last_frame", "read_frames", "read_tables"]
+__all__ = [
+    "Follower",
+    "Frame",
+    "Ledger",
+    "Segment",
+    "is_written",
+    "last_frame",
+    "read_frames",
+    "read_tables",
+    "summed_until",
+]
 
 TORN_KEPT = 8  # files, the newest
 _log = logging.getLogger(__name__)
@@ -90,9 +101,9 @@ class Ledger:
         for number in numbers:
             self._segments.append(self._load_segment(number, last=number == numbers[-1]))
         self._sequences = {
-            batch_id: segment.first + i
+            batch_id: sequence
             for segment in self._segments
-            for i, batch_id in enumerate(segment.batch_ids())
+            for sequence, batch_id in segment.batch_ids().items()
         }
         if self._segments:
             self._open_last()
@@ -159,11 +170,16 @@ class Ledger:
         """Number of closed journals that `compact` would find."""
         return sum(isinstance(segment, Journal) for segment in self._segments[:-1])
 
+    @property
+    def closed_until(self) -> int:
+        """Last frame of the closed segments; 0 if there are none."""
+        return self._segments[-2].last if len(self._segments) > 1 else 0
+
     def batch_id(self, sequence: int) -> bytes | None:
-        """Return the batch id of that frame; `None` if there is no such frame."""
+        """Return the batch id of that frame; `None` if there is none, or its segment was summed up."""
         for segment in self._segments:
             if segment.first <= sequence <= segment.last:
-                return segment.batch_ids()[sequence - segment.first]
+                return segment.batch_ids().get(sequence)
         return None
 
     def append(self, tables: Mapping[str, pa.Table], batch_id: bytes | None = None) -> int:
@@ -293,6 +309,36 @@ class Ledger:
                         raise DiskFailed(f"{journal.path}: compacting it failed: {reason}") from error
                     done += 1
         return done
+
+    def sum_up(self, number: int, make: Callable[[Segment], Segment]) -> Segment:
+        """Let `make` replace the compacted segment of that number, durably, and return the new one.
+
+        Run it in the thread of `compact`. Raise StorageError; the segment is then as it was.
+        """
+        with self._compacting:
+            segment = self._segments[number - 1]
+            if self._file < 0 or not isinstance(segment, Segment):
+                raise StorageError(f"{self.folder}: segment {number} cannot be summed up now")
+            self.require_own()
+            try:
+                fresh = make(segment)
+            except OSError as error:
+                reason = error.strerror or error
+                raise DiskFailed(f"{segment.manifest[0]}: summing it up failed: {reason}") from error
+            self.require_own()
+            self._segments[number - 1] = fresh
+            left = fresh.batch_ids()
+            for sequence, batch_id in segment.batch_ids().items():
+                if sequence not in left:
+                    self._sequences.pop(batch_id, None)
+        return fresh
+
+    def remove_superseded(self, seconds: float) -> None:
+        """Remove files of summed segments that were replaced `seconds` ago. Raise StorageError."""
+        with self._compacting:
+            self.require_own()
+            for path in list(superseded(self.folder, seconds)):
+                disk().unlink(path)
 
     def extent(self) -> list[tuple[Path, int]]:
         """Return (file, acknowledged bytes) of everything that a copy of the ledger needs, in order.

@@ -4,6 +4,9 @@
     00000007.frames.arrow      which rows came with which frame, and how their dictionaries were
     00000007.json              the manifest: sequences, and each file's rows, bytes and blake3; written last
 
+The manifest of a segment whose matches were summed up (storage/retention) has `summed`; the files with its
+sums have other names, `00000007.<table>.summed.parquet`, and replace those of before when the manifest does.
+
 Without its manifest a segment does not exist and its journal is the truth; with it, the journal is
 superfluous and goes. The rows of a frame, cut out of the Parquet files and given their dictionaries
 again, equal those that were appended.
@@ -14,12 +17,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Collection, Iterator
+import os
+import time
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -38,12 +44,15 @@ def manifest_path(folder: Path, number: int) -> Path:
     return folder / f"{number:08d}.json"
 
 
-def _table_path(folder: Path, number: int, table: str) -> Path:
-    return folder / f"{number:08d}.{table}.parquet"
+def _table_path(folder: Path, number: int, table: str, kind: str = "") -> Path:
+    return folder / f"{number:08d}.{table}{kind}.parquet"
 
 
-def _index_path(folder: Path, number: int) -> Path:
-    return folder / f"{number:08d}.frames.arrow"
+def _index_path(folder: Path, number: int, kind: str = "") -> Path:
+    return folder / f"{number:08d}.frames{kind}.arrow"
+
+
+SUMMED = ".summed"  # in the names of files with sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,6 +65,7 @@ class Segment:
     manifest: tuple[Path, int]  # and its bytes
     index: File  # which rows came with which frame
     tables: dict[str, File]  # by name
+    summed: dict[str, Any] | None = None  # of one whose matches were summed up: numbers of its matches
 
     @classmethod
     def load(cls, folder: Path, number: int, *, verify: bool = True) -> Segment:
@@ -68,18 +78,23 @@ class Segment:
             fields = manifests.read(path)
             if not all(map(NAME.fullmatch, fields["tables"])):
                 raise ValueError(f"tables {list(fields['tables'])}")
-            index = _file(_index_path(folder, number), fields["frames"])
+            summed = fields.get("summed")
+            kinds = ("", SUMMED) if summed else ("",)
+            index = _file([_index_path(folder, number, kind) for kind in kinds], fields["frames"])
             tables = {
-                name: _file(_table_path(folder, number, name), e) for name, e in fields["tables"].items()
+                name: _file([_table_path(folder, number, name, kind) for kind in kinds], entry)
+                for name, entry in fields["tables"].items()
             }
             first, last = int(fields["first"]), int(fields["last"])
+            if summed:
+                summed = {name: int(summed[name]) for name in ("first_seq", "last_seq")}
         except manifests.CorruptManifest as error:
             raise CorruptLedger(str(error)) from None
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptLedger(
                 f"{path}: no manifest of a segment: {type(error).__name__}: {error}"
             ) from None
-        segment = cls(number, first, last, (path, len(manifests.seal(fields))), index, tables)
+        segment = cls(number, first, last, (path, len(manifests.seal(fields))), index, tables, summed)
         if verify:
             segment.verify()
         return segment
@@ -100,9 +115,12 @@ class Segment:
         """Return the number of rows of `table`."""
         return self.tables[table].rows if table in self.tables else 0
 
-    def table(self, name: str) -> pa.Table:
-        """Return all rows of an existing table in order, dictionaries decoded."""
-        with pq.ParquetFile(self.tables[name].path) as file:
+    def table(self, name: str, coded: Collection[str] = ()) -> pa.Table:
+        """Return all rows of an existing table in order.
+
+        Dictionaries are decoded, but for the columns `coded`, whose texts repeat and take much memory.
+        """
+        with pq.ParquetFile(self.tables[name].path, read_dictionary=list(coded)) as file:
             return file.read()
 
     def files(self) -> list[tuple[Path, int]]:
@@ -110,11 +128,12 @@ class Segment:
         files = [(file.path, file.bytes) for file in (*self.tables.values(), self.index)]
         return [*files, self.manifest]
 
-    def batch_ids(self) -> list[bytes]:
-        """Return the batch ids of all frames, in order."""
+    def batch_ids(self) -> dict[int, bytes]:
+        """Return the batch ids of all frames by sequence; of a summed segment, of those that it still has."""
         index = self._index()
-        _, firsts = np.unique(index["sequence"].to_numpy(), return_index=True)
-        return index["batch_id"].take(pa.array(firsts)).to_pylist()
+        sequences, firsts = np.unique(index["sequence"].to_numpy(), return_index=True)
+        ids = index["batch_id"].take(pa.array(firsts)).to_pylist()
+        return dict(zip(sequences.tolist(), ids, strict=True))
 
     def last_with(self, tables: Collection[str]) -> int | None:
         """Return the sequence of the last frame that has any of `tables`."""
@@ -220,12 +239,91 @@ def compact(folder: Path, journal: Journal) -> Segment:
     return Segment(number, journal.first, journal.last, (path, len(manifest)), entry, tables)
 
 
+def replace(
+    folder: Path,
+    segment: Segment,
+    made: Mapping[str, tuple[pa.Table, npt.NDArray[np.int64]]],
+    gone: Collection[str],
+    first_seq: int,
+    last_seq: int,
+) -> Segment:
+    """Publish `segment` with other rows in some tables, durably; its files of before stay for readers.
+
+    `made` has the new rows and the frame that each of them comes with, in order. Tables in `gone` that are
+    not among them are there no more. Frames that are left with nothing are found no more, but the last one.
+    The manifest is replaced last: a crash leaves the segment as it was. Raise DiskFailed.
+    """
+    number, index = segment.number, _IndexWriter()
+    old = segment._index()
+    kept = {name: file for name, file in segment.tables.items() if name not in made and name not in gone}
+    stored = old["form"].combine_chunks()
+    columns = [old[name].to_pylist() for name in ("sequence", "batch_id", "table", "rows")]
+    parts: list[tuple[int, str | None, int, bytes | None]] = []
+    ids: dict[int, bytes] = {}
+    for sequence, batch_id, name, rows, form in zip(*columns, stored.indices.to_pylist(), strict=True):
+        ids[sequence] = batch_id
+        if name in kept:
+            parts.append((sequence, name, rows, stored.dictionary[form].as_py()))
+    tables = dict(kept)
+    for name, (rows, frames) in made.items():
+        with rows_writer(_table_path(folder, number, name, SUMMED), rows.schema) as writer:
+            form = write_stream(rows.schema, [], 0)
+            sequences, starts = np.unique(frames, return_index=True)
+            for sequence, start, end in zip(
+                sequences.tolist(), starts, [*starts[1:], len(frames)], strict=True
+            ):
+                (batch,) = rows.slice(start, end - start).combine_chunks().to_batches()
+                writer.add(batch)
+                parts.append((sequence, name, len(batch), form))
+        tables[name] = writer.file()
+    if all(sequence != segment.last for sequence, *_ in parts):
+        parts.append((segment.last, None, 0, None))
+    for sequence, name, rows, form in sorted(parts, key=lambda part: part[0]):
+        index.add(Place(sequence, ids[sequence], 0, 0, ()), name, rows, form)
+    entry = index.write(_index_path(folder, number, SUMMED))
+    summed = {"first_seq": first_seq, "last_seq": last_seq}
+    manifest = manifests.seal(
+        {
+            "first": segment.first,
+            "last": segment.last,
+            "frames": _entry(entry),
+            "tables": {name: _entry(table) for name, table in tables.items()},
+            "summed": summed,
+        }
+    )
+    path = manifest_path(folder, number)
+    write_whole(path, [manifest], mode=0o444)
+    return Segment(number, segment.first, segment.last, (path, len(manifest)), entry, tables, summed)
+
+
+def superseded(folder: Path, seconds: float) -> Iterator[Path]:
+    """Yield files of summed segments that their manifests no longer name, `seconds` after they were replaced.
+
+    Files with sums that no manifest names are half of what a crash cut short.
+    """
+    found: dict[int, list[str]] = {}
+    for name in os.listdir(folder):
+        if name[:8].isdecimal() and name.endswith((".parquet", ".arrow")):
+            found.setdefault(int(name[:8]), []).append(name)
+    for number, names in sorted(found.items()):
+        # The index of before goes last, so that a segment with files left to remove is known by names alone.
+        index, manifest = _index_path(folder, number).name, manifest_path(folder, number)
+        if index not in names or not any(f"{SUMMED}." in name for name in names) or not manifest.exists():
+            continue
+        segment = Segment.load(folder, number, verify=False)
+        if segment.summed is None or time.time() - manifest.stat().st_mtime > seconds:
+            named = {file.name for file, _ in segment.files()}
+            gone = [name for name in names if name not in named]
+            yield from (folder / name for name in sorted(gone, key=lambda name: (name == index, name)))
+
+
 def _entry(file: File) -> dict[str, Any]:
     return {"file": file.path.name, "rows": file.rows, "bytes": file.bytes, "blake3": file.hash}
 
 
-def _file(path: Path, entry: dict[str, Any]) -> File:
-    """Return the file that a manifest names. Raise ValueError, KeyError, TypeError."""
+def _file(paths: list[Path], entry: dict[str, Any]) -> File:
+    """Return the file, one of `paths`, that a manifest names. Raise ValueError, KeyError, TypeError."""
+    path = next((path for path in paths if path.name == entry["file"]), paths[0])
     file = File(path, int(entry["rows"]), int(entry["bytes"]), entry["blake3"])
     if entry != _entry(file):
         raise ValueError(f"found {entry}, expected file, rows, bytes and blake3 of {path.name}")

@@ -219,7 +219,7 @@ class Shipper:
                 return offset + len(chunk) <= here[journal] and file.read(len(chunk)) == chunk
         if not (self._run / seal_name(number)).exists():
             return False
-        return last_batch_id(chunk) in Segment.load(folder, number).batch_ids()
+        return last_batch_id(chunk) in Segment.load(folder, number).batch_ids().values()
 
 
 def require_own(remote: Remote, run: Path) -> None:

@@ -34,6 +34,7 @@ MOST_WAITING = 1_000_000  # rows in memory; the index fetches what is beyond fro
 FLUSH_SECONDS = 1.0
 LOCK_WAIT_SECONDS = 5.0
 _PIECE_BYTES = 2**22
+SUMS = ("summed_matches", "summed_seats", "summed_opponents")
 DAMAGED_COPIES = 3  # that are kept for a look
 
 _WRITER_CONFIG: dict[str, Any] = {**migrations.CONFIG, "threads": 1, "memory_limit": "1GB"}
@@ -98,6 +99,11 @@ class Database:
             if start and ledger.batch_id(start) != batch_id:
                 raise Damaged(f"it has frame {start}, which is not the ledger's")
             database = cls(connection, path, ledger)
+            for segment in ledger.compacted:
+                if segment.summed is not None and start >= segment.first:
+                    if start < segment.last:
+                        raise Damaged(f"it ends within segment {segment.number}, which was summed up since")
+                    _replace(connection, segment)
             database._reached = start
             for sequence in database._catch_up(start):
                 database._reached = sequence
@@ -191,6 +197,28 @@ class Database:
         except Exception as error:  # as in `open`
             self._fail(error)
 
+    def replace(self, segment: Segment) -> None:
+        """Replace the matches of a segment that was summed up; any thread may ask.
+
+        An index that has failed is completed or rebuilt when the run is opened next.
+        """
+        connection = self._connection
+        if connection is not None:
+            try:
+                self._thread.submit(_replace, connection, segment).result()
+            except (duckdb.Error, RuntimeError) as error:  # or it was closed meanwhile
+                _log.info("%s: %s; segment %d is replaced later", self.path, one_line(error), segment.number)
+
+    def reached(self) -> int | None:
+        """Return the last frame that is folded in; `None` if the index has failed. Any thread may ask."""
+        connection = self._connection
+        if connection is None:
+            return None
+        try:
+            return self._thread.submit(_sequence_of, connection).result()
+        except (duckdb.Error, RuntimeError):
+            return None
+
     def _settle(self) -> None:
         """Wait for the fold that is under way."""
         if self._folding is None:
@@ -253,6 +281,8 @@ class Database:
                 if path is not None:
                     _insert(cursor, name, _dataset(name, path))
             _come_to(cursor, segment.last, batch_id)
+            if segment.summed is not None:
+                cursor.execute(_SUMMED, [segment.number])
             cursor.execute("COMMIT")
 
 
@@ -269,6 +299,39 @@ def _fold(connection: Connection, frames: Sequence[Frame]) -> None:
                 _insert(cursor, name, rows.slice(start, MAX_ROWS))
         _come_to(cursor, frames[-1].sequence, frames[-1].batch_id)
         cursor.execute("COMMIT")
+
+
+def _sequence_of(connection: Connection) -> int:
+    with connection.cursor() as cursor:
+        ((sequence,),) = cursor.execute("SELECT sequence FROM ingest_state").fetchall()
+    return int(sequence)
+
+
+def _replace(connection: Connection, segment: Segment) -> None:
+    """Put the sums of a segment in the place of its matches, unless they are there already.
+
+    Segments are summed up in order, so the number of the last one says of all whether they are.
+    """
+    assert segment.summed is not None
+    frames, seqs = [segment.first, segment.last], [segment.summed["first_seq"], segment.summed["last_seq"]]
+    with connection.cursor() as cursor:
+        if cursor.execute("SELECT summed >= ? FROM ingest_state", [segment.number]).fetchall() == [(True,)]:
+            return
+        cursor.execute("BEGIN")
+        if seqs[0]:
+            for name in ("matches", "seats", "recordings", "meetings"):
+                cursor.execute(f"DELETE FROM {name} WHERE seq BETWEEN ? AND ?", seqs)
+        cursor.execute("DELETE FROM ratings WHERE batch BETWEEN ? AND ?", frames)
+        for name in _REPLACED:
+            path = segment.path(name)
+            if path is not None:
+                _insert(cursor, name, _dataset(name, path))
+        cursor.execute(_SUMMED, [segment.number])
+        cursor.execute("COMMIT")
+
+
+_SUMMED = "UPDATE ingest_state SET summed = ?"
+_REPLACED = ("matches", "seats", "meetings", "ratings", *SUMS)
 
 
 def _dataset(table: str, path: Path) -> Dataset:

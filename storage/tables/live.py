@@ -107,6 +107,11 @@ class LiveConnection:
             self.close()
             raise
 
+    @property
+    def restarts(self) -> list[int]:
+        """How often rows of each run became sums (storage.retention) since the connection was opened."""
+        return [run.restarts for run in self._runs]
+
     @contextlib.contextmanager
     def at_one_moment(self) -> Iterator[None]:
         """Let all statements in the block see the same facts: those that exist now."""

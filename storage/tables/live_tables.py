@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from storage.errors import CorruptLedger
+from storage.errors import CorruptLedger, Mistake
 from storage.layout import LEDGER
 from storage.ledger.frames import Place, open_stream, streams
 from storage.ledger.ledger import Follower
@@ -51,6 +51,7 @@ class LiveRun:
         self, folder: Path, schema: str, last: int | None, native: bool, until: Callable[[], float]
     ) -> None:
         self.schema = schema
+        self.restarts = 0  # how often rows became sums: what was derived from them is to be derived again
         self._last = last
         self._folder = folder
         self._until = functools.cache(until)
@@ -75,13 +76,21 @@ class LiveRun:
     def look(self) -> None:
         """Take in what was acknowledged since the last look. Raise CorruptLedger."""
         if self._last is not None and self._follower.last >= self._last:
-            return
+            return  # rows of then, which no sum replaces
+        if self._follower.stale():
+            self._start_again()
         segments, payloads = self._follower.look()
         for segment in segments:
             self._take_segment(segment)
         for place, payload in payloads:
             if self._last is None or place.sequence <= self._last:
                 self._take_frame(place, payload)
+
+    def _start_again(self) -> None:
+        """Forget all rows: some of them are sums now, in other files."""
+        self.restarts += 1
+        self._follower, self._figures = Follower(self._folder / LEDGER), set()
+        self._tables = {name: table.empty() for name, table in self._tables.items()}
 
     def show(self, connection: migrations.Connection, wanted: Iterable[str]) -> None:
         """Show `connection` all rows of the tables `wanted`, and of those that were wanted before."""
@@ -107,6 +116,11 @@ class LiveRun:
         if self._last is not None and self._last < segment.first:
             return
         whole = self._last is None or segment.last <= self._last
+        if not whole and segment.summed is not None:
+            raise Mistake(
+                f"{self._folder}: matches around the moment asked for are being summed up "
+                "(storage.retention): ask again, for a later one"
+            )
         rows = None if whole else segment.rows_until(self._last or 0)
         for name, table in self._tables.items():
             table.take_segment(segment, None if rows is None else rows.get(name, 0))
@@ -133,6 +147,8 @@ class LiveTable:
 
     def __init__(self, name: str, types: Mapping[str, str], key: str, native: bool) -> None:
         self.wanted = False
+        self._arguments = name, types, key, native
+        self._renewed = False  # another table with the same names was shown before
         self._name, self._key, self._native = name, key, native
         self._types = {column: "DOUBLE" if kind == "TIMESTAMP" else kind for column, kind in types.items()}
         text = pa.dictionary(pa.int32(), pa.string()) if name in _CODED else pa.string()
@@ -158,6 +174,12 @@ class LiveTable:
         self.view = (
             f"CREATE VIEW {name} AS SELECT {chosen} FROM (FROM stored_{key} UNION ALL FROM recent_{key})"
         )
+
+    def empty(self) -> LiveTable:
+        """Return the same table without rows."""
+        other = LiveTable(*self._arguments)
+        other.wanted, other._renewed = self.wanted, True
+        return other
 
     def take_segment(self, segment: Segment, rows: int | None) -> None:
         """Take in a segment: rows up to its last frame are in its file and are held no longer.
@@ -194,6 +216,9 @@ class LiveTable:
 
     def show(self, connection: migrations.Connection) -> None:
         """Show `connection` the rows if the table is wanted; else only the columns."""
+        if self._renewed:
+            connection.execute(f"DROP VIEW IF EXISTS stored_{self._key}")
+            self._renewed = False
         if self.wanted and (self._changed or self._unshown):
             self._read()
             if self._files and self._native:

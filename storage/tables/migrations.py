@@ -70,11 +70,27 @@ MIGRATIONS: tuple[tuple[str, str], ...] = (
         "CREATE TABLE drawn_pairs (seq BIGINT, match_id BIGINT, round INTEGER, probability DOUBLE, "
         "standing VARCHAR)",
     ),
+    (
+        "old matches are summed up",
+        "CREATE TABLE summed_matches (seq BIGINT, batch BIGINT, purpose VARCHAR, match_type VARCHAR, "
+        "env VARCHAR, reason VARCHAR, num_seats TINYINT, player VARCHAR, started_at TIMESTAMP, "
+        "ended_at TIMESTAMP, matches BIGINT, env_steps BIGINT, step_squares DOUBLE, seconds DOUBLE, "
+        "last_match_id BIGINT); "
+        "CREATE TABLE summed_seats (seq BIGINT, purpose VARCHAR, reason VARCHAR, num_seats TINYINT, "
+        "competitor VARCHAR, seat TINYINT, learning BOOLEAN, outcome VARCHAR, seats BIGINT, score DOUBLE, "
+        "squares DOUBLE); "
+        "CREATE TABLE summed_opponents (seq BIGINT, player VARCHAR, opponent VARCHAR, games BIGINT); "
+        "ALTER TABLE ingest_state ADD COLUMN summed BIGINT DEFAULT 0",
+    ),
 )
 
 _SCHEMA = (Path(__file__).parent / "schema.sql").read_text()
-# What the index keeps for itself: the last frame that is folded in, and the steps it has behind it.
-_STATE = "CREATE TABLE ingest_state (sequence BIGINT, batch_id BLOB); CREATE TABLE migrations (name VARCHAR)"
+# What the index keeps for itself: the last frame that is folded in, the number of the last segment whose
+# matches are in it as sums, and the steps it has behind it.
+_STATE = (
+    "CREATE TABLE ingest_state (sequence BIGINT, batch_id BLOB, summed BIGINT DEFAULT 0); "
+    "CREATE TABLE migrations (name VARCHAR)"
+)
 
 
 class Damaged(Exception):
@@ -120,7 +136,7 @@ def create(connection: Connection) -> None:
     connection.execute("BEGIN")
     connection.execute(_SCHEMA)
     connection.execute(_STATE)
-    connection.execute("INSERT INTO ingest_state VALUES (0, ''::BLOB)")
+    connection.execute("INSERT INTO ingest_state VALUES (0, ''::BLOB, 0)")
     _remember(connection, [*BASELINE, *(name for name, _ in MIGRATIONS)])
     connection.execute("COMMIT")
 
@@ -158,7 +174,7 @@ def _require_newest(found: Schema) -> None:
     own = {"ingest_state", "migrations"}
     if {name: c for name, c in found.tables.items() if name not in own} != newest().tables:
         raise Damaged("its tables are not those of this version")
-    if list(found.tables.get("ingest_state", ())) != ["sequence", "batch_id"]:
+    if list(found.tables.get("ingest_state", ())) != ["sequence", "batch_id", "summed"]:
         raise Damaged("its last frame is not recorded")
 
 

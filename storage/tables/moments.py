@@ -29,6 +29,7 @@ Moment = int | str | datetime
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float64]
 _NONE = np.zeros(0, np.int64)
+_STEPS = ("matches", "summed_matches")  # tables with env steps of matches
 
 
 def parse_moment(moment: Moment) -> int | float:
@@ -59,9 +60,35 @@ def last_frame_at(run: Path, moment: Moment) -> int:
     A moment in the future means now. Raise Mistake, CorruptLedger.
     """
     wanted = parse_moment(moment)
+    _require_whole(run / LEDGER, wanted)
     if isinstance(wanted, int):
         return _last_by_env_steps(run / LEDGER, wanted)
     return _last_by_time(run / LEDGER, wanted)
+
+
+def _require_whole(ledger: Path, wanted: int | float) -> None:
+    """Raise Mistake for a moment whose matches were summed up (storage.retention)."""
+    summed: list[Segment] = []
+    for part in walk(ledger):
+        if not isinstance(part, Segment) or part.summed is None:
+            break
+        summed.append(part)
+    if isinstance(wanted, int):
+        steps = sum(int(_segment_results(part).env_steps.sum()) for part in summed)
+    else:
+        time = max((float(_segment_times(part)[1].max()) for part in summed[-1:]), default=-np.inf)
+    if isinstance(wanted, int) and wanted < steps:
+        raise Mistake(
+            f"as of {wanted:,}: matches up to env step {steps:,} were summed up, so the run can be shown as "
+            f"of {steps:,} or later (storage.retention sets how much stays whole)"
+        )
+    if isinstance(wanted, float) and wanted < time:
+        asked, when = (datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for at in (wanted, time))
+        raise Mistake(
+            f"as of {asked}: matches up to {when} "
+            "were summed up, so the run can be shown as of then or later (storage.retention sets how "
+            "much stays whole)"
+        )
 
 
 def last_time(run: Path, moment: Moment) -> float:
@@ -114,6 +141,10 @@ class _Results(NamedTuple):
 def _segment_results(segment: Segment) -> _Results:
     frames = _frames_of(segment)
     begun = frames["runs"][0] if "runs" in frames else _NONE
+    if segment.summed is not None:
+        sums = [_columns(segment, name, ["env_steps"])[0].sum() for name in _STEPS if name in frames]
+        whole = np.array([int(sum(sums))])
+        return _Results(np.array([segment.last]), whole, begun, segment.last)
     if "matches" not in frames:
         return _Results(_NONE, _NONE, begun, segment.last)
     sequences, starts = frames["matches"]

@@ -185,6 +185,46 @@ CREATE TABLE yardsticks (
     created_at TIMESTAMP
 );
 
+-- Matches that are no rows of `matches` any more (storage.retention): sums by minute and kind. `seq` and `batch` are
+-- those of the last match that a sum has; no sum has matches of before and after a decision. `step_squares` is the
+-- sum of the squares of the env steps.
+CREATE TABLE summed_matches (
+    seq BIGINT, batch BIGINT, purpose VARCHAR, match_type VARCHAR, env VARCHAR, reason VARCHAR, num_seats TINYINT,
+    player VARCHAR, started_at TIMESTAMP, ended_at TIMESTAMP, matches BIGINT, env_steps BIGINT, step_squares DOUBLE,
+    seconds DOUBLE, last_match_id BIGINT
+);
+
+-- Seats of these matches. `score` and `squares` are sums of scores and of their squares.
+CREATE TABLE summed_seats (
+    seq BIGINT, purpose VARCHAR, reason VARCHAR, num_seats TINYINT, competitor VARCHAR, seat TINYINT,
+    learning BOOLEAN, outcome VARCHAR, seats BIGINT, score DOUBLE, squares DOUBLE
+);
+
+-- Games of these matches that a player learned from, by each other seat.
+CREATE TABLE summed_opponents (seq BIGINT, player VARCHAR, opponent VARCHAR, games BIGINT);
+
+-- All matches: one by one (`matches` is 1), and what was summed up.
+CREATE VIEW played AS
+SELECT
+    seq, batch, purpose, match_type, env, reason, num_seats, player, started_at,
+    started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT)) AS ended_at,
+    CAST(1 AS BIGINT) AS matches, CAST(env_steps AS BIGINT) AS env_steps,
+    CAST(env_steps AS DOUBLE) ** 2 AS step_squares, CAST(seconds AS DOUBLE) AS seconds
+FROM matches
+UNION ALL
+SELECT
+    seq, batch, purpose, match_type, env, reason, num_seats, player, started_at, ended_at, matches, env_steps,
+    step_squares, seconds
+FROM summed_matches;
+
+-- All seats, in the same way: `seats` is their number, `score` and `squares` are sums.
+CREATE VIEW seated AS
+SELECT
+    s.seq, m.purpose, m.reason, m.num_seats, s.competitor, s.seat, s.learning, s.outcome,
+    CAST(1 AS BIGINT) AS seats, CAST(s.score AS DOUBLE) AS score, CAST(s.score AS DOUBLE) ** 2 AS squares
+FROM seats s JOIN matches m ON m.seq = s.seq
+UNION ALL FROM summed_seats;
+
 -- Every ordered pair of competitors that met, over all purposes, from `home`'s side. `lead` is per game, in the
 -- game's own units; NULL: some games were recorded before leads were stored. `unit` (outcome, score) is what the
 -- run's payoffs count; `points` and `deviation` are mean and standard deviation of that, per game and in [0, 1]:
@@ -242,38 +282,43 @@ ORDER BY skill DESC, competitor;
 CREATE VIEW match_mix AS
 SELECT
     player, purpose, match_type,
-    count(*) AS matches,
-    count(*) / sum(count(*)) OVER (PARTITION BY player, purpose) AS share
-FROM matches
+    CAST(sum(p.matches) AS BIGINT) AS matches,
+    sum(p.matches) / sum(sum(p.matches)) OVER (PARTITION BY player, purpose) AS share
+FROM played p
 GROUP BY player, purpose, match_type
-ORDER BY player, purpose, count(*) DESC, match_type;
+ORDER BY player, purpose, sum(p.matches) DESC, match_type;
 
 -- The same, minute by minute from the first match on: how the mix changes as the league grows.
 CREATE VIEW match_mix_over_time AS
 WITH timed AS (
     SELECT
-        player, purpose, match_type,
-        date_sub('minute', (SELECT min(started_at) FROM matches), started_at) AS minute
-    FROM matches
+        player, purpose, match_type, matches AS n,
+        date_sub('minute', (SELECT min(started_at) FROM played), started_at) AS minute
+    FROM played
 )
 SELECT
     player, purpose, minute, match_type,
-    count(*) AS matches,
-    count(*) / sum(count(*)) OVER (PARTITION BY player, purpose, minute) AS share
+    CAST(sum(n) AS BIGINT) AS matches,
+    sum(n) / sum(sum(n)) OVER (PARTITION BY player, purpose, minute) AS share
 FROM timed
 GROUP BY player, purpose, minute, match_type
-ORDER BY player, purpose, minute, count(*) DESC, match_type;
+ORDER BY player, purpose, minute, sum(n) DESC, match_type;
 
 -- Opponents that were learned from: games that `player` learned from, by each other seat; its own name: self-play.
 CREATE VIEW learned_from AS
+WITH met AS (
+    SELECT learner.competitor AS player, other.competitor AS opponent, count(DISTINCT learner.seq) AS n
+    FROM seats learner JOIN seats other ON learner.seq = other.seq AND learner.seat <> other.seat
+    WHERE learner.learning
+    GROUP BY learner.competitor, other.competitor
+    UNION ALL SELECT player, opponent, games FROM summed_opponents
+)
 SELECT
-    learner.competitor AS player,
-    other.competitor AS opponent,
-    count(DISTINCT learner.seq) AS games,
-    games / sum(games) OVER (PARTITION BY learner.competitor) AS share
-FROM seats learner JOIN seats other ON learner.seq = other.seq AND learner.seat <> other.seat
-WHERE learner.learning
-GROUP BY learner.competitor, other.competitor
+    player, opponent,
+    CAST(sum(n) AS BIGINT) AS games,
+    sum(n) / sum(sum(n)) OVER (PARTITION BY player) AS share
+FROM met
+GROUP BY player, opponent
 ORDER BY player, games DESC, opponent;
 
 -- Every ancestor of every snapshot; generation 1 is its parent.

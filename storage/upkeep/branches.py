@@ -41,9 +41,10 @@ from storage.layout import (
     require_run,
 )
 from storage.ledger.cut import copy_until
-from storage.ledger.ledger import Ledger, last_frame, read_frames
+from storage.ledger.ledger import Ledger, last_frame, read_frames, summed_until
 from storage.reader import SEATED
 from storage.records import Competitor, Decision, Entrant, LivePlayer, Remove, Reset, Snapshot
+from storage.retention.folded import FOLDED
 from storage.snapshots import learner_states
 from storage.snapshots.learner_states import SavedState
 from storage.tables import columns, live
@@ -82,6 +83,7 @@ def find_moment(run: Path, as_of: Moment | None = None) -> Past:
     newest = last_frame(run / LEDGER)[0]  # so no state is younger than the newest frame
     frame = newest if as_of is None else last_frame_at(run, as_of)
     _require_played(run, as_of, frame)
+    _require_fold(run / LEDGER, run, as_of, frame)
     snapshots: list[Snapshot] = []
     weights: dict[str, Snapshot | None] = {}  # of each player: what its weights came from last
     frozen_at: dict[str, int] = {}
@@ -141,6 +143,7 @@ def make_branch(
                 kept = states[:-1] if player in gone_on else states
                 learner_states.put_kept(kept, fresh / LEARNERS, player)
             copy_until(past.run / LEDGER, fresh / LEDGER, past.frame)
+            _require_fold(fresh / LEDGER, past.run, None, past.frame)  # a run in training sums up meanwhile
             _link_snapshots(past, fresh, progress)
         except FileNotFoundError as error:
             raise Moved(f"{error.filename}: was replaced while the branch was made; try again") from None
@@ -164,7 +167,7 @@ def _events(run: Path, until: int | None) -> Iterable[Competitor | Decision]:
 
 
 def _require_played(run: Path, as_of: Moment | None, frame: int) -> None:
-    first = next(read_frames(run / LEDGER, tables=("matches",)), None)
+    first = next(read_frames(run / LEDGER, tables=("matches", "summed_matches")), None)
     if first is None:
         raise Mistake(f"{run}: no match is recorded, so there is nothing to go on from: train it first")
     if frame < first.sequence:
@@ -172,6 +175,17 @@ def _require_played(run: Path, as_of: Moment | None, frame: int) -> None:
             f"as of {as_of}: is before the first match of {run}, expected a later moment, such as --as-of 1, "
             "which is its first batch of results; start a new run to begin from nothing"
         )
+
+
+def _require_fold(ledger: Path, run: Path, as_of: Moment | None, frame: int) -> None:
+    """Raise Mistake if matches were summed up, and what they led to was recorded only after `frame`."""
+    if summed_until(ledger):
+        fold = next(read_frames(ledger, tables=(FOLDED,)), None)
+        if fold is None or fold.sequence > frame:
+            raise Mistake(
+                f"as of {'now' if as_of is None else as_of}: {run} has summed up its matches until shortly "
+                "before then, and what they led to was recorded only a little later, expected a later moment"
+            )
 
 
 def _require_stored(run: Path, snapshots: Sequence[Snapshot]) -> None:
@@ -246,16 +260,16 @@ def _measured(past: Past, fresh: Path, parent: str, changes: tuple[str, ...]) ->
     return branch, int(last) + 1
 
 
-_PLAYED = "SELECT count(*), coalesce(sum(env_steps), 0) FROM matches"
+_PLAYED = "SELECT coalesce(sum(matches), 0), coalesce(sum(env_steps), 0) FROM played"
 _LAST_SEQ = """
 SELECT greatest(
-    (SELECT coalesce(max(seq), 0) FROM matches), (SELECT coalesce(max(seq), 0) FROM decisions),
+    (SELECT coalesce(max(seq), 0) FROM played), (SELECT coalesce(max(seq), 0) FROM decisions),
     (SELECT coalesce(max(seq), 0) FROM updates))
 """
 # When the youngest fact was recorded, and the seconds between the beginnings and the last facts of sessions.
 _CLOCK = """
 WITH facts AS (
-    SELECT started_at + to_microseconds(CAST(1e6 * seconds AS BIGINT)) AS at FROM matches
+    SELECT ended_at AS at FROM played
     UNION ALL SELECT decided_at FROM decisions UNION ALL SELECT recorded_at FROM updates
 ),
 sessions AS (

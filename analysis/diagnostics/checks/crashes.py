@@ -10,7 +10,10 @@ GRAVE = 0.01  # share of all matches for a warning
 
 def find_crashes(record: Record) -> list[Finding]:
     """Return a finding if matches crashed: how many, and the cause that is recorded most often."""
-    rows = record.sql("SELECT count(*) AS n, count(*) FILTER (reason = 'crash') AS crashed FROM matches")
+    rows = record.sql(
+        "SELECT coalesce(sum(matches), 0)::BIGINT AS n,"
+        " coalesce(sum(matches) FILTER (reason = 'crash'), 0)::BIGINT AS crashed FROM played"
+    )
     matches, crashed = int(rows["n"].iloc[0]), int(rows["crashed"].iloc[0])
     if not crashed:
         return []

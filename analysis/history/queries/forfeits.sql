@@ -1,9 +1,9 @@
 -- Who forfeits, and why? Competitors with forfeited games.
 -- competitor; reason (of the match's end); forfeits; games (of the competitor); share (of its games)
-WITH games AS (SELECT competitor, count(*) AS games FROM seats GROUP BY competitor),
+WITH games AS (SELECT competitor, CAST(sum(seats) AS BIGINT) AS games FROM seated GROUP BY competitor),
 given_up AS (
-    SELECT competitor, reason, count(*) AS forfeits
-    FROM seats JOIN matches USING (seq)
+    SELECT competitor, reason, CAST(sum(seats) AS BIGINT) AS forfeits
+    FROM seated
     WHERE outcome = 'forfeit'
     GROUP BY competitor, reason
 )

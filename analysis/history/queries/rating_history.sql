@@ -3,7 +3,7 @@
 -- (TrueSkill); games (so far)
 WITH batches AS (
     SELECT max(seq) AS seq, sum(sum(env_steps)) OVER (ORDER BY max(seq)) AS league_env_steps
-    FROM matches GROUP BY batch
+    FROM played GROUP BY batch
 )
 SELECT
     r.seq, CAST(coalesce(b.league_env_steps, 0) AS BIGINT) AS league_env_steps, competitor, mu, sigma, games

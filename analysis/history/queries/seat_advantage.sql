@@ -1,13 +1,13 @@
 -- Is some seat better than another? Outcomes of each seat, by purpose.
 -- purpose; seat; games; wins, draws, losses, forfeits; win_rate (draws count half); score (mean sum of rewards)
 SELECT
-    purpose, seat, count(*) AS games,
-    count(*) FILTER (outcome = 'win') AS wins,
-    count(*) FILTER (outcome = 'draw') AS draws,
-    count(*) FILTER (outcome = 'loss') AS losses,
-    count(*) FILTER (outcome = 'forfeit') AS forfeits,
+    purpose, seat, CAST(sum(seats) AS BIGINT) AS games,
+    CAST(coalesce(sum(seats) FILTER (outcome = 'win'), 0) AS BIGINT) AS wins,
+    CAST(coalesce(sum(seats) FILTER (outcome = 'draw'), 0) AS BIGINT) AS draws,
+    CAST(coalesce(sum(seats) FILTER (outcome = 'loss'), 0) AS BIGINT) AS losses,
+    CAST(coalesce(sum(seats) FILTER (outcome = 'forfeit'), 0) AS BIGINT) AS forfeits,
     (wins + 0.5 * draws) / games AS win_rate,
-    avg(score) AS score
-FROM seats JOIN matches USING (seq)
+    sum(s.score) / games AS score
+FROM seated s
 GROUP BY purpose, seat
 ORDER BY purpose, seat

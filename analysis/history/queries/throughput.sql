@@ -2,10 +2,10 @@
 -- minute (since the first match); matches; env_steps (decisions of all seats); training (share of the matches that
 -- a player learned from)
 SELECT
-    date_sub('minute', (SELECT min(started_at) FROM matches), started_at) AS minute,
-    count(*) AS matches,
-    CAST(sum(env_steps) AS BIGINT) AS env_steps,
-    count(player) / count(*) AS training
-FROM matches
+    date_sub('minute', (SELECT min(started_at) FROM played), started_at) AS minute,
+    CAST(sum(p.matches) AS BIGINT) AS matches,
+    CAST(sum(p.env_steps) AS BIGINT) AS env_steps,
+    coalesce(sum(p.matches) FILTER (player IS NOT NULL), 0) / sum(p.matches) AS training
+FROM played p
 GROUP BY minute
 ORDER BY minute

@@ -69,9 +69,9 @@ def _speed(story: Story) -> Html | None:
         return None
     width = max(1.0, totals.minutes * 60.0 / BARS)
     rows = story.sql(
-        f"SELECT CAST(floor(epoch(started_at - (SELECT min(started_at) FROM matches)) / {width!r}) AS "
+        f"SELECT CAST(floor(epoch(started_at - (SELECT min(started_at) FROM played)) / {width!r}) AS "
         f"BIGINT) AS bar,"
-        " sum(env_steps) AS env_steps, count(*) AS matches FROM matches GROUP BY bar ORDER BY bar"
+        " sum(p.env_steps) AS env_steps, sum(p.matches) AS matches FROM played p GROUP BY bar ORDER BY bar"
     )
     speeds = pd.Series(rows["env_steps"].to_numpy(float), rows["bar"]) / width
     speeds = speeds.reindex(range(int(rows["bar"].max()) + 1), fill_value=0.0)

@@ -27,6 +27,7 @@ from analysis.report.writing.section import Section, bullets, paragraph, section
 from analysis.statistics.strength.wording import above, interval_of
 from analysis.tournaments import wording
 from storage.records import MAIN
+from storage.retention import said as said_of_sums
 
 TITLE = "In short"
 MOST_TRENDS, MOST_FINDINGS = 3, 3
@@ -50,6 +51,7 @@ def overview(story: Story) -> Section:
         _lately(story),
         _alone(story),
         _exploited(story),
+        _summed(story),
     ]
     return section(
         "overview", TITLE, *(paragraph(part) for part in said if part), _wrong(story), _figures(story)
@@ -196,7 +198,7 @@ def _lately(story: Story) -> Html | None:
         "  JOIN competitors c ON m.away = c.competitor"
         "  WHERE m.home IN (SELECT player FROM mains)"
         "  AND (c.kind = 'bot' OR (c.kind = 'snapshot' AND c.player = m.home))"
-        f"  AND m.seq > {LATELY} * (SELECT max(seq) FROM matches))"
+        f"  AND m.seq > {LATELY} * (SELECT max(seq) FROM played))"
         " SELECT home, CASE kind WHEN 'bot' THEN competitor ELSE 'its own snapshots' END AS against,"
         " sum(games) AS games, (sum(wins) + 0.5 * sum(draws)) / sum(games) AS rate"
         " FROM recent GROUP BY home, against ORDER BY home, games DESC, against LIMIT 4"
@@ -216,10 +218,13 @@ def _alone(story: Story) -> Html | None:
     if not story.is_solitary:
         return None
     rows = story.sql(
-        "WITH placed AS (SELECT *, seq / (SELECT max(seq) FROM matches) AS place FROM seats WHERE learning)"
-        f" SELECT competitor, avg(score) FILTER (place > {LATELY}) AS late,"
-        f" avg(score) FILTER (place <= {1.0 - LATELY:.3f}) AS early"
-        f" FROM placed GROUP BY competitor ORDER BY competitor LIMIT {MOST_TRENDS}"
+        "WITH placed AS (SELECT *, seq / (SELECT max(seq) FROM played) AS place FROM seated WHERE learning),"
+        f" late AS (SELECT competitor, sum(s.score) / sum(seats) AS late FROM placed s"
+        f"  WHERE place > {LATELY} GROUP BY competitor),"
+        f" early AS (SELECT competitor, sum(s.score) / sum(seats) AS early FROM placed s"
+        f"  WHERE place <= {1.0 - LATELY:.3f} GROUP BY competitor)"
+        f" SELECT competitor, late, early FROM late FULL JOIN early USING (competitor)"
+        f" ORDER BY competitor LIMIT {MOST_TRENDS}"
     )
     said = [
         join([element("strong", row["competitor"]), f" {number(row['late'])} after {number(row['early'])}"])
@@ -235,6 +240,12 @@ def _alone(story: Story) -> Html | None:
             ".",
         ]
     )
+
+
+def _summed(story: Story) -> Html | None:
+    """Return a sentence on matches that are kept as sums; `None` if all are whole."""
+    said = said_of_sums.sentence(story.sql(said_of_sums.QUESTION).iloc[0])
+    return text(sentence(said)) if said else None
 
 
 def _exploited(story: Story) -> Html | None:

@@ -67,9 +67,12 @@ ORDER BY m.home, m.away, home_until, away_until
 SCORES = f"""
 WITH {_ENDS}
 SELECT
-    s.competitor, e.snapshot_id AS until, count(*) AS games, avg(s.score) AS mean,
-    coalesce(var_samp(s.score), 0) AS variance
-FROM seats s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
+    s.competitor, e.snapshot_id AS until, CAST(sum(seats) AS BIGINT) AS games, sum(s.score) / games AS mean,
+    greatest((sum(squares) - games * mean * mean) / greatest(games - 1, 1), 0) AS variance
+FROM (
+    SELECT seq, competitor, 1 AS seats, CAST(score AS DOUBLE) AS score, CAST(score AS DOUBLE) ** 2 AS squares
+    FROM seats UNION ALL SELECT seq, competitor, seats, score, squares FROM summed_seats
+) s ASOF LEFT JOIN ends e ON s.competitor = e.player AND s.seq <= e.seq
 GROUP BY s.competitor, e.snapshot_id ORDER BY s.competitor, until
 """
 """One row per competitor and stage, with mean and variance of its scores: for games with one seat."""
@@ -85,7 +88,7 @@ def recorded_order(ask: Callable[[str], pa.Table], newest: Callable[[str], pa.Ta
     a query on `seats` would read all of them.
     """
     members = [Member(**{name: row[name] for name in _MEMBER}) for row in ask(MEMBERS).to_pylist()]
-    teams = teams_of(newest("seats"))
+    teams = teams_of(newest("seats")) or (pc.max(newest("summed_matches")["num_seats"]).as_py() or 0)
     if teams == 1:
         return order_by_score(members, (Score(**row) for row in ask(SCORES).to_pylist()))
     meetings = (Meeting(**row) for row in ask(MEETINGS).to_pylist())

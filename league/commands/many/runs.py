@@ -32,7 +32,8 @@ _FACTS = """
 SELECT (SELECT arg_max(env, started_at) FROM runs) AS game,
     (SELECT arg_max(config, started_at) FROM runs) AS config,
     (SELECT min(started_at) FROM runs) AS began,
-    (SELECT count(*) FROM matches) AS matches, (SELECT coalesce(sum(env_steps), 0) FROM matches) AS env_steps,
+    (SELECT coalesce(sum(p.matches), 0) FROM played p) AS matches,
+    (SELECT coalesce(sum(env_steps), 0) FROM played) AS env_steps,
     (SELECT count(*) FROM snapshots) AS snapshots,
     (SELECT max_by(competitor, skill) FROM leaderboard WHERE kind = 'snapshot' AND games > 0) AS best
 """

@@ -8,6 +8,7 @@ are expected as were seen.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,15 @@ class DrawRecord:
         self._due = FIRST_GAMES
         self._draws = 0
         self._cells: npt.NDArray[np.int64] = np.zeros(_GAPS * _SCALES, dtype=np.int64)
+
+    def folded(self) -> tuple[npt.NDArray[np.int64], list[int]]:
+        """Return (cells, counters): what `restore` takes."""
+        return self._cells, [self.games, self._due, self._draws]
+
+    def restore(self, cells: npt.NDArray[np.int64], counters: Sequence[int]) -> None:
+        """Take what `folded` returned."""
+        self._cells = cells
+        self.games, self._due, self._draws = map(int, counters)
 
     @property
     def room(self) -> int:

@@ -8,7 +8,7 @@ more than two by the `trueskill` library.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import NormalDist
 from typing import Annotated, Any, Literal
 
@@ -105,6 +105,23 @@ class RatingBook:
     def sigma(self) -> Floats:
         """Standard deviation of each rating, by index."""
         return np.sqrt(self.variance)
+
+    def folded(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Return (arrays by index, other numbers): what `restore` takes."""
+        arrays = {"mu": self.mu, "variance": self.variance, "games": self.games, "fixed": self.fixed}
+        fields: dict[str, Any] = {"draw_probability": self.draw_probability}
+        if self._draws is not None:
+            cells, fields["draws"] = self._draws.folded()
+            arrays["draw_cells"] = cells
+        return arrays, fields
+
+    def restore(self, arrays: Mapping[str, npt.NDArray[Any]], fields: Mapping[str, Any]) -> None:
+        """Take what `folded` returned of a book with the same competitors and settings."""
+        self.mu, self.variance = arrays["mu"], arrays["variance"]
+        self.games, self.fixed = arrays["games"], arrays["fixed"]
+        if self._draws is not None:
+            self._draws.restore(arrays["draw_cells"], fields["draws"])
+        self._expect_draws(float(fields["draw_probability"]))
 
     def admit(self, *, mu: float | None = None, learns: bool, anchor: bool = False) -> int:
         """Rate a newcomer by a fresh sigma around `mu` (`None` for the default) and return its index."""

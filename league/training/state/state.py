@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class State:
         `scale` is that of payoffs that count scores; `None`: payoffs count games won.
         """
         self._rules = rules_of(roles)
+        self._settings = ratings
         self.roster = Roster()
         own_decay = {role: rules.decay for role, rules in roles.items() if rules.decay is not None}
         plateaus = (rules.freeze.plateau for rules in self._rules.places().values())
@@ -68,6 +70,14 @@ class State:
         self.news: deque[tuple[str, str]] = deque(
             maxlen=NEWEST
         )  # decisions, newest first: (decision, reason)
+
+    def rules(self) -> dict[str, Any]:
+        """Return the settings that results are folded by, as JSON."""
+        payoff = self.standings.payoff
+        own = {str(role): decay for role, decay in sorted(self.standings.decay_of_role.items())}
+        found = {"decay": payoff.decay, "scale": self.standings.scale, "decay_of_role": own}
+        ratings = self._settings.model_dump(mode="json")
+        return {"ratings": ratings, "payoff": found, "form": {"games": self.standings.form.games}}
 
     def apply(self, event: Competitor | Decision | ResultBatch) -> list[RatingChange]:
         """Apply one fact and return the ratings that it changed.

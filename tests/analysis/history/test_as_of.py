@@ -21,6 +21,7 @@ FRAMES = [
 CLOCKS = {
     "config",
     "started_at",
+    "ended_at",
     "seconds",
     "added_at",
     "created_at",

@@ -35,7 +35,9 @@ EFFECTS = (*FAILURES, *DEATHS)
 class NoIndex:
     """Stands in for DuckDB, which writes its file by itself, not through the disk."""
 
-    connection = duckdb.connect(":memory:").execute("CREATE TABLE matches (match_id BIGINT)")
+    connection = duckdb.connect(":memory:").execute(
+        "CREATE TABLE matches (match_id BIGINT); CREATE TABLE summed_matches (last_match_id BIGINT)"
+    )
 
     @classmethod
     def open(cls, *_, **__):

@@ -39,6 +39,9 @@ def make_first(connection):
     connection.execute("DROP TABLE incidents")
     connection.execute("DROP TABLE ends")
     connection.execute("DROP TABLE drawn_pairs")
+    for name in ("matches", "seats", "opponents"):
+        connection.execute(f"DROP TABLE summed_{name}")
+    connection.execute("DROP VIEW played; DROP VIEW seated; ALTER TABLE ingest_state DROP COLUMN summed")
     connection.execute("ALTER TABLE seats DROP COLUMN team")
     connection.execute("DROP VIEW payoff")
     connection.execute("DROP VIEW leaderboard")
@@ -95,7 +98,7 @@ def test_every_prefix_of_the_migrations_leads_to_the_newest_schema(done):
         with duckdb.connect() as fresh:
             migrations.create(fresh)
             assert shape(connection) == shape(fresh)
-        assert connection.execute("FROM ingest_state").fetchall() == [(7, b"id")]
+        assert connection.execute("FROM ingest_state").fetchall() == [(7, b"id", 0)]
 
 
 def shape(connection):

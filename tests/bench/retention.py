@@ -1,0 +1,215 @@
+"""Whether a run of a day fits on its disk, killed at any moment, beside the same run that keeps all matches.
+
+    python -m tests.bench.retention [--matches 2_419_200] [--kills 20] [--seed 0] [--folder DIR]
+
+A day of Kuhn poker at 28,000 matches a second has 2.4 billion matches, in segments of 64 MiB. Here all is a
+thousandth of that: the matches, the segments (64 KiB) and what is kept whole (256 KiB).
+
+Matches are made up, all else is real: results are rated and recorded, snapshots frozen, segments compacted
+and summed up, the index kept. The process that writes is killed at random moments and resumed. Both runs are
+then resumed once more: standings have to be equal to the bit, and the payoffs, leaderboard and mix of matches
+that SQL shows have to be equal. Exits with 1 otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import storage
+import storage.archive
+from league.config.loading import load
+from league.training.state.folding import folded, recall
+from league.training.state.state import State
+from storage.archive import Archive
+from storage.ledger.ledger import Ledger, summed_until
+from storage.records import MAIN, Bot, Freeze, LivePlayer, MatchBatch, Purpose, ResultBatch
+from storage.retention import retention
+from storage.retention.keep import Keep
+
+CONFIG = Path(__file__).parents[2] / "configs" / "kuhn_poker.yaml"
+SEGMENT_BYTES = 64 * 2**10
+BATCH = 600  # matches of a frame; a segment has several
+FREEZE_EVERY = 50  # batches
+KEEP = Keep(bytes=2**18)
+MOST_BEHIND = 16  # segments; about five of them are to be kept whole
+GRACE_SECONDS = 1.0  # a thousandth would be 0.6
+ROW = {"name": "kuhn", "env": "kuhn_poker", "seed": 0, "most_lead": None}
+SAME = (
+    "SELECT * EXCLUDE (lead), round(lead, 9) AS lead FROM payoff ORDER BY home, away",
+    "SELECT * EXCLUDE (lead) FROM leaderboard",
+    "FROM match_mix",
+    "FROM learned_from",
+)
+
+
+def new_state() -> State:
+    """Return the state of a league of Kuhn poker before its first fact."""
+    settings = load(CONFIG)
+    teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
+    roles = settings.league.resolve()
+    return State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
+
+
+def made_up(number: int, opponents: tuple[str, ...]) -> ResultBatch:
+    """Return batch `number` of the run: the main against itself and `opponents`."""
+    rng = np.random.default_rng(number)
+    names = ("main-0", *opponents)
+    seat = np.stack([np.zeros(BATCH, np.int64), rng.integers(len(names), size=BATCH)], 1).astype(np.int32)
+    seat[::2] = seat[::2, ::-1]
+    won = rng.integers(2, size=BATCH)
+    outcome = np.where(np.arange(2) == won[:, None], 0, 2).astype(np.int8)
+    stake = rng.integers(1, 3, size=(BATCH, 1))
+    return ResultBatch(
+        matches=MatchBatch(
+            env="kuhn_poker",
+            purpose=Purpose.TRAINING,
+            match_types=("self_play", "pfsp"),
+            competitors=names,
+            match_id=number * BATCH + np.arange(BATCH),
+            seed=rng.integers(2**63 - 1, size=BATCH),
+            match_type=(seat.max(axis=1) > 0).astype(np.int16),
+            seat=seat,
+            learning=seat == 0,
+        ),
+        outcome=outcome,
+        score=np.where(outcome == 0, stake, -stake).astype(np.float32),
+        rank=(outcome == 2).astype(np.int8),
+        env_steps=rng.integers(2, 4, size=BATCH).astype(np.int32),
+        reason=np.zeros(BATCH, np.int8),
+        started_at=1.7e9 + (number * BATCH + np.arange(BATCH)) / 28.0,
+        seconds=np.full(BATCH, 0.01, np.float32),
+    )
+
+
+def write(run: Path, keep: Keep | None, matches: int) -> None:
+    """Begin the run, or go on with it, until it has so many matches; all follows from the batch's number."""
+    storage.archive.Ledger = functools.partial(Ledger, segment_bytes=SEGMENT_BYTES)  # type: ignore[misc]
+    retention.GRACE_SECONDS = GRACE_SECONDS
+    state = new_state()
+    yaml = CONFIG.read_text()
+    archive = Archive.open(run, keep=keep) if run.exists() else Archive.create(run, yaml, ROW, keep=keep)
+    with archive:
+        recall(state, archive)
+        for newcomer in (LivePlayer("main-0", MAIN), Bot("random")):
+            if newcomer.competitor not in state.roster:
+                archive.add_player(newcomer) if isinstance(newcomer, LivePlayer) else archive.add_bot(
+                    newcomer
+                )
+                state.apply(newcomer)
+        for number in range(state.totals.matches // BATCH, matches // BATCH):
+            if number % FREEZE_EVERY == 0 and f"main-0@{number}" not in state.roster:
+                freeze = Freeze(player="main-0", reason="due", evidence={})
+                weights = {"weight": np.full(4, number, np.float32)}
+                parent = state.members["main-0"].parent
+                snapshot = archive.add_snapshot(
+                    "main-0", MAIN, number, number, parent, weights, {}, "mlp", "due", decisions=[freeze]
+                )
+                state.apply(snapshot)
+                state.apply(freeze)
+            newest = [snapshot.snapshot_id for snapshot in state.newest]
+            results = made_up(number, ("random", *newest))
+            archive.append_results(results, state.apply(results))
+            if archive.wants_fold:
+                archive.note_fold(*folded(state))
+            while keep is not None and _behind(archive) > MOST_BEHIND:
+                archive.flush()  # a league takes a minute for a segment, and is never so far ahead
+                time.sleep(0.02)
+
+
+def _behind(archive: Archive) -> int:
+    """Return the number of closed segments whose matches are whole."""
+    whole = [segment for segment in archive._ledger.compacted if segment.summed is None]
+    return len(whole) + archive._ledger.num_closed
+
+
+def train(run: Path, keep: Keep | None, matches: int, kills: int, seed: int) -> tuple[int, dict[str, int]]:
+    """Write a run in processes that are killed; return (kills, greatest bytes of its parts)."""
+    rng, most, done = random.Random(seed), {"ledger": 0, "index": 0}, 0
+    while True:
+        writer = multiprocessing.get_context("spawn").Process(target=write, args=(run, keep, matches))
+        writer.start()
+        ends = time.monotonic() + (rng.uniform(6.0, 20.0) if done < kills else 1e9)
+        while writer.is_alive() and time.monotonic() < ends:
+            writer.join(0.5)
+            for part, size in sizes(run).items():
+                most[part] = max(most[part], size)
+        if not writer.is_alive():
+            if writer.exitcode != 0:
+                sys.exit(f"the writer ended with {writer.exitcode}")
+            return done, most
+        writer.kill()
+        writer.join()
+        done += 1
+
+
+def sizes(run: Path) -> dict[str, int]:
+    """Return the bytes of the ledger and the index."""
+    found = {"ledger": 0, "index": 0}
+    for part, paths in (("ledger", (run / "ledger").glob("*")), ("index", run.glob("league.duckdb*"))):
+        for path in paths:
+            try:
+                found[part] += path.stat().st_size
+            except FileNotFoundError:  # it was replaced meanwhile
+                continue
+    return found
+
+
+def resumed(run: Path) -> tuple[State, float]:
+    """Return the state that a resume reaches, and the seconds of processor that it took."""
+    state = new_state()
+    with Archive.open(run) as archive:
+        began = time.process_time()
+        recall(state, archive)
+        return state, time.process_time() - began
+
+
+def differences(one: State, other: State) -> list[str]:
+    """Return the names of what differs between two states."""
+    (arrays, fields), (others, other_fields) = folded(one), folded(other)
+    found = [name for name in arrays if not np.array_equal(arrays[name], others[name])]
+    return found + [name for name in fields if fields[name] != other_fields[name]]
+
+
+def main() -> None:
+    """Write both runs and compare them."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    arguments.add_argument("--matches", type=int, default=2_419_200)
+    arguments.add_argument("--kills", type=int, default=20)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--folder", type=Path, default=None)
+    given = arguments.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        thin, whole = Path(folder, "thin"), Path(folder, "whole")
+        wrong: list[str] = []
+        for run, keep, kills in ((thin, KEEP, given.kills), (whole, None, 0)):
+            done, most = train(run, keep, given.matches, kills, given.seed)
+            now = sizes(run)
+            print(
+                f"{run.name}: {done} kills; ledger {now['ledger'] / 1e6:.1f} MB (at most "
+                f"{most['ledger'] / 1e6:.1f}), index {now['index'] / 1e6:.1f} MB (at most "
+                f"{most['index'] / 1e6:.1f}), {len(os.listdir(run / 'ledger'))} files",
+                flush=True,
+            )
+        (one, quick), (other, slow) = resumed(thin), resumed(whole)
+        print(f"{other.totals.matches:,} matches, summed up until frame {summed_until(thin / 'ledger'):,}")
+        print(f"a resume takes {quick:.2f} s of processor with sums, {slow:.2f} s with all matches")
+        wrong += differences(one, other)
+        for question in SAME:
+            if storage.query(thin, question).to_pylist() != storage.query(whole, question).to_pylist():
+                wrong.append(question)
+        print(f"differences: {wrong}" if wrong else "standings, payoffs, leaderboard and mix are equal")
+        sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Retention: sums in the place of old matches; everything that was summed from matches stays as it was."""
+
+import contextlib
+import functools
+import itertools
+import json
+import re
+import shutil
+
+import pytest
+
+import storage
+from analysis.history.history import History
+from analysis.report.sections.overview import overview
+from analysis.report.story import Story
+from league.commands.app import Format, sql
+from storage.archive import Archive
+from storage.disk import using
+from storage.errors import Mistake, StorageError
+from storage.ledger.ledger import Ledger, summed_until
+from storage.records import MAIN, Bot, Freeze, LivePlayer, RatingChange
+from storage.retention import retention as module
+from storage.retention.keep import Keep
+from storage.retention.retention import Retention
+from storage.retention.summing import _OF_OLD
+from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
+
+SPEC = {"architecture": "mlp", "hidden": [4]}
+ROW = {"name": "test", "env": "connect_four", "seed": 3}
+SAME = (
+    "SELECT * EXCLUDE (lead) FROM payoff ORDER BY home, away",
+    "SELECT home, away, round(lead, 9) AS lead FROM payoff ORDER BY home, away",
+    "SELECT * EXCLUDE (lead) FROM leaderboard",
+    "FROM match_mix",
+    "FROM match_mix_over_time",
+    "FROM learned_from",
+    "SELECT competitor, sum(seats) AS n, round(sum(score), 6) AS score FROM seated GROUP BY ALL ORDER BY ALL",
+    "SELECT purpose, sum(matches) AS matches, sum(env_steps) AS steps FROM played GROUP BY ALL ORDER BY ALL",
+)
+NAMED = ("reasons", "throughput", "seat_advantage", "forfeits")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Segments of a few frames."""
+    monkeypatch.setattr("storage.archive.Ledger", functools.partial(Ledger, segment_frames=4))
+
+
+@pytest.fixture
+def play(make_results, weights, small):
+    """Makes a run of 20 batches with freezes in between, which sums up its matches or not."""
+
+    def make(folder, keep=None, batches=20):
+        with Archive.create(folder, "env: {id: connect_four}\n", ROW, keep=keep) as archive:
+            archive.add_player(LivePlayer("main-0", MAIN))
+            archive.add_bot(Bot("random"))
+            freeze = Freeze(player="main-0", reason="due", evidence={})
+            archive.add_snapshot("main-0", MAIN, 0, 0, None, weights, SPEC, "mlp", "due", decisions=[freeze])
+            for i in range(batches):
+                results = make_results(50, 50 * i, seed=i)
+                archive.append_results(results, [RatingChange("main-0", 25.0 + i, 8.0 - 0.1 * i, 50 * i)])
+                if i % 6 == 5:
+                    archive.add_snapshot(
+                        "main-0", MAIN, i, i, "main-0@0", weights, SPEC, "mlp", "due", decisions=[freeze]
+                    )
+                if archive.wants_fold:
+                    archive.note_fold({}, {"batch": i})
+                archive.flush()
+            archive._compaction.close()
+            while archive._ledger.compact() or archive._compaction._step():
+                pass
+        return folder
+
+    return make
+
+
+def answers(run):
+    found = [storage.query(run, question).to_pylist() for question in SAME]
+    with History(run) as history:
+        found += [history.sql(f"@{name}").round(9).to_dict() for name in NAMED]
+        mix = history.match_mix(over_time=True).drop(columns="run")
+        stages = history.payoff(stages=True).drop(columns="run").round(9)
+        board = history.leaderboard(stages=True).drop(columns="run").round(9)
+        found += [frame.to_json() for frame in (mix, stages, board)]
+        found += [history.snapshots()[["snapshot_id", "league_env_steps"]].to_dict()]
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", [0.0, 0.3])
+def test_everything_that_is_summed_stays_as_in_a_run_that_kept_all(play, tmp_path, share):
+    whole, thin = play(tmp_path / "a" / "run"), play(tmp_path / "b" / "run", Keep(bytes=1, share=share))
+    assert summed_until(thin / "ledger") > 12
+    ((left,),) = storage.connect(thin).execute("SELECT count(*) FROM matches").fetchall()
+    assert left < 1000 * (0.5 + share)
+    for found, expected in zip(answers(thin), answers(whole), strict=True):
+        assert found == expected
+
+
+@pytest.mark.slow
+def test_the_index_has_the_sums_as_the_ledger_does_also_when_it_is_made_again(play, tmp_path):
+    run = play(tmp_path / "run", Keep(bytes=1))
+    tables = ("matches", "seats", "meetings", "ratings", "summed_matches", "summed_seats", "summed_opponents")
+
+    def counts():
+        with Archive.open(run) as archive:
+            assert archive.last_match_id() == 999
+            return [
+                archive._database.connection.execute(f"SELECT count(*), max(seq) FROM {table}").fetchall()
+                for table in tables
+            ]
+
+    first = counts()
+    (run / "league.duckdb").unlink()
+    assert counts() == first
+    assert first == [
+        storage.connect(run).execute(f"SELECT count(*), max(seq) FROM {t}").fetchall() for t in tables
+    ]
+
+
+@pytest.mark.slow
+def test_a_reader_that_is_open_goes_on_with_the_sums(play, tmp_path):
+    run = play(tmp_path / "run", batches=10)
+    with storage.connect(run) as connection:
+        question = "SELECT sum(matches) FROM played"
+        assert connection.execute(question).fetchall() == [(500,)]
+        with Archive.open(run, keep=Keep(bytes=1)) as archive:
+            archive.note_fold({}, {})
+            archive._compaction.close()
+            while archive._ledger.compact() or archive._compaction._step():
+                pass
+        assert summed_until(run / "ledger")
+        assert connection.execute(question).fetchall() == [(500,)]
+        ((rows,),) = connection.execute("SELECT count(*) FROM matches").fetchall()
+        assert rows < 500
+
+
+@pytest.mark.slow
+def test_a_moment_that_was_summed_up_is_refused_with_the_first_one_that_is_left(play, tmp_path):
+    run = play(tmp_path / "run", Keep(bytes=1))
+    with pytest.raises(Mistake, match=r"as of 10: matches up to env step .* were summed up") as refused:
+        storage.connect(run, as_of=10)
+    first = int(str(refused.value).split("env step ")[1].split(" ")[0].replace(",", ""))
+    with storage.connect(run, as_of=first) as connection:
+        ((steps,),) = connection.execute("SELECT sum(env_steps) FROM played").fetchall()
+    assert steps == first
+    with pytest.raises(Mistake, match="were summed up, so the run can be shown as of then or later"):
+        storage.connect(run, as_of="2023-01-01")
+
+
+@pytest.mark.slow
+def test_a_death_while_it_is_summed_up_loses_nothing_with_the_index_either(play, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_SECONDS", 0.0)
+    run = play(tmp_path / "run", batches=10)
+    with Archive.open(run) as archive:
+        archive.note_fold({}, {})
+        archive._compaction.close()
+        archive._ledger.compact()
+    question = "SELECT sum(p.matches), sum(p.env_steps), max(seq) FROM played p"
+    expected = storage.connect(run).execute(question).fetchall()
+    payoff = storage.query(run, SAME[0]).to_pylist()
+    with _retention(run) as retention:
+        assert retention.step()  # the first segment has no matches
+    for call in itertools.count(3, 13):  # each one: tests/storage/faults/test_summing.py
+        disk = FaultyDisk()
+        disk.plan(Fault(call, Effect.DIE_BEFORE))
+        with _retention(run) as retention:
+            try:
+                with using(disk):
+                    done = retention.step()
+            except Killed:
+                done = False
+                disk.revive()
+        assert storage.connect(run).execute(question).fetchall() == expected
+        assert storage.query(run, SAME[0]).to_pylist() == payoff
+        if done:
+            break
+    assert call > 8
+    with Archive.open(run) as archive:
+        archive._compaction.close()
+        archive._ledger.remove_superseded(0.0)
+    assert not list((run / "ledger").glob("00000002.matches*"))
+    assert json.loads((run / "ledger" / "00000002.json").read_text())["summed"]["first_seq"] == 2
+
+
+@contextlib.contextmanager
+def _retention(run):
+    with Archive.open(run) as archive:
+        archive._compaction.close()
+        yield Retention(archive._ledger, archive._database, Keep(bytes=1), lambda: 10**9)
+
+
+@pytest.mark.slow
+def test_an_index_that_missed_the_sums_gets_them_when_the_run_is_opened(play, tmp_path):
+    run = play(tmp_path / "run", batches=10)
+    with Archive.open(run) as archive:
+        archive.note_fold({}, {})
+        archive._compaction.close()
+        archive._ledger.compact()
+    kept = shutil.copy(run / "league.duckdb", tmp_path)
+    with _retention(run) as retention:
+        while retention.step():
+            pass
+    shutil.copy(kept, run / "league.duckdb")  # as after a death between the ledger and the index
+    question = "SELECT sum(p.matches), count(*), sum(p.env_steps) FROM played p"
+    with Archive.open(run) as archive:
+        found = archive._database.connection.execute(question).fetchall()
+    assert not list(run.glob("*.damaged*"))
+    assert found == storage.connect(run).execute(question).fetchall()
+    assert found[0][0] == 500
+
+
+@pytest.mark.slow
+def test_sql_on_matches_and_the_report_say_what_is_summed_up(play, tmp_path, capsys):
+    run = play(tmp_path / "run", Keep(bytes=1))
+    summed = r"league: [\d,]+ of 1,000 matches, the last of 2023-11-14 .* UTC, are kept as sums"
+    sql(run, "SELECT count(*) FROM matches", Format.CSV)
+    assert re.match(summed, capsys.readouterr().err)
+    sql(run, "FROM leaderboard", Format.CSV)
+    assert not capsys.readouterr().err
+    with History(run) as history:
+        assert "of 1,000 matches, the last of 2023-11-14" in overview(Story(history)).html
+
+
+@pytest.mark.slow
+def test_a_segment_of_an_older_version_is_left_whole(play, tmp_path, monkeypatch):
+    run = play(tmp_path / "run", batches=6)
+    monkeypatch.setitem(_OF_OLD, "leads", "SELECT count(*) FROM meetings")
+    with _retention(run) as retention:
+        retention._ledger.compact()
+        assert retention.step()  # the first segment has no matches
+        with pytest.raises(StorageError, match="recorded no leads; its matches and those behind it stay"):
+            retention.step()
+    assert storage.connect(run).execute("SELECT sum(matches), count(*) FROM played").fetchall() == [
+        (300, 300)
+    ]
