@@ -40,7 +40,7 @@ from league.commands.many.runs import du, runs
 from league.commands.many.sweep import sweep
 from league.commands.matches import play, replay
 from league.commands.measures.evaluate import evaluate
-from league.commands.measures.ratings import ratings
+from league.commands.measures.ratings import best_of, ratings
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
@@ -138,6 +138,9 @@ def train(
         run_loop(settings, folder, resume=resume, make_view=view, progress=progress, on_end=ends.append)
     (end,) = ends
     if end.state == "trained":
+        with working(f"rating the competitors of {folder}"):
+            best = best_of(folder)
+        console.print(best, highlight=False, soft_wrap=True, markup=False)
         line = f"Trained: {folder}. Next: league ratings {folder}"
     else:
         line = f"{end.sentence()}: {folder}. Next: league train {folder} --resume"

@@ -192,14 +192,14 @@ class PlainView:
         self._course = self._course or Course(session.played)
         self._course.note()
         remaining = left(session, env_steps)
-        best = [row for row in session.standings.leaderboard()[:1] if not row.apart]
+        first = [session.standings.rating(name) for name in [*session.members][:1]]
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
         played = session.totals.played_steps
         self._console.print(
             f"{session.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
             f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
             f"{len(session.roster.snapshots())} snapshots"
-            + "".join(f"  best by TrueSkill {row.competitor} {row.exposure:.1f}" for row in best)
+            + "".join(f"  TrueSkill of {own.competitor} {own.mu - 3 * own.sigma:.1f}" for own in first)
             + self._lately(session)
             + (f"  {remaining}" if remaining else ""),
             highlight=False,

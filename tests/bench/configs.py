@@ -135,7 +135,7 @@ CASES = {
     "cartpole": Case(poles, {"lowest": (4.5, 5.0)}),
     "magnet": Case(newest, {"NashConv": (0.0, 0.2)}),
     "rock_paper_scissors": Case(mixture, {"NashConv of :nash": (0.0, 0.2)}),
-    "whist": Case(against_bots, {"random": (0.62, 1.0), "thrifty": (0.49, 1.0)}),
+    "whist": Case(against_bots, {"random": (0.62, 1.0), "thrifty": (0.47, 1.0)}),
     "tron": Case(against_bots, {"random": (0.95, 1.0), "roomy": (0.5, 1.0)}),
     "four_cartpoles": Case(poles, {"lowest": (4.0, 5.0), "second lowest": (4.8, 5.0)}),
     "challengers": Case(climber, {"climber": (4.5, ANY)}),

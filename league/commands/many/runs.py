@@ -34,8 +34,7 @@ SELECT (SELECT arg_max(env, started_at) FROM runs) AS game,
     (SELECT min(started_at) FROM runs) AS began,
     (SELECT coalesce(sum(p.matches), 0) FROM played p) AS matches,
     (SELECT coalesce(sum(env_steps), 0) FROM played) AS env_steps,
-    (SELECT count(*) FROM snapshots) AS snapshots,
-    (SELECT max_by(competitor, skill) FROM leaderboard WHERE kind = 'snapshot' AND games > 0) AS best
+    (SELECT count(*) FROM snapshots) AS snapshots
 """
 
 
@@ -56,7 +55,7 @@ def runs(
 ) -> None:
     """List the runs of a folder: state, game, age, env steps, best, disk, tags. Or tag, note and remove runs.
 
-    `best` is the snapshot that leads by TrueSkill: `league ratings RUN` knows how sure that is.
+    `best` is the snapshot that is likely the best by strength: `league ratings RUN` says how sure that is.
     """
     from storage.errors import Mistake
 
@@ -107,6 +106,7 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
 
     With `plain`, sizes are bytes, ages seconds and tags a list.
     """
+    from analysis.statistics.strength.recorded import recorded_order
     from storage import connect
     from storage.ends import FACTS, span, state_of
     from storage.errors import Failure, Mistake
@@ -116,9 +116,10 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
     from storage.upkeep.usage import disk_use
 
     try:
-        with connect(run) as live:
+        with connect(run) as live, live.at_one_moment():
             (facts,) = live.sql(_FACTS).to_arrow_table().to_pylist()
             (ended,) = live.sql(FACTS).to_arrow_table().to_pylist()
+            best = recorded_order(lambda question: live.sql(question).to_arrow_table(), live.newest).best
         labels = read_labels(run)
         state = state_of(ended, is_written(run / LEDGER)).sentence
         size = sum(use.bytes for use in disk_use(run))
@@ -133,7 +134,7 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
         state,
         age if plain else span(age),
         *numbers,
-        facts["best"],
+        None if best is None or not facts["matches"] else best.competitor,
         size if plain else sized(size),
         list(labels.tags) if plain else " ".join(labels.tags),
         labels.note,

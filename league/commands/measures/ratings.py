@@ -16,10 +16,10 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
     """Show all competitors, best first by strength: Elo with its interval, and the probability of being best.
 
     Bots, the anchor and untrained weights are listed apart, behind the others. mu, sigma and skill (mu - 3
-    sigma) are TrueSkill's, by which opponents are drawn.
+    sigma) are TrueSkill's, by which opponents are drawn. Of a tournament all is as in its verdict.
     """
     with working(f"rating the competitors of {run}"):
-        rows, order, rated = _read(run, as_of)
+        rows, order, rated, best = _read(run, as_of)
     places = [place for place in order.places if place.competitor in rows]
     for place in places:  # those for the record alone are counted, too
         rows[place.competitor]["games"] = max(rows[place.competitor]["games"] or 0, place.games)
@@ -31,7 +31,7 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
 
     unit = "mean score" if order.unit != "Elo" else "Elo"
     above_what = "" if order.yardstick is None else f" above {order.yardstick}"
-    print(printable(f"Best: {of_best(order)}. Strength is {unit}{above_what}."))
+    print(printable(f"{best or 'Best: ' + of_best(order)}. Strength is {unit}{above_what}."))
     shown = []
     for place in places:
         row = rows[place.competitor]
@@ -40,13 +40,28 @@ def ratings(run: RunArgument, as_json: JsonOption = False, as_of: AsOfOption = N
     print_rows(["competitor", "role", "strength", "best", *rated], shown, as_json)
 
 
-def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Order, list[str]]:
-    """Return the rows of the leaderboard by competitor, the order by strength, and the columns to show."""
+def best_of(run: Path) -> str:
+    """Return which snapshot of the run is best, and how sure that is, as `league ratings` says it."""
+    from analysis.statistics.strength.recorded import recorded_order
+    from analysis.statistics.strength.wording import of_best
+    from storage import connect
+
+    with connect(run) as live, live.at_one_moment():
+        order = recorded_order(lambda question: live.sql(question).to_arrow_table(), live.newest)
+    return f"Best: {of_best(order)}"
+
+
+def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Order, list[str], str]:
+    """Return the rows of the leaderboard by competitor, the order by strength, and the columns to show.
+
+    The last is a tournament's sentence on its best; of a league it is empty.
+    """
     from analysis.statistics.strength.recorded import recorded_order
     from storage import connect
 
     rated = ["mu", "sigma", "skill", "games", "win_rate"]
     newest = "SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
+    best = ""
     with connect(run, as_of=as_of) as live, live.at_one_moment():
 
         def ask(question: str) -> Any:
@@ -55,8 +70,26 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
         if ask(newest)["most_lead"].null_count == 0:
             rated.append("lead")  # payoffs count scores
         table = ask(f"SELECT competitor, role, {', '.join(rated)} FROM leaderboard")
-        order = recorded_order(ask, live.newest)
-    return {row["competitor"]: row for row in table.to_pylist()}, order, rated
+        if as_of is None and ask("SELECT count(*) AS n FROM entrants")["n"][0].as_py():
+            order, best = _of_tournament(run)
+        else:
+            order = recorded_order(ask, live.newest)
+    return {row["competitor"]: row for row in table.to_pylist()}, order, rated, best
+
+
+def _of_tournament(run: Path) -> tuple[Order, str]:
+    """Return the order of a tournament's verdict, which counts whole pairs, and its sentence on the best."""
+    from analysis.statistics.strength.order import Order, Place
+    from analysis.tournaments.tournament import verdict
+    from analysis.tournaments.wording import headline
+
+    found = verdict(run)
+    columns = ("elo", "elo_low", "elo_high", "p_best")
+    places = tuple(
+        Place(name, "snapshot", *(found.value(name, column) for column in columns), games=games, apart=False)
+        for name, games in zip(found.table["competitor"], found.table["games"], strict=True)
+    )
+    return Order(places, found.anchor), headline(found)
 
 
 def _figures(place: Place, row: dict[str, Any], rated: list[str]) -> tuple[Any, ...]:

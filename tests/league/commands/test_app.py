@@ -83,7 +83,9 @@ def test_training_says_what_it_did_and_what_to_do_next(league_command, tiny_conf
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "env steps" in done.stdout
-    assert "Next: league ratings runs/tiny" in done.stdout
+    best, last = done.stdout.splitlines()[-2:]
+    assert best.startswith("Best: main-0")
+    assert last.endswith("Next: league ratings runs/tiny")
     assert (tmp_path / "runs" / "tiny" / "config.yaml").is_file()
 
 

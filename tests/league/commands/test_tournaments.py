@@ -42,6 +42,15 @@ def test_it_says_which_is_best_and_shows_everybody(tournament):
     assert "24 of 24 pairs  48 games" in done.stderr
 
 
+def test_its_ratings_are_those_of_its_verdict(tournament, league_here, tmp_path):
+    """They were of a league's posterior, which knows no pairs: another probability of the same games."""
+    told = json.loads(tournament(*FAST, "--bot", "perfect", "--json").stdout)
+    rated = json.loads(league_here("ratings", tmp_path / "out", "--json").stdout)
+    for name in ("competitor", "elo", "elo_low", "elo_high", "p_best"):
+        assert [row[name] for row in rated] == [row[name] for row in told["table"]]
+    assert "perfect is best with probability" in league_here("ratings", tmp_path / "out").stdout
+
+
 def test_json_holds_all_of_the_verdict(tournament, tmp_path):
     done = tournament(*FAST, "--bot", "perfect", "--anchor", "perfect", "--json")
     told = json.loads(done.stdout)

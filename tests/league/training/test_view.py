@@ -99,7 +99,8 @@ def test_without_a_terminal_there_is_one_line_per_interval_with_the_figures(tmp_
     session = witness.session
     assert f"{session.totals.env_steps:,} env steps" in lines[1]
     assert f"{len(session.roster.snapshots())} snapshots" in lines[1]
-    assert f"best by TrueSkill {session.standings.leaderboard()[0].competitor}" in lines[1]
+    assert re.search(r"  TrueSkill of main-0 -?\d+\.\d  ", lines[1])
+    assert "best" not in lines[1], "an order by strength takes a second: the command ends with it"
     assert re.search(r"  \d+ s left$", lines[1])
     assert re.search(r"trained +[\d,]+ /s +[\d,]+ matches/s +lag +\d", lines[1])
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import analysis
-from league.commands.measures.ratings import ratings
+from league.commands.many.runs import HEADER, row_of
+from league.commands.measures.ratings import best_of, ratings
 from tests.analysis.planted_runs import Plan, plant
 
 
@@ -23,3 +24,14 @@ def test_the_order_and_its_figures_are_those_of_the_history(moment, tmp_path, ca
         mine = [np.nan if row[column] is None else row[column] for row in found]
         np.testing.assert_allclose(mine, known[column].to_numpy(dtype=float), rtol=1e-9, err_msg=column)
     assert [row["games"] for row in found] == known["games"].tolist()
+
+
+@pytest.mark.slow
+def test_whoever_is_asked_names_the_same_best(tmp_path, capsys):
+    run = plant(tmp_path / "run", np.random.default_rng(0), Plan(snapshots=4, batches=2, matches=120))
+    ratings(run)
+    best = dict(zip(HEADER, row_of(run), strict=True))["best"]
+    with analysis.open_run(run) as history:
+        assert best == history.order().best.competitor
+    assert capsys.readouterr().out.startswith(best_of(run))
+    assert best_of(run).startswith(f"Best: {best}, the best with probability")
