@@ -84,12 +84,11 @@ def _of_tournament(run: Path) -> tuple[Order, str]:
     from analysis.tournaments.wording import headline
 
     found = verdict(run)
-    columns = ("elo", "elo_low", "elo_high", "p_best")
-    places = tuple(
-        Place(name, "snapshot", *(found.value(name, column) for column in columns), games=games, apart=False)
-        for name, games in zip(found.table["competitor"], found.table["games"], strict=True)
-    )
-    return Order(places, found.anchor), headline(found)
+    places = []
+    for name, games in zip(found.table["competitor"], found.table["games"], strict=True):
+        elo, low, high, chance = (found.value(name, c) for c in ("elo", "elo_low", "elo_high", "p_best"))
+        places.append(Place(name, "snapshot", elo, low, high, chance, games, apart=False))
+    return Order(tuple(places), found.anchor), headline(found)
 
 
 def _figures(place: Place, row: dict[str, Any], rated: list[str]) -> tuple[Any, ...]:

@@ -247,7 +247,9 @@ def test_the_example_of_a_branch_of_ones_own_trains(tmp_path, monkeypatch):
     settings = load(ROOT / "configs/own_branch.yaml", ["stop.env_steps=20000", "league.freeze_every=5000"])
     run = league.train(settings, tmp_path / "run")
     with analysis.open_run(run) as history:
-        shares = history.sql("SELECT match_type, count(*) AS n FROM matches GROUP BY 1")
+        shares = history.sql(
+            "SELECT match_type, count(*) AS n FROM matches WHERE purpose = 'training' GROUP BY 1"
+        )
     counts = dict(zip(shares["match_type"], shares["n"], strict=True))
     assert set(counts) == {"self_play", "Nemesis"}
     assert counts["Nemesis"] / sum(counts.values()) == pytest.approx(0.5, abs=0.1)
