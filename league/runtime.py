@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import psutil
 from pydantic import Field, field_validator, model_validator
 
 from league.cluster.joining import check_cluster
@@ -225,6 +224,7 @@ def ray_session(
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     if settings.address is not None and not _started_already():
         check_cluster(settings.address, modules, settings.runtime_env)  # before Ray reads the environment
+    import psutil
     import ray
 
     if ray.is_initialized():  # by the program that this is a part of, which also stops it

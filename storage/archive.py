@@ -74,6 +74,9 @@ _LAST_ID = """
 SELECT max(id)
 FROM (SELECT max(match_id) AS id FROM matches UNION ALL SELECT max(last_match_id) FROM summed_matches)
 """
+FOLD_MATCHES = 200_000  # behind the newest fold, for another one: a resume applies them in seconds
+LAST_FOLD_MATCHES = 10_000  # the same when training ends
+MATCHES_PER_BYTE = 2  # of a fold, at least between two: it takes about a twentieth of what matches take
 _NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's counter `seq`
 
 
@@ -96,6 +99,7 @@ class Archive(ArchiveReader):
         self._last_match_id = -1 if last[0] is None else int(last[0])
         self._keep = keep
         self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
+        self._fold_bytes, self._behind_fold = 0, 0  # of the newest fold, and the matches since
         retention = None if keep is None else Retention(ledger, self._database, keep, lambda: self._folded)
         self._compaction = Compaction(ledger, None if retention is None else retention.step)
         self._end_guard = guard(run, ledger.require_own)
@@ -271,6 +275,7 @@ class Archive(ArchiveReader):
         tables["drawn_pairs"] = columns.drawn_table(drawn, results, self._next_seq)
         self._append(tables, numbers=len(results))
         self._last_match_id = max(self._last_match_id, int(results.matches.match_id.max()))
+        self._behind_fold += len(results)
         return self._ledger.last_sequence
 
     def append_all_results(self, batches: Sequence[tuple[ResultBatch, Sequence[RatingChange]]]) -> int:
@@ -286,6 +291,7 @@ class Archive(ArchiveReader):
                 several.append((columns.result_tables(results, changes, seq, sequence), len(results)))
                 seq += len(results)
         self._append_all(several)
+        self._behind_fold += sum(rows for _, rows in several)
         highest = (int(results.matches.match_id.max()) for results, _ in batches if len(results))
         self._last_match_id = max(self._last_match_id, *highest, -1)
         return self._ledger.last_sequence
@@ -345,18 +351,27 @@ class Archive(ArchiveReader):
 
     @property
     def wants_fold(self) -> bool:
-        """Whether `note_fold` is due: old matches are to be summed up, and a segment was closed."""
-        return self._keep is not None and self._ledger.closed_until > self._folded
+        """Whether `note_fold` is due: a resume would apply many matches, or a segment can be summed up."""
+        if self._keep is not None and self._ledger.closed_until > self._folded:
+            return True
+        return self._behind_fold >= max(FOLD_MATCHES, MATCHES_PER_BYTE * self._fold_bytes)
+
+    @property
+    def wants_last_fold(self) -> bool:
+        """Whether `note_fold` is worth it when training ends."""
+        return self._behind_fold >= LAST_FOLD_MATCHES
 
     def note_fold(self, arrays: Mapping[str, npt.NDArray[Any]], fields: Mapping[str, Any]) -> int:
-        """Record what the league is a fold of all results so far to, so that matches can be summed up."""
-        sequence = self._append({FOLDED: folded_table(arrays, fields)}, numbers=0)
+        """Record what the league is a fold of all results so far to, for a resume to go on from."""
+        table = folded_table(arrays, fields)
+        sequence = self._append({FOLDED: table}, numbers=0)
+        self._fold_bytes = table.nbytes
         self.rely_on_fold(sequence)
         return sequence
 
-    def rely_on_fold(self, sequence: int) -> None:
-        """Let matches before that fold be summed up: the league was resumed from it."""
-        self._folded = sequence
+    def rely_on_fold(self, sequence: int, matches: int = 0) -> None:
+        """Let matches before that fold be summed up: the league was resumed from it, and `matches` behind."""
+        self._folded, self._behind_fold = sequence, matches
         self._compaction.wake()
 
     def flush(self) -> None:

@@ -48,14 +48,16 @@ def _runs_in(folder: Path) -> str:
     return ", ".join([*names, *(["..."] if len(found) > MOST_NAMED else [])])
 
 
-def require_new(run: Path) -> None:
-    """Raise RunExists unless `run` is absent or an empty folder."""
+def require_new(run: Path, *, resumes: bool = True) -> None:
+    """Raise RunExists unless `run` is absent or an empty folder; `resumes`: whether --resume is an option."""
     try:
         taken = run.exists() and (not run.is_dir() or any(run.iterdir()))
     except OSError as error:
         raise RunExists(f"{run} cannot be looked into: {error.strerror}; choose another folder") from None
     if taken:
-        remedy = "give --resume to go on with it, or" if (run / FORMAT).exists() else "it is no run:"
+        remedy = "give --resume to go on with it, or" if resumes else "it is a run:"
+        if not (run / FORMAT).exists():
+            remedy = "it is no run:"
         raise RunExists(f"{run} exists; {remedy} choose another folder")
 
 

@@ -307,9 +307,7 @@ class History:
         if len(self.runs) != 1:
             raise Mistake(f"an order is of one run, found {len(self.runs)}: open one of them")
         with self._live.at_one_moment():
-            return recorded_order(
-                lambda question: self._live.sql(question).to_arrow_table(), self._live.newest
-            )
+            return recorded_order(self._live)
 
     def standing(self, order: Order | None = None, *, stages: bool = False) -> pd.DataFrame:
         """Return `leaderboard` of the one run in order of strength; `order` if it is known already.

@@ -26,8 +26,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from league.cluster.probe import MARK
 from storage.errors import Mistake
 
@@ -112,6 +110,8 @@ def reach(address: str) -> None:
 
 def has_node() -> bool:
     """Return whether this machine is a node of some Ray cluster; without one Ray would wait for a minute."""
+    import psutil
+
     return any(process.info["name"] == "raylet" for process in psutil.process_iter(["name"]))
 
 

@@ -9,8 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 
-import psutil
-
 
 @contextlib.contextmanager
 def hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
@@ -18,6 +16,8 @@ def hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
 
     DuckDB checks its own limits only between two blocks of rows, and a single value may be gigantic.
     """
+    import psutil  # this module is imported by all commands
+
     done, process = threading.Event(), psutil.Process()
 
     def watch() -> None:

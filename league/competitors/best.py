@@ -27,4 +27,4 @@ def best_of(reader: ArchiveReader) -> Snapshot | None:
 def order_of_run(reader: ArchiveReader) -> Order:
     """Return the order of a run's competitors by all that it has recorded."""
     with connect(reader.run) as live, live.at_one_moment():
-        return recorded_order(lambda question: live.sql(question).to_arrow_table(), live.newest)
+        return recorded_order(live)

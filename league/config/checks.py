@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import psutil
 from pydantic import ValidationError
 
 from league.config.mirrors import is_mirrored
@@ -106,6 +105,8 @@ def _check_fragments(settings: Settings) -> None:
     rollout = settings.rollout
     if rollout.fragment_steps is None:
         return
+    import psutil
+
     from league.rollout.traces.recorder import COPIES, bytes_of_decision  # torch
 
     steps = min(rollout.fragment_steps, rollout.step_limit or rollout.fragment_steps)

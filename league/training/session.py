@@ -138,6 +138,8 @@ class Session:
         self.measuring.end()
         self.placing.end(self.seconds())
         self._note_deaths()
+        if self.archive.wants_last_fold:  # so that the next session begins at once
+            self.archive.note_fold(*folded(self.state))
 
     def finished(self) -> bool:
         """Return whether the run has reached its `stop`."""

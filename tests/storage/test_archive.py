@@ -1,4 +1,5 @@
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -484,3 +485,24 @@ def test_killed_at_any_moment_a_run_has_every_acknowledged_snapshot_with_its_blo
             assert meta["number"] >= acknowledged
             assert (tensors["w"] == meta["number"]).all()
     assert len(storage.query(run, "FROM decisions")) == len(snapshots) - 1
+
+
+def test_a_fold_is_wanted_when_many_matches_lie_behind_it_and_the_rarer_the_larger_it_is(
+    make_results, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("storage.archive.FOLD_MATCHES", 400)
+    with Archive.create(tmp_path / "run", "env: {id: connect_four}\n", ROW) as archive:
+        numbers = itertools.count()
+
+        def matches_until_wanted():
+            done = 0
+            while not archive.wants_fold:
+                archive.append_results(make_results(200, 200 * next(numbers)), [])
+                done += 200
+            return done
+
+        assert matches_until_wanted() == 400
+        archive.note_fold({}, {})
+        assert matches_until_wanted() == 400
+        archive.note_fold({"payoff": np.random.default_rng(0).random(100)}, {})
+        assert 1_600 <= matches_until_wanted() < 2_200  # 800 bytes that cannot be compressed

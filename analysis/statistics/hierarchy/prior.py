@@ -125,14 +125,23 @@ class Prior:
             matrix[-1, -1] = DRIFT**-2
         return matrix
 
+    @cached_property
+    def _squares(self) -> tuple[Floats, Floats]:
+        """Precision [K, K] of founders and of children along lines, each for a spread of 1."""
+        assert self.lines is not None
+        founder, child = self.residuals[self._founders], self.residuals[~self._founders]
+        return founder.T @ founder, (child.T / self.lines.generations[~self._founders]) @ child
+
     def precision(self, spreads: Sequence[float] | Floats) -> Floats:
         """Return the precision [K, K]."""
         if self.lines is None:
             found = self._others.copy()
             found[np.arange(self.num_competitors), np.arange(self.num_competitors)] += spreads[0] ** -2
             return found
-        weighted = self.residuals / self.variances(spreads)[:, None]
-        return self._others + self.residuals.T @ weighted
+        of_founders, of_children = self._squares
+        found = self._others + of_children / spreads[0] ** 2
+        found += of_founders / (spreads[1] if len(spreads) > 1 else _ALONE) ** 2
+        return found
 
     def log_density(self, x: Floats, spreads: Floats) -> Floats:
         """Return the log density [..., G] of strengths in `x` [..., K] for each of `spreads` [G, h].

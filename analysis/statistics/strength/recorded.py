@@ -6,8 +6,8 @@ the snapshot that ended the stage in which home played them, NULL for what it pl
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import fields
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -81,14 +81,27 @@ CONFIG = "SELECT config FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1"
 """One row or none: the settings as YAML."""
 
 
-def recorded_order(ask: Callable[[str], pa.Table], newest: Callable[[str], pa.Table]) -> Order:
-    """Return the order of a run's competitors.
+class Live(Protocol):
+    """What is asked of a connection to one run (`storage.connect`)."""
 
-    `ask` answers SQL on its tables. `newest` returns the newest rows of a table, the last match among them:
-    a query on `seats` would read all of them.
-    """
+    def sql(self, query: Any) -> Any:
+        """Return the answer to `query`, which has `to_arrow_table`."""
+
+    def newest(self, table: str) -> pa.Table:
+        """Return the newest rows of a table, those of the last match among them."""
+
+
+def recorded_order(live: Live) -> Order:
+    """Return the order of the competitors of the one run of `live`; call it at one moment."""
+
+    def ask(question: str) -> pa.Table:
+        found: pa.Table = live.sql(question).to_arrow_table()
+        return found
+
     members = [Member(**{name: row[name] for name in _MEMBER}) for row in ask(MEMBERS).to_pylist()]
-    teams = teams_of(newest("seats")) or (pc.max(newest("summed_matches")["num_seats"]).as_py() or 0)
+    # the newest rows hold the last match: a query on `seats` would read all of them
+    teams = teams_of(live.newest("seats"))
+    teams = teams or pc.max(live.newest("summed_matches")["num_seats"]).as_py() or 0
     if teams == 1:
         return order_by_score(members, (Score(**row) for row in ask(SCORES).to_pylist()))
     meetings = (Meeting(**row) for row in ask(MEETINGS).to_pylist())

@@ -119,7 +119,7 @@ def row_of(run: Path, *, plain: bool = False) -> tuple[Any, ...]:
         with connect(run) as live, live.at_one_moment():
             (facts,) = live.sql(_FACTS).to_arrow_table().to_pylist()
             (ended,) = live.sql(FACTS).to_arrow_table().to_pylist()
-            best = recorded_order(lambda question: live.sql(question).to_arrow_table(), live.newest).best
+            best = recorded_order(live).best
         labels = read_labels(run)
         state = state_of(ended, is_written(run / LEDGER)).sentence
         size = sum(use.bytes for use in disk_use(run))

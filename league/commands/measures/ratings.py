@@ -47,7 +47,7 @@ def best_of(run: Path) -> str:
     from storage import connect
 
     with connect(run) as live, live.at_one_moment():
-        order = recorded_order(lambda question: live.sql(question).to_arrow_table(), live.newest)
+        order = recorded_order(live)
     return f"Best: {of_best(order)}"
 
 
@@ -73,7 +73,7 @@ def _read(run: Path, as_of: str | None) -> tuple[dict[str, dict[str, Any]], Orde
         if as_of is None and ask("SELECT count(*) AS n FROM entrants")["n"][0].as_py():
             order, best = _of_tournament(run)
         else:
-            order = recorded_order(ask, live.newest)
+            order = recorded_order(live)
     return {row["competitor"]: row for row in table.to_pylist()}, order, rated, best
 
 

@@ -40,7 +40,7 @@ def branch(
     NotARun, ConfigError, ResumeRefused for a setting that a run keeps, Mistake as `find_moment` does,
     StorageError. Nothing is left behind then.
     """
-    require_new(new)
+    require_new(new, resumes=False)
     parent = origin(run) or str(run.resolve())
     with _whole(run, new, progress) as run:
         for look in range(1, LOOKS + 1):

@@ -1,4 +1,4 @@
-"""The fold of results as arrays and JSON: what a run resumes from once its old matches are summed up.
+"""The fold of results as arrays and JSON: what a run resumes from, however long it has been.
 
 Roster, members and what decisions have done are folded from their own facts, which are kept. What a state has
 from results alone is here: ratings, payoffs, form, counters. A state that was folded from all facts and one
@@ -18,6 +18,7 @@ from storage.archive import Archive
 from storage.errors import CorruptLedger, Mistake
 
 _PAYOFF, _RATINGS = "payoff", "ratings"
+VERSION = 1  # of what `folded` returns: another one is not restored
 
 
 def folded(state: State) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -28,6 +29,7 @@ def folded(state: State) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     payoff = standings.payoff.folded(len(standings.ratings))
     named |= {f"{_PAYOFF}.{name}": array for name, array in payoff.items()}
     fields = {
+        "version": VERSION,
         "rules": state.rules(),
         "ratings": ratings,
         "form": standings.form.folded(),
@@ -60,7 +62,7 @@ def restore(state: State, arrays: Mapping[str, npt.NDArray[Any]], fields: Mappin
 
 
 def recall(state: State, archive: Archive) -> None:
-    """Apply all facts of the run; results that were summed up are in its newest fold.
+    """Apply all facts of the run: its newest fold, and the results behind it.
 
     With other rules than those of the fold all results are applied. Where that is impossible, windows of
     recent form that have grown fill from then on; raise Mistake for other ratings or payoffs.
@@ -71,6 +73,13 @@ def recall(state: State, archive: Archive) -> None:
             f"{archive.run}: matches up to frame {archive.summed_until} of the ledger were summed up, and "
             "what they led to is not recorded behind it: restore the ledger from a backup"
         )
+    if fold is not None and fold[2].get("version", 1) != VERSION:
+        if archive.summed_until:
+            raise Mistake(
+                f"{archive.run}: its old matches were summed up by another version of the league, which it "
+                "has to be resumed with; install that one, or begin a new run"
+            )
+        fold = None
     if fold is not None and (changed := _changed(state.rules(), fold[2]["rules"])):
         if not archive.summed_until:
             fold = None
@@ -80,17 +89,16 @@ def recall(state: State, archive: Archive) -> None:
                 "old matches were rated by, which were summed up since; give the settings of then, or begin "
                 "a new run"
             )
-    if fold is None:
-        for event in archive.history():
+    sequence = 0
+    if fold is not None:
+        sequence, arrays, fields = fold
+        for event in archive.history(after=sequence, before=sequence):
             state.apply(event)
-        return
-    sequence, arrays, fields = fold
-    for event in archive.history(after=sequence, before=sequence):
-        state.apply(event)
-    restore(state, arrays, fields)
+        restore(state, arrays, fields)
+    folded_matches = state.totals.matches
     for event in archive.history(after=sequence, since=sequence):
         state.apply(event)
-    archive.rely_on_fold(sequence)
+    archive.rely_on_fold(sequence, state.totals.matches - folded_matches)
 
 
 def _changed(now: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

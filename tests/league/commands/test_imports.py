@@ -13,6 +13,7 @@ from tests.analysis.planted_runs import Plan, plant
 CONFIGS = Path(__file__).parents[3] / "configs"
 NEVER = {"torch", "ray", "matplotlib"}
 HEAVY = NEVER | {"scipy", "pandas", "duckdb", "pyarrow", "gymnasium", "numpy", "pydantic"}
+HEAVY |= {"psutil", "analysis.solution"}
 CODE = """
 import contextlib, io, json, sys
 from league.commands.app import app

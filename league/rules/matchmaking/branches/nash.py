@@ -1,7 +1,7 @@
 """Branch `nash`: PSRO's meta-strategies, the share of each opponent given a pool's payoffs among itself.
 
 The meta-game of a pool of n is symmetric and zero-sum: `payoff` [n, n] holds what the row gains
-against the column, and the transposed is its negative. Package `analysis` finds equilibria.
+against the column, and the transposed is its negative. `mixtures` solves it.
 
 With `error`, nothing is learned before the payoffs are known: the pool plays for the record, each time the
 pairing that says least about the mixture, until the regret of the mixture is known within that error.
@@ -9,66 +9,17 @@ pairing that says least about the mixture, until the regret of the mixture is kn
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, PrivateAttr, model_validator
 
-from analysis.solution.dynamics.alpha_rank import alpha_rank
-from analysis.solution.dynamics.projected import projected_replicator
-from analysis.solution.equilibria.nash import check_antisymmetric, max_entropy_nash
 from league.rules.matchmaking.branches.base import Branch, LeagueView
 from league.rules.matchmaking.pools import EMPTY, Pool, alike
 from storage.arrays import Floats, Indices
 
-_REPLICATOR_STEPS, _REPLICATOR_RATE, _REPLICATOR_FLOOR = 2_000, 0.1, 1e-6
-_LEAST_SCALE = 1e-12
 _STANDARD_ERRORS = 2.0  # of a gain, that it may be higher than the games show
-
-
-def uniform(payoff: Floats) -> Floats:
-    """Return equal shares [n]: PSRO becomes fictitious play."""
-    n = check_antisymmetric(payoff)
-    return np.full(n, 1.0 / n)
-
-
-def replicator(payoff: Floats) -> Floats:
-    """Return the time average [n] of the replicator dynamics from the centre.
-
-    No share falls below a floor. In exponential steps: near an equilibrium, and every opponent keeps a share.
-    """
-    n = check_antisymmetric(payoff)
-    mixture, total = np.full(n, 1.0 / n), np.zeros(n)
-    for _ in range(_REPLICATOR_STEPS):
-        mixture = mixture * np.exp(_REPLICATOR_RATE * (payoff @ mixture))
-        mixture = np.maximum(mixture / mixture.sum(), _REPLICATOR_FLOOR)
-        mixture /= mixture.sum()
-        total += mixture
-    return total / _REPLICATOR_STEPS
-
-
-def ranked(payoff: Floats) -> Floats:
-    """Return alpha-rank's shares [n] of the pool, with alpha 100 in units of the largest payoff."""
-    check_antisymmetric(payoff)
-    return alpha_rank(payoff / max(float(np.abs(payoff).max()), _LEAST_SCALE))
-
-
-MetaStrategy = Callable[[Floats], Floats]
-
-META_STRATEGIES: Mapping[str, MetaStrategy] = MappingProxyType(
-    {
-        "nash": max_entropy_nash,
-        "uniform": uniform,
-        "replicator": replicator,
-        "projected_replicator": projected_replicator,
-        "alpha_rank": ranked,
-        "rectified": max_entropy_nash,
-        "anytime": max_entropy_nash,
-    }
-)
 
 
 def rectify(mixture: Floats, rates: Floats) -> Floats:
@@ -246,7 +197,7 @@ class Nash(Branch):
         return found.meta
 
     def _solve(self, payoff: Floats) -> Floats:
+        from league.rules.matchmaking.branches.mixtures import mixture_of  # every config has this class
+
         payoff = payoff / max(float(np.abs(payoff).max()), 1.0)  # a scale changes no equilibrium
-        if self.meta_strategy == "projected_replicator":
-            return projected_replicator(payoff, exploration=self.exploration)
-        return META_STRATEGIES[self.meta_strategy](payoff)
+        return mixture_of(payoff, self.meta_strategy, self.exploration)

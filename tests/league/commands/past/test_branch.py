@@ -52,3 +52,8 @@ def test_a_folder_that_exists_is_refused(league_here, trained, tmp_path):
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert f"{tmp_path / 'new'} exists; it is no run: choose another folder" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
+    done = league_here("branch", trained, trained)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (
+        f"{trained} exists; it is a run: choose another folder" in done.stderr
+    )  # --resume is no option of it

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from league.config.loading import load
+from league.training.state import folding
 from league.training.state.folding import folded, recall, restore
 from league.training.state.state import State
 from storage.archive import Archive
@@ -109,3 +110,59 @@ def test_other_ratings_are_refused_once_matches_are_sums_and_are_applied_to_all_
     sum_up_all(run)
     with Archive.open(run) as archive, pytest.raises(Mistake, match=r"\(beta was .*\) than its old matches"):
         recall(state_of(other), archive)
+
+
+def resumed(run, settings=None):
+    """Return the state that a resume reaches, and the numbers of matches that it applied."""
+    state = state_of(settings or load(bench.CONFIG))
+    applied, apply = [], state.apply
+
+    def counted(event):
+        if hasattr(event, "matches"):
+            applied.append(len(event))
+        return apply(event)
+
+    state.apply = counted
+    with Archive.open(run) as archive:
+        recall(state, archive)
+        behind = archive._behind_fold
+    assert sum(applied) == behind
+    return state, applied
+
+
+@pytest.mark.slow
+def test_a_resume_applies_only_the_results_behind_the_newest_fold_also_where_all_matches_are_kept(
+    tmp_path, small, monkeypatch
+):
+    bench.write(tmp_path / "whole", None, 900)
+    whole, applied = resumed(tmp_path / "whole")
+    assert sum(applied) == 900
+    monkeypatch.setattr("storage.archive.FOLD_MATCHES", 300)
+    monkeypatch.setattr("storage.archive.MATCHES_PER_BYTE", 0)
+    for matches in (420, 900):  # begun, and resumed from a fold
+        bench.write(tmp_path / "run", None, matches)
+    state, applied = resumed(tmp_path / "run")
+    assert sum(applied) == 0  # 900 are thrice 300
+    assert state.totals.matches == 900
+    same(state, whole)
+    bench.write(tmp_path / "run", None, 1_020)
+    bench.write(tmp_path / "whole", None, 1_020)
+    state, applied = resumed(tmp_path / "run")
+    assert applied == [60, 60]
+    same(state, resumed(tmp_path / "whole")[0])
+
+
+@pytest.mark.slow
+def test_a_fold_of_other_rules_or_of_another_version_is_passed_over_while_all_matches_are_there(
+    tmp_path, small, monkeypatch
+):
+    monkeypatch.setattr("storage.archive.FOLD_MATCHES", 120)
+    monkeypatch.setattr("storage.archive.MATCHES_PER_BYTE", 0)
+    bench.write(tmp_path / "run", None, 300)
+    assert len(resumed(tmp_path / "run")[1]) == 1
+    assert len(resumed(tmp_path / "run", load(bench.CONFIG, ["ratings.beta=5.0"]))[1]) == 5
+    monkeypatch.setattr(folding, "VERSION", 2)
+    assert len(resumed(tmp_path / "run")[1]) == 5
+    sum_up_all(tmp_path / "run")
+    with Archive.open(tmp_path / "run") as archive, pytest.raises(Mistake, match="by another version of"):
+        recall(state_of(load(bench.CONFIG)), archive)
