@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, print_rows, progress_bars
+from league.commands.console import JsonOption, RunArgument, print_rows, progress_bars, working
 
 HEADER = (
     "run",
@@ -215,8 +215,9 @@ def du(
     """Show what takes the disk in a run folder: facts by table, index, weights, states of learners."""
     from storage.upkeep.usage import disk_use, drop_index
 
-    freed = drop_index(run) if index else None
-    uses = disk_use(run)
+    with working(f"looking through {run}"):
+        freed = drop_index(run) if index else None
+        uses = disk_use(run)
     if as_json:
         parts = [{"part": u.part, "files": u.files, "bytes": u.bytes, "what": u.what} for u in uses]
         print(
