@@ -13,7 +13,7 @@ from storage.layout import CONFIG, LEDGER, OBJECTS, blob_path, manifest_path, or
 from storage.ledger.ledger import read_tables
 from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
 from storage.snapshots import manifests
-from storage.suggestions import nearest
+from storage.suggestions import near_or_some
 from storage.tables.competitors import competitors_of
 
 SEATED = ("players", "competitors", "snapshots", "entrants")
@@ -94,8 +94,7 @@ class ArchiveReader:
         if fitting:
             some = ", ".join(fitting[:8]) + (", ..." if len(fitting) > 8 else "")
             raise UnknownSnapshot(f"{self.run}: '{prefix}' fits {len(fitting)} snapshots: {some}")
-        near = ", ".join(nearest(prefix, by_id, n=3, cutoff=0.3)) or "none"
-        raise UnknownSnapshot(f"{self.run}: no snapshot '{prefix}'; nearest: {near}")
+        raise UnknownSnapshot(f"{self.run}: no snapshot '{prefix}'; {near_or_some(prefix, by_id)}")
 
     def blob_path(self, snapshot: Snapshot) -> Path:
         """Return the path of the snapshot's weights."""

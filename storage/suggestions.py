@@ -14,6 +14,16 @@ def nearest(name: object, known: Iterable[str], n: int = 1, *, cutoff: float = 0
     return difflib.get_close_matches(str(name), list(known), n=n, cutoff=cutoff)
 
 
+def near_or_some(name: object, known: Iterable[str], n: int = 3) -> str:
+    """Return the end of a message: the `n` names that are nearest, or where none is near the first few."""
+    names = list(known)
+    near = nearest(name, names, n=n, cutoff=0.3)
+    if near or not names:
+        return f"nearest: {', '.join(near) or 'none'}"
+    some = ", ".join(names[:n]) + (", ..." if len(names) > n else "")
+    return f"there {'are' if len(names) > 1 else 'is'}: {some}"
+
+
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """Return the remedy of a message: the nearest known name as a question, or else all known names."""
     names = list(known)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from analysis.gates.names import labels_of, with_runs
 from storage.errors import Mistake
 from storage.records import Entrant
-from storage.suggestions import nearest
+from storage.suggestions import near_or_some
 
 SHOWN = 5  # names that a message lists
 
@@ -37,8 +37,7 @@ def find(name: str, entrants: Sequence[Entrant]) -> Entrant:
     if chosen:
         some = ", ".join(entrant.competitor for entrant in chosen[:SHOWN])
         raise Mistake(f"'{name}' fits {len(chosen)} competitors: {some}; give more of its id")
-    near = ", ".join(nearest(name, known, n=3, cutoff=0.3)) or ", ".join(known[:SHOWN])
-    raise Mistake(f"'{name}' takes no part in this tournament; nearest: {near or 'none'}")
+    raise Mistake(f"'{name}' takes no part in this tournament; {near_or_some(name, known)}")
 
 
 def find_recorded(name: str, entrants: Sequence[Entrant]) -> Entrant:

@@ -5,6 +5,7 @@ Heavy imports are inside the commands, so that `league --help` is fast.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import json
@@ -255,11 +256,11 @@ app.command()(serve)
 
 def main() -> None:
     """Run the command line and exit; a user's mistake becomes one message on stderr and exit code 2."""
+    atexit.register(gc.freeze)  # Python's own collections at exit would take a tenth of a second
     try:
         code = _run()
     except KeyboardInterrupt:  # during imports; within commands typer handles it
         code = INTERRUPTED
-    gc.freeze()  # all is closed by now, and Python's collections at exit would take a tenth of a second
     sys.exit(code)  # behind the except clause: frames of a pending traceback keep libraries from closing
 
 

@@ -27,7 +27,7 @@ from analysis.solution.payoffs import Payoffs
 from league.competitors.modes import SAMPLE, BadMode, in_mode, temperature_of
 from storage.errors import Mistake
 from storage.records import Snapshot
-from storage.suggestions import nearest
+from storage.suggestions import near_or_some
 
 AVERAGE, NASH = "average", "nash"
 LEAST_WEIGHT = 1e-6  # of a member of an equilibrium, below which it is a rounding error
@@ -182,7 +182,5 @@ def of_player(text: str, name: str, snapshots: Sequence[Snapshot]) -> list[Snaps
     if own:
         return own
     players = sorted({snapshot.player for snapshot in snapshots})
-    near = nearest(name, players, n=3, cutoff=0.3) or players[:3]
-    raise BadMixture(
-        f"'{text}': found '{name}', expected a player with snapshots; nearest: {', '.join(near) or 'none'}"
-    )
+    near = near_or_some(name, players)
+    raise BadMixture(f"'{text}': found '{name}', expected a player with snapshots; {near}")

@@ -48,7 +48,7 @@ from storage import open_reader
 from storage.errors import Mistake, UnknownSnapshot
 from storage.reader import ArchiveReader
 from storage.records import Bot, Snapshot
-from storage.suggestions import nearest
+from storage.suggestions import near_or_some, nearest
 
 _OWN_BOT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 _MISSPELT = 0.95  # similarity from which a name counts as a misspelling of another
@@ -164,13 +164,11 @@ class Names:
         try:
             return self._reader.resolve(name)
         except UnknownSnapshot:
-            known = [*self._newest, *self._by_id, *self._bots]
+            known = [*self._newest, *self._bots, *self._by_id]
             fitting = [known_id for known_id in self._by_id if known_id.startswith(name)]
-            near = fitting[:5] or nearest(name, known, n=3, cutoff=0.3)
+            near = f"nearest: {', '.join(fitting[:5])}" if fitting else near_or_some(name, known)
             problem = "fits several snapshots" if fitting else "is no snapshot, player or bot of this run"
-            raise UnknownCompetitor(
-                f"'{name}' {problem}; nearest: {', '.join(near) or 'none'} (see: league ratings)"
-            ) from None
+            raise UnknownCompetitor(f"'{name}' {problem}; {near} (see: league ratings)") from None
 
     @functools.cached_property
     def _best(self) -> Snapshot:

@@ -15,7 +15,7 @@ from league.tournament.schedules.settings import ScheduleSettings
 from league.tournament.schedules.swiss import Swiss
 from league.tournament.schedules.top_k import TopK
 from storage.errors import Mistake
-from storage.suggestions import nearest
+from storage.suggestions import near_or_some
 
 
 def make_schedule(
@@ -58,9 +58,8 @@ def _check(settings: ScheduleSettings, competitors: Sequence[str], num_teams: in
         )
     for seed in settings.seeds:
         if seed not in competitors:
-            near = nearest(seed, competitors, n=3, cutoff=0.3)
             raise Mistake(
-                f"schedule.seeds: '{seed}' takes no part; nearest: {', '.join(near) or 'none'} "
+                f"schedule.seeds: '{seed}' takes no part; {near_or_some(seed, competitors)} "
                 f"(of {len(competitors)} entrants; a mode is part of the name)"
             )
     if settings.kind == "top_k" and settings.k >= len(competitors):
