@@ -170,6 +170,7 @@ class Learner:
         if self.settings.compile:
             metrics["compile_speedup"] = self._speedup or 0.0
         if self._precision_trial is not None:
+            metrics["bfloat16"] = float(self._precision_trial.passed)
             metrics["bfloat16_speedup"] = self._precision_trial.gain
         return metrics
 

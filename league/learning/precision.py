@@ -11,7 +11,6 @@ fast, and its gradient may differ from float32's by `ERROR` of that one's norm.
 from __future__ import annotations
 
 import logging
-import time
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from league.learning.forward import Forward
 from league.learning.settings import LearnerSettings
 from league.models.networks.networks import Network, build_network
 from league.models.policies.policy import initial_weights
-from league.models.policies.products import has_bfloat16
+from league.models.policies.products import clock_of, has_bfloat16
 from league.models.spec import PolicySpec
 
 log = logging.getLogger(__name__)
@@ -85,19 +84,17 @@ def tried(spec: PolicySpec, rows: int, device: torch.device) -> Trial:
         torch.from_numpy(lay_out(lengths)).to(device),
         torch.zeros(len(lengths), network.memory_size, device=device),
     )
-    seconds, gradients = [], []
+    forwards, clock = [Forward(network, bfloat16) for bfloat16 in (False, True)], clock_of(device.type)
+    seconds, gradients = [float("inf")] * 2, [torch.empty(0)] * 2
     try:
-        for bfloat16 in (False, True):
-            forward = Forward(network, bfloat16)
-            times = []
-            for _ in range(1 + REPEATS):
-                began = time.perf_counter()
-                gradient = _gradient(network, forward, *inputs)
-                if device.type == "cuda":
-                    torch.cuda.synchronize(device)
-                times.append(time.perf_counter() - began)
-            seconds.append(min(times[1:]))
-            gradients.append(gradient)
+        for turn in range(2 * (1 + REPEATS)):  # in turns: what disturbs one disturbs the other
+            which = turn % 2
+            began = clock()
+            gradients[which] = _gradient(network, forwards[which], *inputs)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
+            if turn >= 2:  # the first of each is a warm-up
+                seconds[which] = min(seconds[which], clock() - began)
     except RuntimeError as error:  # a layer that does not know bfloat16
         log.info("learner.precision: %s", str(error).partition("\n")[0])
         return Trial(0.0, 0.0)

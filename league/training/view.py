@@ -23,6 +23,7 @@ from league.training.session import Session
 from league.training.state.members import SPENT
 from league.training.state.played import Course
 from storage.ends import span
+from storage.records import UpdateRecord
 
 REFRESH_SECONDS = 0.5
 LEADERBOARD_ROWS = 14
@@ -78,7 +79,7 @@ class Lately:
 
 
 class News:
-    """Lines that are printed once: the processes, precision and sizes of play, placement of players and which
+    """Lines that are printed once: the processes, precisions, sizes of play, placement of players and which
     have stopped, errors of the remote.
 
     Each incident is one more line, whatever it says: who died, where, what it cost, what took its place.
@@ -101,7 +102,9 @@ class News:
             if session.settings.most_runners:
                 changed.append(session.settings.processes.sentence())
             changed.append(_precision_of_play(session.settings))
-        changed += filter(None, [session.pace.sentence()])
+        changed += filter(
+            None, [session.pace.sentence(), *map(_precision_of_learning, session.log.newest.values())]
+        )
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
                 self._printed.add(line)
@@ -125,6 +128,15 @@ def _precision_of_play(settings: Settings) -> str:
     rollout = settings.rollout_of_runners
     rows = min(rollout.slots, rollout.matches_per_request)
     return dense.describe(spec, settings.precision_of_play, rows)
+
+
+def _precision_of_learning(record: UpdateRecord) -> str:
+    """Return in which precision a player learns, if that was tried."""
+    gain = record.metrics.get("bfloat16_speedup")
+    if not gain:  # not tried, or the processor has none
+        return ""
+    chosen = "bfloat16" if record.metrics.get("bfloat16") else "float32"
+    return f"policies learn in {chosen}: bfloat16 is {gain:.1f} times as fast as float32 there"
 
 
 def summary(measuring: Measuring) -> list[str]:

@@ -1,11 +1,12 @@
 """How fast a league trains: Connect Four, MLP 2x256, one main against 1, 32 and 256 frozen snapshots.
 
-    python -m tests.bench.throughput [--snapshots 1 32 256] [--seconds 60] [--runners 2]
+    python -m tests.bench.throughput [--snapshots 1 32 256] [--seconds 60] [--runners 2] [--main-job]
 
 Measured end to end, through the same `train` that users call: matchmaking, play on Ray, ledger,
 ratings, learning. Every match draws its opponent for itself, so that all snapshots sit in every
 request. Beside it, in the same run, the ideal: two one-thread processes that do nothing but step the
-game, infer every decision once and train once on the learning seats' share.
+game, infer every decision once and train once on the learning seats' share. With `--main-job` also
+configs/connect_four.yaml as it is, beside an ideal that trains on as large a share and in such batches.
 
 The rates want an idle machine. The processor's time for each env step, summed over all processes,
 says nearly the same on a busy one.
@@ -39,6 +40,7 @@ from storage.records import MAIN, LivePlayer
 
 HIDDEN, SLOTS, BATCH_STEPS, LEARNING_SHARE = 256, 1024, 4096, 0.5
 WARMUP_SECONDS = 8.0
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 class Rates(NamedTuple):
@@ -50,8 +52,11 @@ class Rates(NamedTuple):
     lag: float = 0.0  # updates between the weights that acted and those that learned, mean
 
 
-def ideal(seconds: float, result: multiprocessing.Queue) -> None:
-    """Env steps per second, and per second of the processor, of a bare loop with one thread."""
+def ideal(seconds: float, result: multiprocessing.Queue, share: float, batch_steps: int) -> None:
+    """Env steps per second, and per second of the processor, of a bare loop with one thread.
+
+    It trains on that share of the steps, so many at a time.
+    """
     torch.set_num_threads(1)
     torch.manual_seed(0)
     game = registry.make("connect_four", SLOTS)
@@ -70,14 +75,14 @@ def ideal(seconds: float, result: multiprocessing.Queue) -> None:
         with torch.no_grad():
             p = policy(torso(observation)).masked_fill_(~mask, -torch.inf).softmax(1)
             action = (p / torch.empty_like(p).exponential_()).argmax(1)
-        learning = int(len(block) * LEARNING_SHARE)
+        learning = int(len(block) * share)
         kept.append((observation[:learning], mask[:learning], action[:learning]))
         ended = game.step([action.numpy()]).ended
         if len(ended):
             game.reset(ended, seeds.integers(2**62, size=len(ended)))
         steps += len(block)
         waiting += learning
-        if waiting >= BATCH_STEPS:
+        if waiting >= batch_steps:
             observation, mask, action = (torch.cat(column) for column in zip(*kept, strict=True))
             features = torso(observation)
             log_p = policy(features).masked_fill(~mask, -torch.inf).log_softmax(1)
@@ -91,11 +96,15 @@ def ideal(seconds: float, result: multiprocessing.Queue) -> None:
     result.put((steps / (time.perf_counter() - began), steps / (time.process_time() - worked)))
 
 
-def measure_ideal(seconds: float, processes: int = 2) -> Rates:
+def measure_ideal(
+    seconds: float, processes: int = 2, share: float = LEARNING_SHARE, batch_steps: int = BATCH_STEPS
+) -> Rates:
     """`processes` bare loops side by side."""
     context = multiprocessing.get_context("spawn")
     result: multiprocessing.Queue = context.Queue()
-    workers = [context.Process(target=ideal, args=(seconds, result)) for _ in range(processes)]
+    workers = [
+        context.Process(target=ideal, args=(seconds, result, share, batch_steps)) for _ in range(processes)
+    ]
     for worker in workers:
         worker.start()
     rates, by_processor = zip(*(result.get() for _ in workers), strict=True)
@@ -163,6 +172,7 @@ def measure_league(
     matches: int | str = SLOTS,
     precision: str = "auto",
     max_lag: int | None = None,
+    learner_precision: str = "auto",
 ) -> Rates:
     """The same from a league's training: one main, which plays `snapshots` frozen ones only."""
     settings: Settings = load(
@@ -192,7 +202,7 @@ def measure_league(
                 "max_lag": max_lag,
                 "policy_map_capacity": snapshots + 2,  # the main adds one at the beginning, one at the end
             },
-            "learner": {"batch_steps": BATCH_STEPS},
+            "learner": {"batch_steps": BATCH_STEPS, "precision": learner_precision},
             "runners": runners,
             "stop": {"minutes": (seconds + WARMUP_SECONDS) / 60},
         }
@@ -221,6 +231,16 @@ def measure_league(
         return meter.report()
 
 
+def measure_main_job(seconds: float) -> tuple[Rates, int]:
+    """The same of configs/connect_four.yaml, and its steps of a batch. Its schedules end with the time."""
+    minutes = (seconds + WARMUP_SECONDS) / 60
+    settings = load(CONFIGS / "connect_four.yaml", [f"stop.minutes={minutes}", "evaluation.yardsticks=[]"])
+    with tempfile.TemporaryDirectory() as folder:
+        meter = Meter()
+        train(settings, Path(folder) / "run", make_view=lambda: meter)
+        return meter.report(), settings.learner.batch_steps
+
+
 def _size(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
@@ -238,6 +258,10 @@ def main() -> None:
     parser.add_argument(
         "--precision", default="auto", choices=["auto", "float32", "bfloat16"], help="of play"
     )
+    parser.add_argument(
+        "--learner-precision", default="auto", choices=["auto", "float32", "bfloat16"], help="of learning"
+    )
+    parser.add_argument("--main-job", action="store_true", help="measure configs/connect_four.yaml, too")
     arguments = parser.parse_args()
     bare = measure_ideal(arguments.seconds / 3)
     print("                       env steps/s   us of the processor per env step   trained steps/s   lag")
@@ -252,6 +276,7 @@ def main() -> None:
             arguments.matches,
             arguments.precision,
             arguments.max_lag,
+            arguments.learner_precision,
         )
         first = first or rates
         print(
@@ -261,6 +286,17 @@ def main() -> None:
             f"{bare.processor / rates.processor:>32.2f}\n"
             f"  to {arguments.snapshots[0]:>3} seated       {rates.env_steps / first.env_steps:>11.2f}   "
             f"{first.processor / rates.processor:>32.2f}",
+            flush=True,
+        )
+    if arguments.main_job:
+        rates, batch_steps = measure_main_job(arguments.seconds)
+        bare = measure_ideal(arguments.seconds / 3, 2, rates.trained / rates.env_steps, batch_steps)
+        print(
+            f"main job               {rates.env_steps:>11,.0f}   {rates.processor:>32.2f}   "
+            f"{rates.trained:>15,.0f}   {rates.lag:>3.0f}\n"
+            f"  its ideal            {bare.env_steps:>11,.0f}   {bare.processor:>32.2f}\n"
+            f"  to it                {rates.env_steps / bare.env_steps:>11.2f}   "
+            f"{bare.processor / rates.processor:>32.2f}",
             flush=True,
         )
 

@@ -37,6 +37,7 @@ REPORTED = frozenset(
         "magnet_kl",
         "gradient_norm",
         "replayed",
+        "bfloat16",
         "bfloat16_speedup",
         "compile_speedup",
         "stacked_speedup",

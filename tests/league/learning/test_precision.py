@@ -75,6 +75,21 @@ def test_a_processor_without_bfloat16_is_not_kept_waiting(make_spec, monkeypatch
     assert tried(make_spec(), 64, CPU) == Trial(0.0, 0.0)
 
 
+def test_a_disturbance_while_it_is_tried_does_not_decide(make_spec, monkeypatch):
+    """bfloat16 takes half of the time, and something else takes the processor for half of the trial."""
+    monkeypatch.setattr(precision, "has_bfloat16", lambda: True)
+    now, calls = [0.0], [0]
+
+    def gradient(network, forward, *_):
+        calls[0] += 1
+        now[0] += (1.0 if forward._bfloat16 else 2.0) + (5.0 if calls[0] > 1 + precision.REPEATS else 0.0)
+        return torch.ones(3)
+
+    monkeypatch.setattr(precision, "_gradient", gradient)
+    monkeypatch.setattr(precision, "clock_of", lambda device: lambda: now[0])
+    assert tried(make_spec(), 64, CPU) == Trial(2.0, 0.0)
+
+
 def test_a_layer_that_does_not_know_bfloat16_leaves_the_learner_in_float32(make_spec, monkeypatch):
     def refuse(*_):
         raise RuntimeError("not implemented for 'BFloat16'")

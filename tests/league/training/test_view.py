@@ -20,12 +20,13 @@ from league.training.view import (
     PlainView,
     Rates,
     _incidents,
+    _precision_of_learning,
     _yardsticks,
     summary,
 )
 from storage.archive import Archive
 from storage.incidents import Incident
-from storage.records import MAIN, Snapshot, YardstickRecord
+from storage.records import MAIN, Snapshot, UpdateRecord, YardstickRecord
 
 CONFIG = {
     "name": "shown",
@@ -233,6 +234,20 @@ def test_rates_are_differences_over_the_window(wide):
     assert trained == matches == 0.0
 
 
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        ({"bfloat16": 1.0, "bfloat16_speedup": 1.73}, "learn in bfloat16: bfloat16 is 1.7 times as fast as"),
+        ({"bfloat16": 0.0, "bfloat16_speedup": 0.9}, "learn in float32: bfloat16 is 0.9 times as fast as"),
+        ({"bfloat16": 0.0, "bfloat16_speedup": 0.0}, ""),  # the processor has none
+        ({}, ""),
+    ],
+)
+def test_a_line_says_in_which_precision_policies_learn_where_that_was_tried(metrics, said):
+    line = _precision_of_learning(UpdateRecord("main-0", 1, 64, 0.0, metrics))
+    assert line == (f"policies {said} float32 there" if said else "")
+
+
 def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
     """Each death is told when it happens, two alike both times."""
     died = Incident(kind="evaluation_runner", who="evaluation runner 0", cause="killed", happened_at=1.0)
@@ -247,6 +262,7 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
             changed=[],
             learners=SimpleNamespace(plan=lambda: []),
             pace=SimpleNamespace(sentence=lambda: None),
+            log=SimpleNamespace(newest={}),
         )
         out = io.StringIO()
         news = News(Console(file=out, width=60))
@@ -254,7 +270,6 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
         assert _incidents(session) == []
         for _ in range(2):
             log.record(died)
-        news.print_new(session)
         news.print_new(session)
         _precision, *lines = out.getvalue().splitlines()
         assert lines == ["evaluation runner 0 died (killed): cost nothing"] * 2

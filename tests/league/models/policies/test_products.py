@@ -1,5 +1,7 @@
 """Products in bfloat16 are near those in float32, are used where they are faster, and are said to be."""
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -154,3 +156,11 @@ def test_bfloat16_on_a_gpu_is_refused():
     }
     with pytest.raises(Mistake, match="precision: found bfloat16 with device cuda, expected cpu"):
         load(config)
+
+
+def test_work_of_one_thread_is_timed_by_its_own_clock(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert products.clock_of("cpu") is time.thread_time
+    assert products.clock_of("cuda") is time.perf_counter
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert products.clock_of("cpu") is time.perf_counter
