@@ -1,8 +1,9 @@
 """Dense: the logits of rows by the fully connected layers of several policies.
 
-Networks run one after the other, with their weights in place, or in bfloat16 where that is faster. Small ones
-with few rows each run together instead: the weights of a block of neighbours are copied side by side, once
-in the lifetime of the group, and one batched product per layer serves the block.
+Networks run one after the other, with their weights in place, or in bfloat16 where that is faster. Those with
+few rows each run together instead, small ones, or larger ones in bfloat16: the weights of a block of
+neighbours are copied side by side, once in the lifetime of the group, and one batched product per layer
+serves the block.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from league.models.policies import products
 from league.models.policies.policy import Policy
-from league.models.policies.products import ACTIVATIONS, EXACT, LEAST_ROWS, Layer
+from league.models.policies.products import EXACT, LEAST_ROWS, Layer
 from league.models.precision import Precision
 from league.models.spec import PolicySpec
 
@@ -25,6 +26,9 @@ MANY_POLICIES = 16  # policies of a block with rows; with fewer, single calls ar
 # Limits on the rows and bytes of a policy for stacking. A GPU waits for calls rather than for bytes.
 FEW_ROWS = {"cpu": 32, "cuda": 256}
 FEW_BYTES = {"cpu": 2**17, "cuda": 2**24}
+# The same of policies that are stacked in bfloat16, where that is measured to be faster: reading weights is
+# what takes the time, and these copies are half as large.
+FEW_ROWS_LOW, FEW_BYTES_LOW = 64, 2**20
 STACKED_BYTES = 2**27  # of all blocks of a group; further policies run one after the other
 LOWERED_BYTES = 2**23  # of copies in bfloat16 that a group keeps; further ones are made for each call
 
@@ -77,31 +81,53 @@ class Dense:
         self._exact = spec.seen.dtype in EXACT
         self._lowered: dict[int, list[Layer]] = {}  # by policy
         self._lowered_bytes = 0
-        self._few = FEW_ROWS[device]
         size = sum(weight.nbytes + bias.nbytes for weight, bias in self._layers[0])
-        self._stackable = min(len(policies), STACKED_BYTES // size) if size <= FEW_BYTES[device] else 0
-        self._stacks: dict[int, list[Layer]] = {}  # by the first policy of the block
+        self._ways: list[
+            tuple[bool, int]
+        ] = []  # of stacking: whether in bfloat16, and up to how many rows each
+        if size <= FEW_BYTES_LOW and self._may_be_low():
+            self._ways.append((True, FEW_ROWS_LOW))
+        if size <= FEW_BYTES[device]:
+            self._ways.append((False, FEW_ROWS[device]))
+        self._stackable = min(len(policies), STACKED_BYTES // size) if self._ways else 0
+        self._stacks: dict[
+            tuple[int, bool], list[Layer]
+        ] = {}  # by first policy of the block, and as in a way
 
     def __call__(self, counts: npt.NDArray[np.int64], seen: Tensor) -> Tensor:
         """Return logits [n, choices] for rows [n, *shape], `counts` [k] of each policy in turn."""
         rows = seen.flatten(1).float()
         starts = np.cumsum(counts) - counts
-        few = (counts > 0) & (counts <= self._few)
         alone = counts > 0
         logits = rows.new_empty((len(rows), len(self._layers[0][-1][1])))
         for first in range(0, self._stackable, BLOCK):
             block = slice(first, min(first + BLOCK, self._stackable))
-            padded = np.where(few[block], counts[block], 0)
-            # a row of padding costs a fraction of a call
-            active, padding = np.count_nonzero(padded), len(padded) * padded.max() - padded.sum()
-            if active >= MANY_POLICIES and padding <= self._few // 2 * active:
-                alone[block] &= ~few[block]
-                self._side_by_side(block, starts[block], padded, rows, logits)
+            for low, most in self._ways:
+                few = np.where(counts[block] <= most, counts[block], 0)
+                if self._pays(few, low, most):
+                    alone[block] &= few == 0
+                    self._side_by_side(block, low, starts[block], few, rows, logits)
+                    break
         for i in np.flatnonzero(alone).tolist():
             own = slice(starts[i], starts[i] + counts[i])
             layers = self._in_precision(i, int(counts[i]))
             logits[own] = products.through(layers, rows[own], self._activation, fused=self._fused)
         return logits
+
+    def _may_be_low(self) -> bool:
+        """Return whether bfloat16 comes into question: it is wanted, or faster here as far as is known."""
+        return self._precision == "bfloat16" or (self._precision == "auto" and products.has_bfloat16())
+
+    def _pays(self, counts: npt.NDArray[np.int64], low: bool, most: int) -> bool:
+        """Return whether a block with so many rows of each policy is faster side by side than one by one."""
+        active, longest = np.count_nonzero(counts), int(counts.max())
+        # a row of padding costs a fraction of a call
+        if active < MANY_POLICIES or len(counts) * longest - counts.sum() > most // 2 * active:
+            return False
+        if not low or self._precision == "bfloat16":
+            return True
+        found = products.gain_beside(self._sizes, BLOCK, longest, self._activation, exact=self._exact)
+        return found > products.GAIN
 
     def _in_precision(self, policy: int, rows: int) -> list[Layer]:
         """Return the layers of a policy, in the precision in which so many rows are computed."""
@@ -124,6 +150,7 @@ class Dense:
     def _side_by_side(
         self,
         block: slice,
+        low: bool,
         starts: npt.NDArray[np.int64],
         counts: npt.NDArray[np.int64],
         rows: Tensor,
@@ -137,21 +164,14 @@ class Dense:
         place = torch.from_numpy(policy * longest + within).to(rows.device)
         padded = rows.new_zeros((k * longest, rows.shape[1]))
         padded[place] = rows[taken]
-        layers, hidden = self._stack(block), padded.view(k, longest, -1)
-        for weight, bias in layers[:-1]:
-            product = torch.baddbmm(bias, hidden, weight.transpose(1, 2))
-            hidden = ACTIVATIONS[self._activation](product)
-        weight, bias = layers[-1]
-        hidden = torch.baddbmm(bias, hidden, weight.transpose(1, 2))
-        logits[taken] = hidden.flatten(0, 1)[place]
+        found = products.beside(self._stack(block, low), padded.view(k, longest, -1), self._activation)
+        logits[taken] = found.flatten(0, 1)[place]
 
-    def _stack(self, block: slice) -> list[Layer]:
-        if block.start not in self._stacks:
-            self._stacks[block.start] = [
-                (
-                    torch.stack([weight for weight, _ in layer]),
-                    torch.stack([bias for _, bias in layer])[:, None],
-                )
-                for layer in zip(*self._layers[block], strict=True)
-            ]
-        return self._stacks[block.start]
+    def _stack(self, block: slice, low: bool) -> list[Layer]:
+        key = block.start, low
+        if key not in self._stacks:
+            networks = self._layers[block]
+            if low:
+                networks = [products.lowered(layers, exact=self._exact) for layers in networks]
+            self._stacks[key] = products.stacked(networks)
+        return self._stacks[key]

@@ -56,6 +56,26 @@ def through(layers: Sequence[Layer], rows: Tensor, activation: str, *, fused: bo
     return F.linear(rows.to(weight.dtype), weight, bias)
 
 
+def beside(layers: Sequence[Layer], rows: Tensor, activation: str) -> Tensor:
+    """Return logits [k, n, choices] of k networks for rows [k, n, in].
+
+    Weights are [k, out, in], biases [k, 1, out].
+    """
+    for weight, bias in layers[:-1]:
+        product = torch.baddbmm(bias, rows.to(weight.dtype), weight.transpose(1, 2))
+        rows = ACTIVATIONS[activation](product)
+    weight, bias = layers[-1]
+    return torch.baddbmm(bias, rows.to(weight.dtype), weight.transpose(1, 2))
+
+
+def stacked(networks: Sequence[Sequence[Layer]]) -> list[Layer]:
+    """Return copies of the layers of k networks side by side, as `beside` takes them."""
+    return [
+        (torch.stack([weight for weight, _ in layer]), torch.stack([bias for _, bias in layer])[:, None])
+        for layer in zip(*networks, strict=True)
+    ]
+
+
 def _much(weight: Tensor, rows: int) -> bool:
     """Return whether oneDNN is faster than torch for so many rows."""
     if weight.dtype is torch.bfloat16:
@@ -71,6 +91,17 @@ def lowered(layers: Sequence[Layer], *, exact: bool) -> list[Layer]:
         else (weight.bfloat16(), bias.bfloat16())
         for i, (weight, bias) in enumerate(layers)
     ]
+
+
+def gain_beside(sizes: tuple[int, ...], networks: int, rows: int, activation: str, *, exact: bool) -> float:
+    """Return how many times as fast networks with `rows` each are side by side in bfloat16 as one by one.
+
+    One by one each is in the precision that `gain` chooses. It is measured once for about so many rows, and 0
+    where oneDNN cannot compute in bfloat16.
+    """
+    if not has_bfloat16():
+        return 0.0
+    return _measured_beside(sizes, networks, 1 << (rows.bit_length() - 1), activation, exact)
 
 
 def gain(sizes: tuple[int, ...], rows: int, activation: str, *, exact: bool) -> float:
@@ -107,12 +138,38 @@ def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool) -
     def low() -> Tensor:
         return through(lowered(layers, exact=exact), seen, activation, fused=True)
 
+    return _times_as_fast(low, plain)
+
+
+@functools.lru_cache(maxsize=256)
+def _measured_beside(sizes: tuple[int, ...], networks: int, rows: int, activation: str, exact: bool) -> float:
+    made = torch.Generator().manual_seed(0)
+    layers = [
+        [
+            (torch.rand((out, into), generator=made) / into, torch.zeros(out))
+            for into, out in itertools.pairwise(sizes)
+        ]
+        for _ in range(networks)
+    ]
+    seen = torch.rand((networks, rows, sizes[0]), generator=made)
+    low = [lowered(each, exact=exact) for each in layers]
+    copies = stacked(low)
+    alone = low if rows >= LEAST_ROWS and gain(sizes, rows, activation, exact=exact) > GAIN else layers
+
+    def one_by_one() -> None:
+        for each, its in zip(alone, seen, strict=True):
+            through(each, its, activation, fused=True)
+
+    return _times_as_fast(lambda: beside(copies, seen, activation), one_by_one)
+
+
+def _times_as_fast(one: Callable[[], object], other: Callable[[], object]) -> float:
+    """Return how many times as fast `one` is as the `other`, by the fastest of rounds that take turns."""
+    best, clock = [float("inf")] * 2, clock_of("cpu")
     with torch.no_grad():
-        best = [float("inf")] * 2
-        clock = clock_of("cpu")
         for turn in range(2 * ROUNDS + 2):  # the first of each is a warm-up
             began = clock()
-            (plain, low)[turn % 2]()
+            (one, other)[turn % 2]()
             if turn >= 2:
                 best[turn % 2] = min(best[turn % 2], clock() - began)
-    return best[0] / best[1]
+    return best[1] / best[0]

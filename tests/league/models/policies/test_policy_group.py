@@ -105,11 +105,11 @@ def test_networks_run_side_by_side_where_many_have_few_rows_and_alone_elsewhere(
     assert not group._dense._stacks
     counts[33:60] = 2
     check_against_each_alone(group, counts)
-    assert set(group._dense._stacks) == {32}
+    assert set(group._dense._stacks) == {(32, False)}
     counts[33:60] = 0
     counts[3] = 1
     check_against_each_alone(group, counts)
-    assert set(group._dense._stacks) == {32}
+    assert set(group._dense._stacks) == {(32, False)}
 
 
 def test_weights_beyond_the_room_for_copies_are_used_where_they_lie(monkeypatch):

@@ -164,3 +164,53 @@ def test_work_of_one_thread_is_timed_by_its_own_clock(monkeypatch):
     assert products.clock_of("cuda") is time.perf_counter
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert products.clock_of("cpu") is time.perf_counter
+
+
+MANY = 40  # policies, with a few rows each
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Networks are too large for stacks in float32; no processor is asked."""
+    monkeypatch.setitem(dense.FEW_BYTES, "cpu", 0)
+    monkeypatch.setattr(products, "has_bfloat16", lambda: True)
+
+
+def stacks_of(precision, rows=3, dtype="int8"):
+    """Return the stacks that a group of policies made, its logits, and those in float32."""
+    spec = spec_of(dtype)
+    policies, seen = policies_of(spec, MANY), rows_of(spec, MANY * rows)
+    group, counts = Dense(policies, precision), np.full(MANY, rows)
+    with torch.no_grad():
+        return group._stacks, group(counts, torch.from_numpy(seen)), logits(policies, counts, seen, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+def test_many_policies_with_few_rows_each_are_computed_side_by_side_in_bfloat16(dtype, large):
+    stacks, found, exact = stacks_of("bfloat16", dtype=dtype)
+    types = [weight.dtype for weight, _ in stacks[0, True]]
+    assert types == [torch.bfloat16 if dtype == "int8" else torch.float32, torch.bfloat16, torch.float32]
+    error = np.abs(found.numpy() - exact)
+    assert 0 < error.max() < 2 * 2.0**-8 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize(("gain", "made"), [(products.GAIN, set()), (1.5, {(0, True)})])
+def test_that_is_done_where_it_is_measured_to_be_faster_and_rows_are_few(gain, made, large, monkeypatch):
+    asked = []
+    monkeypatch.setattr(products, "gain_beside", lambda *given, **_: (asked.append(given), gain)[1])
+    monkeypatch.setattr(products, "gain", lambda *_, **__: 0.0)
+    assert set(stacks_of("auto")[0]) == made
+    assert asked == [((20, 64, 32, 7), dense.BLOCK, 3, "relu")]
+    assert set(stacks_of("auto", rows=dense.FEW_ROWS_LOW + 1)[0]) == set()
+    assert set(stacks_of("float32")[0]) == set()
+    assert len(asked) == 1
+    monkeypatch.setitem(dense.FEW_BYTES, "cpu", 2**17)  # where that does not pay, small ones go in float32
+    assert set(stacks_of("auto")[0]) == (made or {(0, False)})
+
+
+def test_what_side_by_side_gains_is_measured_once_for_about_so_many_rows(large):
+    products._measured_beside.cache_clear()
+    found = [products.gain_beside((20, 64, 7), 4, rows, "relu", exact=True) for rows in (4, 5, 7)]
+    assert found[0] > 0.0
+    assert len(set(found)) == 1
+    products._measured_beside.cache_clear()
