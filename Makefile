@@ -29,7 +29,7 @@ test-long: browser
 	python -m pytest -n 3 --dist worksteal -m "long and not alone and not variant"
 	python -m pytest -m "long and alone and not variant"
 
-# Further seeds and variants of what takes longest, and what configs/README.md says of the configs, as they are,
+# Further seeds and variants of what takes longest, and what configs/README.md says of all configs, as they are,
 # over three seeds; CI does not run them.
 test-variants:
 	LEAGUE_LONG=1 python -m pytest tests/league/training/runs/test_learning.py -k "cartpole or recall"
