@@ -70,7 +70,7 @@ class _Memory(Archive):
         self.frames: list[dict[str, pa.Table]] = []
         self._competitors = {}
         self._next_seq = 1
-        self._last_match_id = -1
+        self._last_match_id, self._behind_fold = -1, 0
         self._ledger: Any = self
 
     @property
