@@ -55,9 +55,10 @@ def require_new(run: Path, *, resumes: bool = True) -> None:
     except OSError as error:
         raise RunExists(f"{run} cannot be looked into: {error.strerror}; choose another folder") from None
     if taken:
-        remedy = "give --resume to go on with it, or" if resumes else "it is a run:"
         if not (run / FORMAT).exists():
             remedy = "it is no run:"
+        else:
+            remedy = "give --resume to go on with it, or" if resumes else "it is a run:"
         raise RunExists(f"{run} exists; {remedy} choose another folder")
 
 

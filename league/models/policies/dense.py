@@ -82,17 +82,15 @@ class Dense:
         self._lowered: dict[int, list[Layer]] = {}  # by policy
         self._lowered_bytes = 0
         size = sum(weight.nbytes + bias.nbytes for weight, bias in self._layers[0])
-        self._ways: list[
-            tuple[bool, int]
-        ] = []  # of stacking: whether in bfloat16, and up to how many rows each
+        # ways of stacking: whether in bfloat16, and up to how many rows each
+        self._ways: list[tuple[bool, int]] = []
         if size <= FEW_BYTES_LOW and self._may_be_low():
             self._ways.append((True, FEW_ROWS_LOW))
         if size <= FEW_BYTES[device]:
             self._ways.append((False, FEW_ROWS[device]))
         self._stackable = min(len(policies), STACKED_BYTES // size) if self._ways else 0
-        self._stacks: dict[
-            tuple[int, bool], list[Layer]
-        ] = {}  # by first policy of the block, and as in a way
+        # by the first policy of the block, and whether in bfloat16
+        self._stacks: dict[tuple[int, bool], list[Layer]] = {}
 
     def __call__(self, counts: npt.NDArray[np.int64], seen: Tensor) -> Tensor:
         """Return logits [n, choices] for rows [n, *shape], `counts` [k] of each policy in turn."""

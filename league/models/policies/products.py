@@ -126,10 +126,7 @@ def clock_of(device: str) -> Callable[[], float]:
 @functools.lru_cache(maxsize=256)
 def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool) -> float:
     made = torch.Generator().manual_seed(0)
-    layers = [
-        (torch.rand((out, into), generator=made) / into, torch.zeros(out))
-        for into, out in itertools.pairwise(sizes)
-    ]
+    layers = _random_layers(sizes, made)
     seen = torch.rand((rows, sizes[0]), generator=made)
 
     def plain() -> Tensor:
@@ -144,13 +141,7 @@ def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool) -
 @functools.lru_cache(maxsize=256)
 def _measured_beside(sizes: tuple[int, ...], networks: int, rows: int, activation: str, exact: bool) -> float:
     made = torch.Generator().manual_seed(0)
-    layers = [
-        [
-            (torch.rand((out, into), generator=made) / into, torch.zeros(out))
-            for into, out in itertools.pairwise(sizes)
-        ]
-        for _ in range(networks)
-    ]
+    layers = [_random_layers(sizes, made) for _ in range(networks)]
     seen = torch.rand((networks, rows, sizes[0]), generator=made)
     low = [lowered(each, exact=exact) for each in layers]
     copies = stacked(low)
@@ -161,6 +152,13 @@ def _measured_beside(sizes: tuple[int, ...], networks: int, rows: int, activatio
             through(each, its, activation, fused=True)
 
     return _times_as_fast(lambda: beside(copies, seen, activation), one_by_one)
+
+
+def _random_layers(sizes: tuple[int, ...], made: torch.Generator) -> list[Layer]:
+    return [
+        (torch.rand((out, into), generator=made) / into, torch.zeros(out))
+        for into, out in itertools.pairwise(sizes)
+    ]
 
 
 def _times_as_fast(one: Callable[[], object], other: Callable[[], object]) -> float:

@@ -271,6 +271,7 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
         for _ in range(2):
             log.record(died)
         news.print_new(session)
+        news.print_new(session)
         _precision, *lines = out.getvalue().splitlines()
         assert lines == ["evaluation runner 0 died (killed): cost nothing"] * 2
         assert archive.incidents() == [died, died]
