@@ -423,9 +423,10 @@ def lay(scene: Scene, kinds: list[str], seed: int, stop_seconds: float, slow: fl
     print(f"{scene.text}, seed {seed}: {len(kinds)} deaths", flush=True)
     try:
         counted = siege.go(kinds)
-    except BaseException:
+    except BaseException as error:
         print(
-            f"FAILED: {scene.text}, seed {seed}, after {len(siege.events)} deaths; kept: {folder}", flush=True
+            f"FAILED: {scene.text}, seed {seed}, after {len(siege.events)} deaths; kept: {folder}\n{error!r}",
+            flush=True,
         )
         if siege.events:
             print(table(siege.events), flush=True)

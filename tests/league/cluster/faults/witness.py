@@ -65,7 +65,7 @@ class Witness:
 
     def _compacted(self, segment: Segment) -> None:
         """Compare a compacted segment with what was seen of it, and take in what was not seen yet."""
-        ids = dict(zip(range(segment.first, segment.last + 1), segment.batch_ids(), strict=True))
+        ids = segment.batch_ids()
         unseen = [sequence for sequence in ids if sequence not in self.frames]
         changed = [sequence for sequence in ids if self.frames.get(sequence, ids[sequence]) != ids[sequence]]
         assert not changed, f"frames have changed: {changed[:5]}"
