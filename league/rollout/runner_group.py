@@ -24,6 +24,7 @@ from league.cluster.placement import ONE_CPU, Amounts
 from league.cluster.runners import ComingAndGoing
 from league.deaths import Death, death_of
 from league.models.policies.resident import check_device
+from league.references import Inside, carried, opened
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
@@ -167,7 +168,7 @@ class LocalRunnerGroup:
 
 
 class RemoteRunner(EnvRunner):
-    """EnvRunner as a Ray actor. Weights arrive as separate arguments, so that Ray resolves references."""
+    """EnvRunner as a Ray actor."""
 
     def __init__(self, setup: PlaySetup) -> None:
         """Make the runner, unless its device is missing here; `check` raises then."""
@@ -189,12 +190,12 @@ class RemoteRunner(EnvRunner):
         check_device(self._wanted, f"on node {socket.gethostname()}")
 
     def play_remotely(
-        self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray]
+        self, request: PlayRequest, players: Sequence[str], *weights: Mapping[str, np.ndarray] | Inside
     ) -> Any:
         """Return results and info, followed by each learner's episodes as separate objects."""
         if self._wanted != "cpu":
             self.check()  # it may have been started again, on another node
-        results, info, episodes = self.play(request, dict(zip(players, weights, strict=True)))
+        results, info, episodes = self.play(request, dict(zip(players, opened(weights), strict=True)))
         own = [episodes[learner] for learner in request.learners]
         return ((results, info), *own) if own else (results, info)
 
@@ -291,7 +292,8 @@ class RayRunnerGroup(ComingAndGoing):
     ) -> None:
         runner = self.next_runner() if runner is None else runner
         play = self._actors[runner].play_remotely.options(num_returns=1 + len(request.learners))
-        returned = play.remote(request, list(live_weights), *live_weights.values())
+        weights = [carried(self._ray, handle) for handle in live_weights.values()]
+        returned = play.remote(request, list(live_weights), *weights)
         results, *episodes = returned if request.learners else [returned]
         self._pending[results] = request_id, runner, dict(zip(request.learners, episodes, strict=True))
         self._arrivals.expect(results)

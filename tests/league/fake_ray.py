@@ -16,6 +16,8 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
+from league.references import Inside
+
 
 class RayError(Exception):
     pass
@@ -190,8 +192,9 @@ class FakeRay:
         if not actor.calls or (actor.held and not actor.dead):
             return False
         name, arguments, references = actor.calls[0]
-        if not actor.dead and any(isinstance(a, Reference) and not a.done for a in arguments):
-            return False  # an argument is not there yet
+        waited = [a.reference if isinstance(a, Inside) else a for a in arguments]
+        if not actor.dead and any(isinstance(a, Reference) and not a.done for a in waited):
+            return False  # an argument is not there yet, for which Ray or the actor waits
         actor.calls.pop(0)
         if actor.dead:
             self._fail(references, ActorDiedError(actor.dead, actor._actor_id.hex()))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from league.episode import Episodes
+from league.references import Inside, opened
 
 FAN_IN = 8  # rollouts that one call concatenates, at most
 
@@ -18,9 +19,9 @@ FAN_IN = 8  # rollouts that one call concatenates, at most
 class Aggregator:
     """Concatenator of episodes; as a Ray actor, its arguments and results stay in the object store."""
 
-    def concatenate(self, *parts: Episodes) -> Episodes:
+    def concatenate(self, *parts: Episodes | Inside) -> Episodes:
         """Return all episodes of `parts` (of one player), in the order given."""
-        return Episodes.concatenate(parts)
+        return Episodes.concatenate(opened(parts))
 
 
 def concatenate_as_tree(parts: Sequence[Any], concatenate: Callable[..., Any], fan_in: int = FAN_IN) -> Any:

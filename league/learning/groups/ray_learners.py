@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 from league.cluster.placement import ONE_CPU, Amounts, Placement
@@ -47,6 +48,7 @@ from league.learning.groups.shards import (
 )
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit, Recruits
+from league.references import carried
 from storage.errors import Mistake
 
 
@@ -100,6 +102,7 @@ class RayLearnerGroup(Moving):
         self._shards = [make(shard) for make, shard in zip(self._makers, shards, strict=True)]
         self._pending: dict[Any, Pending] = {}
         self._queues: dict[str, Queue] = {}
+        self._step_bytes: dict[str, int] = {}  # of a step of experience, at least
         self._gathering: dict[str, Gathering] = {}
         self._live: dict[str, LiveWeights] = {}
         self._retired: dict[str, tuple[Any, Counters]] = {}  # reference to Counters; those that are known
@@ -138,7 +141,8 @@ class RayLearnerGroup(Moving):
         if not shard.aggregators or not steps:
             self._learn(player, episodes, progress, queue.block(1, steps))
             return
-        gathered = self._gathering[player].add(episodes, steps, time.monotonic())
+        part = carried(self._ray, episodes, steps * self._step_bytes[player])
+        gathered = self._gathering[player].add(part, steps, time.monotonic())
         queue.gathering = len(self._gathering[player])
         if gathered is not None:
             block = queue.block(len(gathered.parts), gathered.steps, gathered.since)
@@ -146,6 +150,7 @@ class RayLearnerGroup(Moving):
 
     def _learn(self, player: str, episodes: Any, progress: float, block: Block) -> None:
         index = shard_of(self._plan, player)
+        episodes = carried(self._ray, episodes, block.steps * self._step_bytes[player])
         shard, trained = self._shards[index], self._plan[index]
         several = len(trained.players) > 1 and trained.processes == 1
         if self._settings.stacked == "auto" and (several or shard.waiting):
@@ -328,7 +333,8 @@ class RayLearnerGroup(Moving):
         self._plan = without_player(self._plan, player)
         self._copies.forget(player)
         self._loading.pop(player, None)
-        del self._queues[player], self._gathering[player], self._live[player], self._recruits[player]
+        for of_player in (self._queues, self._step_bytes, self._gathering, self._live, self._recruits):
+            del of_player[player]
         while (move := move_due(self._plan)) is not None:
             self._move(move)
 
@@ -361,6 +367,8 @@ class RayLearnerGroup(Moving):
         player, settings = recruit.player, recruit.settings
         self._recruits[player] = recruit
         self._live[player] = live
+        learned = recruit.spec.learned
+        self._step_bytes[player] = learned.size * np.dtype(learned.dtype).itemsize
         self._queues[player] = Queue(player, self._settings.max_backlog)
         self._gathering[player] = Gathering(settings.batch_steps * (1.0 - settings.replay.proportion))
 

@@ -31,6 +31,7 @@ from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, shard_of
 from league.learning.recruits import Recruit
+from league.references import Inside
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 
@@ -49,7 +50,7 @@ class Pending(NamedTuple):
     block: Block
     weights: Any  # reference
     shard: int
-    episodes: Any  # or a reference to them
+    episodes: Any  # or a reference to them, or one inside
 
 
 def own_error(error: Exception) -> Exception:
@@ -331,6 +332,8 @@ class Replacing(Enrolled):
         )
         try:
             episodes = suspect.episodes
+            if isinstance(episodes, Inside):
+                episodes = episodes.reference
             if isinstance(episodes, self._ray.ObjectRef):
                 episodes = self._ray.get(episodes, timeout=PEER_SECONDS)
             tensors = arrays_of(episodes)

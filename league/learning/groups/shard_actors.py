@@ -16,9 +16,10 @@ from torch import Tensor
 from league.learning.data.aggregator import Aggregator
 from league.learning.data.queues import Block, Waiting, one_of_each
 from league.learning.groups.peers import ALONE, DistributedPeers, free_address
-from league.learning.groups.shard_learners import Counters, Published, ShardLearners
+from league.learning.groups.shard_learners import Counters, Learned, Published, ShardLearners, Weights
 from league.learning.groups.shards import Shard
 from league.learning.recruits import Recruit, Recruits
+from league.references import Inside, carried, opened
 from league.runtime import node_address
 from storage.errors import Mistake
 
@@ -39,7 +40,7 @@ class RemoteShardLearners(ShardLearners):
         """Return the address where the shard's processes meet; called on the first of them."""
         return free_address(node_address()) if over_nodes else free_address()
 
-    def build(self, shard: Shard, recruits: Recruits, rank: int, address: str | None) -> None:
+    def build(self, shard: Shard, recruits: Recruits, rank: int, address: str | Inside | None) -> None:
         """Build the shard's learners; `address` is where its processes meet, None if there is only one.
 
         Raise Mistake if the GPU that they are to use is missing here.
@@ -51,8 +52,9 @@ class RemoteShardLearners(ShardLearners):
             )
         for recruit in recruits:
             recruit.spec.trust()  # from the run's own config, not from a snapshot
+        (meeting,) = opened([address])
         join = DistributedPeers.join
-        peers = ALONE if address is None else join(address, rank, shard.processes, recruits.device)
+        peers = ALONE if meeting is None else join(meeting, rank, shard.processes, recruits.device)
         super().__init__(shard, recruits, peers)
 
     def add(
@@ -66,9 +68,14 @@ class RemoteShardLearners(ShardLearners):
         recruit.spec.trust()
         return super().add(recruit, weights, counters, card)
 
+    def learn(self, player: str, episodes: Any, progress: float = 0.0) -> tuple[Learned, Weights | None]:
+        """Learn from episodes, which may be references inside the argument."""
+        (given,) = opened([episodes])
+        return super().learn(player, given, progress)
+
     def learn_these(self, players: Sequence[str], progress: Sequence[float], *episodes: Any) -> list[Any]:
         """Call `learn_together` with flat arguments: Ray opens references in arguments, not in lists."""
-        results = self.learn_together(list(zip(players, episodes, progress, strict=True)))
+        results = self.learn_together(list(zip(players, opened(episodes), progress, strict=True)))
         return [part for learned_and_weights in results for part in learned_and_weights]
 
 
@@ -113,7 +120,7 @@ class ShardActors:
         self._ray = ray
         self._turn = 0
         several = shard.processes > 1
-        address = self.processes[0].address.remote(bool(shard.nodes)) if several else None
+        address = carried(ray, self.processes[0].address.remote(bool(shard.nodes))) if several else None
         self.built = [
             actor.build.remote(shard, recruits, rank, address) for rank, actor in enumerate(self.processes)
         ]
@@ -163,9 +170,9 @@ class ShardActors:
         return len(self._calls) < AHEAD
 
     def concatenate(self, *parts: Any) -> Any:
-        """Return a reference to the episodes of all `parts`; the aggregators take turns."""
+        """Return a reference to the episodes of all `parts`, for other calls; the aggregators take turns."""
         self._turn = (self._turn + 1) % len(self.aggregators)
-        return self.aggregators[self._turn].concatenate.remote(*parts)
+        return carried(self._ray, self.aggregators[self._turn].concatenate.remote(*parts))
 
     def rank_of(self, actor: str) -> int:
         """Return the number of the process with this id in hexadecimal; 0 if it is not known."""

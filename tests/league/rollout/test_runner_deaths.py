@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from league.references import Inside, opened
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import MOST_STARTS, RECORDED_STARTS, RayRunnerGroup
 from league.rollout.settings.play import RolloutSettings
@@ -28,6 +29,7 @@ class Playing:
         return "host-7"
 
     def play_remotely(self, request, players, *weights):
+        opened(weights)
         if request.name == "deadly":
             raise Dies
         if request.name == "faulty":
@@ -110,6 +112,17 @@ def test_weights_that_were_lost_with_a_node_cost_a_request_and_no_runner(fake):
     (loss,) = group.losses()
     assert (loss.requests, loss.suspect, loss.incident.kind) == ((0,), None, "results")
     assert len(fake.actors) == 1
+
+
+def test_weights_that_ray_might_copy_into_a_call_travel_inside_an_argument(fake):
+    """A driver was ended by Ray when a runner died just after a call with a small object as its argument."""
+    group = RayRunnerGroup(1, SETUP)
+    weights = fake.put({})
+    group.submit(0, asked(), {"main-0": weights})
+    _, arguments, _ = group._actors[0].calls[-1]
+    assert [argument for argument in arguments if isinstance(argument, fake.ObjectRef)] == []
+    assert arguments[-1] == Inside(weights)
+    assert come(group) == [0]
 
 
 def test_results_that_were_lost_with_a_node_are_a_loss_and_no_error(fake):

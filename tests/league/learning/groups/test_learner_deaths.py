@@ -20,6 +20,7 @@ from league.learning.recruits import Recruit
 from league.learning.settings import LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
+from league.references import COPIED_BYTES, Inside
 from tests.league.fake_ray import Dies, FakeRay
 from tests.league.learning.recruiting import recruits_of
 
@@ -233,6 +234,36 @@ def test_experience_that_went_with_its_node_is_dropped_and_counted(fake, make_ep
     assert group.queues()["main-0"].dropped_steps == 64
     submit(fake, group, "main-0", make_episodes)
     assert [report.updates for report in learned(group)] == [1]
+
+
+@pytest.mark.parametrize("aggregators", [0, 1])
+def test_small_experience_travels_inside_an_argument_and_large_experience_ahead_of_its_call(
+    fake, make_episodes, aggregators
+):
+    """Ray copies small objects into calls: a driver was ended by that when an actor had just died."""
+    group = make(aggregators=aggregators)
+    small, large = (fake.put(make_episodes([16] * 4, player="main-0")) for _ in range(2))
+    group.submit("main-0", small, 0.0, COPIED_BYTES // SPEC.learned.size // 4 - 1)
+    group.submit("main-0", large, 0.0, COPIED_BYTES // SPEC.learned.size // 4)
+    actors = group._of("main-0").processes
+    given = [argument for actor in actors for call in actor.calls for argument in call[1]]
+    assert Inside(small) in given
+    assert large in given
+    assert small not in given
+    assert len(learned(group)) == 2
+
+
+def test_what_aggregators_have_concatenated_is_opened_by_the_learner(fake, make_episodes):
+    group = make(aggregators=1, batch_steps=128)
+    for seed in range(2):
+        submit(fake, group, "main-0", make_episodes, seed=seed)
+    shard = group._of("main-0")
+    calls = [call for actor in (*shard.processes, *shard.aggregators) for call in actor.calls]
+    given = [argument for _, arguments, _ in calls for argument in arguments]
+    assert not any(isinstance(argument, fake.ObjectRef) for argument in given)
+    assert sum(isinstance(argument, Inside) for argument in given) == 3  # two rollouts, and both as one
+    (report,) = learned(group)
+    assert report.env_steps == 128
 
 
 def test_a_player_at_whose_blocks_its_learner_keeps_dying_is_stopped_with_the_block_and_others_learn_on(
