@@ -46,7 +46,7 @@ from league.commands.measures.ratings import best_of, ratings
 from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
 from league.commands.past.branch import branch
-from league.commands.snapshots import snapshots
+from league.commands.snapshots import ActionFirst, snapshots
 from league.commands.tournaments import compare, tournament
 from league.interrupts import last_words
 
@@ -239,7 +239,7 @@ app.command()(runs)
 app.command()(du)
 app.command()(sweep)
 app.command()(branch)
-app.command()(snapshots)
+app.command(cls=ActionFirst)(snapshots)
 app.command()(export)
 app.command()(replay)
 app.command()(play)

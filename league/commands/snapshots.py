@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from league.commands.console import JsonOption, RunArgument, print_rows, progress_bars
 
@@ -34,6 +35,16 @@ class Action(StrEnum):
     DISTIL = "distil"
     IMPORT = "import"
     GC = "gc"
+
+
+class ActionFirst(TyperCommand):
+    """The command, also with its action before the run: `snapshots list RUN`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the run before the action, unless there is a folder of the action's name."""
+        if len(args) > 1 and args[0] in set(Action) and args[1][:1] != "-" and not Path(args[0]).exists():
+            args = [args[1], args[0], *args[2:]]
+        return super().parse_args(ctx, args)
 
 
 def snapshots(

@@ -462,6 +462,12 @@ def test_a_player_means_its_newest_snapshot_also_where_one_is_shown(league_comma
     assert shown["snapshot_id"] == newest.snapshot_id
 
 
+def test_the_action_on_snapshots_may_stand_before_the_run(league_here, trained):
+    shown = league_here("snapshots", "show", trained, "main-0")
+    assert shown.stdout == league_here("snapshots", trained, "show", "main-0").stdout
+    assert '"snapshot_id": "main-0@' in shown.stdout
+
+
 def test_showing_no_or_an_unknown_snapshot_is_refused(league_here, trained):
     refused(league_here("snapshots", trained, "show"), "no ID given")
     refused(league_here("snapshots", trained, "show", "main-0@7777"), "nearest: main-0@")
