@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.statistics.games import Games
 from league.tournament.schedules.base import MOST_PAIRS, Pairings, Schedule, in_tiles
-from league.tournament.schedules.pairing.designs import cyclic_design, developed
+from league.tournament.schedules.pairing.designs import cyclic_design, developed, num_developed
 
 
 class RoundRobin(Schedule):
@@ -23,7 +23,7 @@ class RoundRobin(Schedule):
         self._field = field
         self._base = cyclic_design(field, num_teams, pairs)
         self._per_round = max(1, MOST_PAIRS // field)  # base rows
-        self._total = sum(len(developed(row[None], field)) for row in self._base)
+        self._total = num_developed(self._base, field)
 
     def next_round(
         self, history: Sequence[Pairings], games: Games, rng: np.random.Generator

@@ -28,19 +28,29 @@ def cyclic_design(field: int, num_teams: int, times: int) -> Pairings:
             return np.tile(np.concatenate(rows), (-(-times // int(met[1])), 1))
         row = _least_met(met, num_teams)
         distances = (row[:, None] - row)[~np.eye(num_teams, dtype=np.bool_)] % field
-        met += np.bincount(distances, minlength=field) * (len(developed(row[None], field)) / field)
+        met += np.bincount(distances, minlength=field) * (len(shifts(row, field)) / field)
         rows.append(row[None])
     return np.concatenate(rows)
 
 
 def developed(base: Pairings, field: int) -> Pairings:
     """Return [n, T] the base rows with all their shifts that are different rows."""
-    parts = []
-    for row in base:
-        shifted = (row + np.arange(field)[:, None]) % field
-        _, first = np.unique(np.sort(shifted, axis=1), axis=0, return_index=True)
-        parts.append(shifted[np.sort(first)])
-    return np.concatenate(parts)
+    different, which = np.unique(base, axis=0, return_inverse=True)  # of many pairs, rows repeat
+    parts = [shifts(row, field) for row in different]
+    return np.concatenate([parts[i] for i in which.ravel().tolist()])
+
+
+def num_developed(base: Pairings, field: int) -> int:
+    """Return the number of rows that `developed` returns."""
+    different, times = np.unique(base, axis=0, return_counts=True)
+    return sum(n * len(shifts(row, field)) for row, n in zip(different, times.tolist(), strict=True))
+
+
+def shifts(row: Indices, field: int) -> Pairings:
+    """Return [n, T] all shifts of a row [T] around the circle that are different rows."""
+    shifted = (row + np.arange(field)[:, None]) % field
+    _, first = np.unique(np.sort(shifted, axis=1), axis=0, return_index=True)
+    return shifted[np.sort(first)]
 
 
 def matchings(pairs: int, field: int, num_teams: int, rng: np.random.Generator) -> Pairings:

@@ -1,6 +1,8 @@
 import numpy as np
 import pytest
 
+from league.tournament.schedules.pairing import designs
+
 
 @pytest.mark.parametrize(("field", "pairs"), [(2, 1), (3, 1), (8, 3), (9, 2), (40, 2)])
 def test_any_two_meet_in_exactly_so_many_pairs(make, field, pairs):
@@ -43,3 +45,17 @@ def test_a_small_field_that_is_stopped_early_has_let_all_meet_alike(make):
     rows = make.all_pairs(make.schedule(9, pairs=20), 9)[: 36 * 5]
     met = make.met(rows, 9)[~np.eye(9, dtype=bool)]
     assert (met == 5).all()
+
+
+def test_of_many_pairs_the_rows_that_repeat_are_worked_out_once(make, monkeypatch):
+    worked_out = []
+    shifts = designs.shifts
+
+    def counted(row, field):
+        worked_out.append(tuple(row.tolist()))
+        return shifts(row, field)
+
+    monkeypatch.setattr(designs, "shifts", counted)
+    schedule = make.schedule(4, pairs=1000)
+    assert len(make.all_pairs(schedule, 4)) == schedule.total_pairs() == 6 * 1000
+    assert len(worked_out) < 10
