@@ -23,6 +23,7 @@ from storage.arrays import Indices
 from storage.records import EndReason, Outcome, ResultBatch, by_team
 
 _MOST_TEAMS_PERMUTED = 4
+SPAN = 4  # times as many numbers as there are rows: up to here a table is faster than sorting
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def tally(results: Iterable[ResultBatch], competitors: Sequence[str], rule: Rule
     pairing = numbered(*order.T)
     pair = _in_order(numbered(pairing, np.unique(seed, return_inverse=True)[1]))
     seating = numbered(*np.argsort(seated, axis=1).T)
-    _, first = np.unique(pair * (seating.max() + 1) + seating, return_index=True)
+    first = firsts(pair * (seating.max() + 1) + seating)
     rows = first[apart[first]]  # by pair, then by seating
     counts = np.bincount(pair[rows], minlength=pair.max() + 1)
     played = counts > 0
@@ -149,8 +150,28 @@ def numbered(*columns: Indices) -> Indices:
     number = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         value = column - column.min(initial=0)
-        number = np.unique(number * (value.max(initial=0) + 1) + value, return_inverse=True)[1]
+        number = dense(number * (value.max(initial=0) + 1) + value)
     return number
+
+
+def dense(number: Indices) -> Indices:
+    """Return numbers [M], 0 or more, made dense from 0 in their order: 7 3 7 becomes 1 0 1."""
+    span = int(number.max(initial=-1)) + 1
+    if span > SPAN * len(number):
+        return np.unique(number, return_inverse=True)[1]
+    there = np.zeros(span, dtype=np.bool_)
+    there[number] = True
+    return (np.cumsum(there) - 1)[number]
+
+
+def firsts(number: Indices) -> Indices:
+    """Return where each of the numbers [M], 0 or more, stands for the first time, by number."""
+    span = int(number.max(initial=-1)) + 1
+    if span > SPAN * len(number):
+        return np.unique(number, return_index=True)[1]
+    at = np.full(span, -1)
+    at[number[::-1]] = np.arange(len(number))[::-1]  # where a number stands twice, the last value stays
+    return at[at >= 0]
 
 
 def _by_team(batch: ResultBatch, competitors: Sequence[str], rule: Rule) -> tuple[npt.NDArray, ...]:
@@ -179,14 +200,16 @@ def _by_team(batch: ResultBatch, competitors: Sequence[str], rule: Rule) -> tupl
 def _first_of_each(number: Indices) -> npt.NDArray[np.bool_]:
     """Return the rows [M] that are the first with their number."""
     first = np.zeros(len(number), dtype=np.bool_)
-    first[np.unique(number, return_index=True)[1]] = True
+    first[firsts(number)] = True
     return first
 
 
 def _in_order(number: Indices) -> Indices:
     """Return the numbers [M] made dense, in order of first appearance."""
-    _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
+    first = firsts(number)
+    order = np.empty(len(first), dtype=np.int64)
+    order[np.argsort(first)] = np.arange(len(first))
+    return order[dense(number)]
 
 
 def _repeats(pair: Indices, pairing: Indices, seating: Indices, digest: Indices) -> npt.NDArray[np.bool_]:

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from analysis.statistics.games import Rule, games_of, games_per_pair, pair_scores, tally
+from analysis.statistics.games import Rule, dense, firsts, games_of, games_per_pair, pair_scores, tally
 from storage.records import EndReason, MatchBatch, Outcome, Purpose, ResultBatch
 
 WIN, DRAW, LOSS, FORFEIT = Outcome
@@ -50,6 +50,15 @@ def pairs_of_two(points, *, a=0, b=1, **more):
     for first, second in points:
         ranks += [(int(first < 0.5), int(first > 0.5)), (int(second > 0.5), int(second < 0.5))]
     return played(seats, ranks, np.repeat(np.arange(len(points)) + 100, 2), **more)
+
+
+@pytest.mark.parametrize("span", [1, 7, 50, 10**6])
+@pytest.mark.parametrize("rows", [0, 1, 60])
+def test_numbers_are_made_dense_and_found_first_as_sorting_them_would(span, rows):
+    number = np.random.default_rng(rows).integers(span, size=rows)
+    _, first, inverse = np.unique(number, return_index=True, return_inverse=True)
+    np.testing.assert_array_equal(dense(number), inverse)
+    np.testing.assert_array_equal(firsts(number), first)
 
 
 def test_a_pair_of_two_is_two_games_with_the_points_of_whoever_sat_first():
