@@ -22,6 +22,7 @@ import numpy as np
 import torch
 
 from league.learning.groups.learner_group import LiveWeights
+from league.references import Inside
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
 from league.rollout.settings.play import RolloutSettings
@@ -40,8 +41,11 @@ class Host:
         """Return a host and a node's id."""
         return "host/node"
 
-    async def play(self, runner: int, seconds: float, request: PlayRequest, *_: Any) -> Any:
+    async def play(self, runner: int, seconds: float, request: PlayRequest, _: Any, *weights: Any) -> Any:
         """Answer a request `seconds` after the runner has ended the one before."""
+        for each in weights:
+            if isinstance(each, Inside):  # as a runner opens them
+                await each.reference
         now = time.monotonic()
         if runner not in self._free_at:  # all have begun at some time before, so that answers are spread out
             self._free_at[runner] = now - seconds * self._rng.random()
