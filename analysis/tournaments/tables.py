@@ -87,7 +87,8 @@ def standings_table(
 def _distinct(who: npt.NDArray, number: npt.NDArray, n: int) -> npt.NDArray[np.int64]:
     """Count the different numbers of each of n competitors, in (who, number) [c]."""
     last = number.max(initial=0) + 1
-    return np.bincount(np.unique(who * last + number) // last, minlength=n)
+    both = np.sort(who * last + number)  # np.unique hashes them, ten times as long for 20 million
+    return np.bincount(both[np.diff(both, prepend=-1) > 0] // last, minlength=n)
 
 
 def pairings_table(
