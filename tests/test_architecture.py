@@ -236,12 +236,13 @@ def test_learning_needs_no_game():
 
 
 @pytest.mark.slow
-def test_ray_is_imported_in_six_files_and_there_only_when_needed():
+def test_ray_is_imported_in_seven_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}
     assert users == {
         "league.runtime",
         "league.cluster.nodes",
         "league.cluster.probe",  # a process of its own
+        "league.cluster.references",  # in actors
         "league.cluster.reserving",
         "league.rollout.runner_group",
         "league.learning.groups.ray_learners",

@@ -165,12 +165,12 @@ def dense(number: Indices) -> Indices:
 
 
 def firsts(number: Indices) -> Indices:
-    """Return where each of the numbers [M], 0 or more, stands for the first time, by number."""
+    """Return the first row of each of the numbers [M], 0 or more, by number."""
     span = int(number.max(initial=-1)) + 1
     if span > SPAN * len(number):
         return np.unique(number, return_index=True)[1]
     at = np.full(span, -1)
-    at[number[::-1]] = np.arange(len(number))[::-1]  # where a number stands twice, the last value stays
+    at[number[::-1]] = np.arange(len(number))[::-1]  # of a number in two rows, the last value stays
     return at[at >= 0]
 
 

@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import numpy as np
 
 from league.cluster.placement import ONE_CPU, Amounts
+from league.cluster.references import Inside, carried, opened
 from league.cluster.runners import ComingAndGoing
 from league.deaths import Death, death_of
 from league.models.policies.resident import check_device
-from league.references import Inside, carried, opened
 from league.rollout.env_runner import EnvRunner
 from league.rollout.guard.patience import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from league.cluster.references import Inside
 from league.learning.groups.learner_group import LiveWeights
-from league.references import Inside
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
 from league.rollout.settings.play import RolloutSettings

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from league.cluster.references import Inside, opened
 from league.episode import Episodes
-from league.references import Inside, opened
 
 FAN_IN = 8  # rollouts that one call concatenates, at most
 

@@ -19,6 +19,7 @@ import numpy as np
 from torch import Tensor
 
 from league.cluster.placement import ONE_CPU, Amounts, Placement
+from league.cluster.references import carried
 from league.cluster.reserving import inside, release, reserve
 from league.deaths import death_of
 from league.learning.data.aggregator import Gathering, concatenate_as_tree
@@ -48,7 +49,6 @@ from league.learning.groups.shards import (
 )
 from league.learning.learner import LearnerState
 from league.learning.recruits import Recruit, Recruits
-from league.references import carried
 from storage.errors import Mistake
 
 

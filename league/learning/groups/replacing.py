@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from league.cluster.references import Inside
 from league.deaths import Death, death_of
 from league.episode import Episodes
 from league.learning.data.aggregator import Gathering
@@ -31,7 +32,6 @@ from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, shard_of
 from league.learning.recruits import Recruit
-from league.references import Inside
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from league.cluster.references import Inside, carried, opened
 from league.learning.data.aggregator import Aggregator
 from league.learning.data.queues import Block, Waiting, one_of_each
 from league.learning.groups.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.shard_learners import Counters, Learned, Published, ShardLearners, Weights
 from league.learning.groups.shards import Shard
 from league.learning.recruits import Recruit, Recruits
-from league.references import Inside, carried, opened
 from league.runtime import node_address
 from storage.errors import Mistake
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from league.cluster.references import COPIED_BYTES, Inside
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.data.aggregator import Aggregator
 from league.learning.groups import ray_learners
@@ -20,7 +21,6 @@ from league.learning.recruits import Recruit
 from league.learning.settings import LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.references import COPIED_BYTES, Inside
 from tests.league.fake_ray import Dies, FakeRay
 from tests.league.learning.recruiting import recruits_of
 
