@@ -11,7 +11,7 @@ import numpy.typing as npt
 from league.envs import registry
 
 MATCHES = 8  # played at random, each beside its mirror image
-MOST_STEPS = 200  # of one match
+MOST_STEPS = 200  # of these matches
 
 
 def is_mirrored(
@@ -26,30 +26,32 @@ def is_mirrored(
     mirror image of each action. Both matches have one seed, so games of chance have no mirror unless their
     chance is mirrored too.
     """
-    game = registry.make(env_id, 2, **options)
+    game = registry.make(env_id, 2 * MATCHES, **options)
     rng = np.random.default_rng(0)
-    for seed in range(MATCHES):
-        game.reset(np.arange(2), np.full(2, seed))
-        for _ in range(MOST_STEPS):
-            if not game.active.all():
-                break
-            actions = []
-            for block in game.due():
-                rows, images = np.flatnonzero(block.slot == 0), np.flatnonzero(block.slot == 1)
-                if not np.array_equal(block.seat[rows], block.seat[images]):
-                    return False
-                seen = block.observation.reshape(len(block), -1)
-                if not np.array_equal(seen[rows][:, observation_order], seen[images]):
-                    return False
-                if not np.array_equal(block.mask[rows][:, action_order], block.mask[images]):
-                    return False
-                action = np.zeros(len(block), dtype=np.int64)
-                action[rows] = [rng.choice(np.flatnonzero(block.mask[row])) for row in rows.tolist()]
-                action[images] = action_order[action[rows]]
-                actions.append(action)
-            transition = game.step(actions)
-            if not np.array_equal(transition.rewards[0], transition.rewards[1]):
+    game.reset(np.arange(2 * MATCHES), np.tile(np.arange(MATCHES), 2))  # the second half are the images
+    for _ in range(MOST_STEPS):
+        if not game.active.any():
+            break
+        actions = []
+        for block in game.due():
+            order = np.lexsort((block.seat, block.slot))
+            rows, images = order[block.slot[order] < MATCHES], order[block.slot[order] >= MATCHES]
+            if not np.array_equal(block.slot[rows] + MATCHES, block.slot[images]):
                 return False
-        if game.active.any():
+            if not np.array_equal(block.seat[rows], block.seat[images]):
+                return False
+            seen = block.observation.reshape(len(block), -1)
+            if not np.array_equal(seen[rows][:, observation_order], seen[images]):
+                return False
+            if not np.array_equal(block.mask[rows][:, action_order], block.mask[images]):
+                return False
+            action = np.zeros(len(block), dtype=np.int64)
+            action[rows] = np.where(block.mask[rows], rng.random(block.mask[rows].shape), -1.0).argmax(axis=1)
+            action[images] = action_order[action[rows]]
+            actions.append(action)
+        rewards = game.step(actions).rewards
+        if not np.array_equal(rewards[:MATCHES], rewards[MATCHES:]):
+            return False
+        if not np.array_equal(game.active[:MATCHES], game.active[MATCHES:]):
             return False
     return True

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from league.config import mirrors
 from league.config.mirrors import is_mirrored
 from league.models.mirror import Mirror
 
@@ -15,3 +16,8 @@ def test_a_game_has_its_mirror_and_no_other():
     upside_down = Mirror(observation=(2, 7, 6), axis=2, actions=(7,))
     assert not is_mirrored("connect_four", {}, upside_down.observation_order, upside_down.action_order)
     assert not is_mirrored("connect_four", {}, FOUR.observation_order, np.arange(7))
+
+
+def test_matches_longer_than_is_looked_at_are_no_reason_against_a_mirror(monkeypatch):
+    monkeypatch.setattr(mirrors, "MOST_STEPS", 5)
+    assert is_mirrored("connect_four", {}, FOUR.observation_order, FOUR.action_order)
