@@ -172,7 +172,10 @@ class StorageSettings(Section):
         description="Folder for verified and fetched snapshots on each node; `null`: the user's cache folder",
     )
     cache_bytes: int = Field(
-        default=20 * 2**30, ge=2**20, description="Bytes for fetched snapshots on each node's disk"
+        default=20 * 2**30,
+        ge=2**20,
+        description="Bytes on each node's disk for fetched snapshots, and for weights in bfloat16 of those "
+        "that play in it",
     )
     remote: str | None = Field(
         default=None,

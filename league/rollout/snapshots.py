@@ -2,26 +2,28 @@
 
 device    weights on the GPU, if matches are played there
 mapped    weights mapped from files: page cache, which all processes of a node share
-disk      files of the run, and copies of fetched blobs (`storage.cache.node_cache`)
+disk      files of the run, and copies of fetched blobs (`storage.cache.node_cache`); beside them, weights
+          in bfloat16 of those that play in it, made once for the node
 remote    other nodes of the cluster, and the object store that the run is copied to (`league.rollout.supply`)
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 
-from league.models.policies.policy import Policy
+from league.models.policies.policy import Policy, Tensors
 from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySpec
 from league.rollout import supply
 from league.rollout.supply import Peers
 from storage.cache.node_cache import BlobLease, NodeCache
 from storage.cache.policy_map import PolicyMap, TierInfo
+from storage.snapshots import blobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ def load_tensors(source: SnapshotSource) -> dict[str, torch.Tensor]:
 class _Mapped(NamedTuple):
     policy: Policy
     blob: BlobLease
+    derived: list[BlobLease]  # of copies of its weights
 
 
 class SnapshotPolicies:
@@ -74,7 +77,7 @@ class SnapshotPolicies:
             self._map,
             max_bytes,
             size=lambda mapped: mapped.blob.bytes,
-            release=lambda mapped: mapped.blob.close(),
+            release=_close,
         )
         self._resident: ResidentPolicies[SnapshotSource] | None = None
         if device != "cpu":
@@ -96,8 +99,23 @@ class SnapshotPolicies:
 
     def _map(self, source: SnapshotSource) -> _Mapped:
         blob = supply.lease(self._node, source, self._peers)
+        derived: list[BlobLease] = []
+
+        def keep(kind: str, make: Callable[[], Tensors]) -> Tensors | None:
+            copy = self._node.derived(source.blob_hash, kind, lambda: blobs.encode(make()))
+            if copy is None:
+                return None
+            derived.append(copy)
+            return copy.tensors()
+
         try:
-            return _Mapped(Policy(source.spec, blob.tensors(), f"snapshot {source.snapshot_id}"), blob)
+            policy = Policy(source.spec, blob.tensors(), f"snapshot {source.snapshot_id}", keep)
+            return _Mapped(policy, blob, derived)
         except BaseException:
             blob.close()
             raise
+
+
+def _close(mapped: _Mapped) -> None:
+    for lease in (mapped.blob, *mapped.derived):
+        lease.close()

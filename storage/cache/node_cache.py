@@ -11,7 +11,9 @@ A lease is a shared lock on the blob's file, so it ends with its process, howeve
 leased is not removed, and what is removed is unlinked, never cut or overwritten: a process that
 has mapped it keeps its map. Several runs may share a folder, since blobs are named by their hash.
 
-    objects/, used      the blobs that were fetched, and how many bytes they are
+What is computed from a blob, such as its weights in another precision, is kept in the same way (`derived`).
+
+    objects/, used      blobs that were fetched or computed, and how many bytes they are
     verified            which files were hashed: a table of 65,536 places
     locks/              256 locks: only the holder of a blob's lock may hash or fetch it
 """
@@ -135,6 +137,24 @@ class NodeCache:
         self._count(found=1)
         return BlobLease(*file)
 
+    def derived(self, blob_hash: str, kind: str, make: Callable[[], bytes]) -> BlobLease | None:
+        """Lease what `make` computes from the blob as a file of this node, made once for all processes.
+
+        `kind` says what it is: equal kinds of equal blobs have equal bytes. Return `None` if there is no
+        room, or if nothing on the disk is to be trusted (verify: always). Raise Mistake or DiskFailed for a
+        cache folder that cannot be used.
+        """
+        if self._verify == "always":
+            return None
+        name = blake3(f"{blob_hash} {kind}".encode()).hexdigest()
+        file = self._find(name, None)
+        if file is None or not self._is_verified(name, file):
+            with self._alone(name):
+                file = file or self._find(name, None)  # another process may have made it meanwhile
+                if file is None or not self._is_verified(name, file):
+                    return self._made(name, make(), file)
+        return BlobLease(*file)
+
     def drop(self, blob_hash: str) -> bool:
         """Remove the node's copy of a blob; return False if there is none or it is leased."""
         return self.room.drop(blob_hash)
@@ -203,6 +223,22 @@ class NodeCache:
             return False
         self._note(blob_hash, record)
         return True
+
+    def _made(self, name: str, data: bytes, found: _File | None) -> BlobLease | None:
+        """Keep what was computed, unless it is what was `found`."""
+        if found is not None and os.pread(found.handle, len(data) + 1, 0) == data:
+            self._note(name, _record(name, found.handle))
+            return BlobLease(*found)
+        if found is not None:
+            os.close(found.handle)
+            self.room.drop(name, leased=True)
+            self._count(damaged=1)
+        handle = self.room.keep(name, data)
+        if handle is None:
+            self._count(unkept=1)
+            return None
+        self._note(name, _record(name, handle))
+        return BlobLease(self.room.path(name), handle)
 
     def _note(self, blob_hash: str, record: bytes) -> None:
         """Record for the other processes that a file was hashed."""

@@ -12,5 +12,5 @@ class CacheSettings:
     """The place of fetched blobs on a node, and when blobs are hashed."""
 
     folder: str | None = None  # None: the user's cache folder
-    max_bytes: int = FETCHED_BYTES  # of what is kept of it
+    max_bytes: int = FETCHED_BYTES  # of what is kept there, fetched or computed
     verify: str = "admission"  # admission: once on each node; always: at each lease; never

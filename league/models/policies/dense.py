@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from league.models.policies import products
-from league.models.policies.policy import Policy
+from league.models.policies.policy import Policy, Tensors
 from league.models.policies.products import EXACT, LEAST_ROWS, Layer
 from league.models.precision import Precision
 from league.models.spec import PolicySpec
@@ -30,7 +30,7 @@ FEW_BYTES = {"cpu": 2**17, "cuda": 2**24}
 # what takes the time, and these copies are half as large.
 FEW_ROWS_LOW, FEW_BYTES_LOW = 64, 2**20
 STACKED_BYTES = 2**27  # of all blocks of a group; further policies run one after the other
-LOWERED_BYTES = 2**23  # of copies in bfloat16 that a group keeps; further ones are made for each call
+LOWERED_BYTES = 2**23  # of its own copies in bfloat16 that a group keeps; others are made for each call
 
 
 def is_dense(spec: PolicySpec) -> bool:
@@ -61,6 +61,10 @@ def _sizes(spec: PolicySpec) -> tuple[int, ...]:
     return (spec.seen.size, *spec.settings.hidden, spec.action.mask_width)
 
 
+def _layer(tensors: Tensors, name: str) -> Layer:
+    return tensors[f"{name}.weight"], tensors[f"{name}.bias"]
+
+
 class Dense:
     """The layers of policies of one spec, on one device."""
 
@@ -70,9 +74,9 @@ class Dense:
         settings = spec.settings
         torso = [f"torso.{2 * i}" for i in range(len(settings.hidden))]  # each is followed by its activation
         names = [*torso, "policy_head"]
+        self._policies, self._names = policies, names
         self._layers: list[list[Layer]] = [
-            [(policy.tensors[f"{name}.weight"], policy.tensors[f"{name}.bias"]) for name in names]
-            for policy in policies
+            [_layer(policy.tensors, name) for name in names] for policy in policies
         ]
         self._activation = settings.activation
         self._fused = device == "cpu" and products.has_fused_product()
@@ -133,17 +137,26 @@ class Dense:
         if self._precision == "float32" or rows < LEAST_ROWS:
             return layers
         if self._precision == "auto":
-            gain = products.gain(self._sizes, rows, self._activation, exact=self._exact)
+            copies = not self._policies[policy].shares
+            gain = products.gain(self._sizes, rows, self._activation, exact=self._exact, copies=copies)
             if gain <= products.GAIN:
                 return layers
         if policy in self._lowered:
             return self._lowered[policy]
-        low = products.lowered(layers, exact=self._exact)
-        size = sum(weight.nbytes for weight, _ in low if weight.dtype is torch.bfloat16)
+        low, shared = self._low(policy)
+        size = 0 if shared else sum(weight.nbytes for weight, _ in low if weight.dtype is torch.bfloat16)
         if self._lowered_bytes + size <= LOWERED_BYTES:
             self._lowered[policy] = low
             self._lowered_bytes += size
         return low
+
+    def _low(self, policy: int) -> tuple[list[Layer], bool]:
+        """Return the layers of a policy with weights in bfloat16, and whether the node shares these."""
+        low = [self._names[i] for i in products.low_layers(len(self._names), exact=self._exact)]
+        wanted = [f"{name}.{part}" for name in low for part in ("weight", "bias")]
+        tensors, shared = self._policies[policy].in_bfloat16(wanted)
+        layers = zip(self._names, self._layers[policy], strict=True)
+        return [_layer(tensors, name) if name in low else layer for name, layer in layers], shared
 
     def _side_by_side(
         self,
@@ -168,8 +181,7 @@ class Dense:
     def _stack(self, block: slice, low: bool) -> list[Layer]:
         key = block.start, low
         if key not in self._stacks:
-            networks = self._layers[block]
-            if low:
-                networks = [products.lowered(layers, exact=self._exact) for layers in networks]
+            members = range(len(self._layers))[block]
+            networks = [self._low(i)[0] if low else self._layers[i] for i in members]
             self._stacks[key] = products.stacked(networks)
         return self._stacks[key]

@@ -11,7 +11,7 @@ drawn on the CPU: equal numbers from the network and from `rng` give equal actio
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,9 @@ from league.models.spec import PolicySpec
 from storage.errors import WeightsMismatch
 
 Step = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor | None]]  # the type of `Policy.step`
+Tensors = Mapping[str, Tensor]
+Keep = Callable[[str, Callable[[], Tensors]], Tensors | None]
+"""Returns what is computed from a policy's tensors, by the name of its kind, as the node keeps it."""
 
 
 def initial_weights(spec: PolicySpec, seed: int) -> dict[str, Tensor]:
@@ -43,10 +46,15 @@ class Policy(Actor):
     A row of memory holds the part of the connectors, then that of the network.
     """
 
-    def __init__(self, spec: PolicySpec, tensors: Mapping[str, Tensor], name: str = "policy") -> None:
+    def __init__(
+        self, spec: PolicySpec, tensors: Tensors, name: str = "policy", keep: Keep | None = None
+    ) -> None:
+        """`keep`: where other processes find what is computed from `tensors`, if it is for others too."""
         self.spec = spec
         self.name = name
         self.tensors = dict(tensors)
+        self._keep = keep
+        self._in_bfloat16: Tensors | None = None
         self.device = next((tensor.device for tensor in self.tensors.values()), torch.device("cpu"))
         try:
             shared = _shared(spec)
@@ -83,6 +91,25 @@ class Policy(Actor):
         `seen` [n, *seen.shape] and `recurrent` [n, S] must be on `device`.
         """
         return self._bind().step(seen, recurrent)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the node keeps what is computed from the tensors."""
+        return self._keep is not None
+
+    def in_bfloat16(self, names: Sequence[str]) -> tuple[Tensors, bool]:
+        """Return these tensors in bfloat16, and whether they are copies that the node shares.
+
+        Others are made for this call. Calls of one policy have to give the same names.
+        """
+        if self._keep is not None and self._in_bfloat16 is None:
+            self._in_bfloat16 = self._keep("bfloat16", lambda: self._lowered(names)) or {}
+        if self._in_bfloat16:
+            return self._in_bfloat16, True
+        return self._lowered(names), False
+
+    def _lowered(self, names: Sequence[str]) -> dict[str, Tensor]:
+        return {name: self.tensors[name].bfloat16() for name in names}
 
     def see(
         self,

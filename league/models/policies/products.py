@@ -83,12 +83,16 @@ def _much(weight: Tensor, rows: int) -> bool:
     return rows * weight.numel() >= MUCH_WORK
 
 
+def low_layers(count: int, *, exact: bool) -> range:
+    """Return which of `count` layers are in bfloat16: not the last; the first if inputs are `exact`."""
+    return range(0 if exact else 1, count - 1)
+
+
 def lowered(layers: Sequence[Layer], *, exact: bool) -> list[Layer]:
-    """Return the layers with weights in bfloat16: all but the last, and the first if inputs are `exact`."""
+    """Return the layers with weights in bfloat16, but for those that stay as they are (`low_layers`)."""
+    low = low_layers(len(layers), exact=exact)
     return [
-        (weight, bias)
-        if i == len(layers) - 1 or (i == 0 and not exact)
-        else (weight.bfloat16(), bias.bfloat16())
+        (weight.bfloat16(), bias.bfloat16()) if i in low else (weight, bias)
         for i, (weight, bias) in enumerate(layers)
     ]
 
@@ -104,15 +108,15 @@ def gain_beside(sizes: tuple[int, ...], networks: int, rows: int, activation: st
     return _measured_beside(sizes, networks, 1 << (rows.bit_length() - 1), activation, exact)
 
 
-def gain(sizes: tuple[int, ...], rows: int, activation: str, *, exact: bool) -> float:
-    """Return how many times as fast as float32 bfloat16 is here, copies of weights included.
+def gain(sizes: tuple[int, ...], rows: int, activation: str, *, exact: bool, copies: bool = True) -> float:
+    """Return how many times as fast as float32 bfloat16 is here.
 
-    `sizes`: widths of the layers, from the inputs to the logits. It is measured once for about so many rows,
-    and 0 where oneDNN cannot compute in bfloat16.
+    `sizes`: widths of the layers, from the inputs to the logits; `copies`: whether weights are converted for
+    each call. It is measured once for about so many rows, and 0 where oneDNN cannot compute in bfloat16.
     """
     if not has_bfloat16():
         return 0.0
-    return _measured(sizes, 1 << (rows.bit_length() - 1), activation, exact)
+    return _measured(sizes, 1 << (rows.bit_length() - 1), activation, exact, copies)
 
 
 def clock_of(device: str) -> Callable[[], float]:
@@ -124,16 +128,17 @@ def clock_of(device: str) -> Callable[[], float]:
 
 
 @functools.lru_cache(maxsize=256)
-def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool) -> float:
+def _measured(sizes: tuple[int, ...], rows: int, activation: str, exact: bool, copies: bool) -> float:
     made = torch.Generator().manual_seed(0)
     layers = _random_layers(sizes, made)
+    kept = lowered(layers, exact=exact)
     seen = torch.rand((rows, sizes[0]), generator=made)
 
     def plain() -> Tensor:
         return through(layers, seen, activation, fused=has_fused_product())
 
     def low() -> Tensor:
-        return through(lowered(layers, exact=exact), seen, activation, fused=True)
+        return through(lowered(layers, exact=exact) if copies else kept, seen, activation, fused=True)
 
     return _times_as_fast(low, plain)
 

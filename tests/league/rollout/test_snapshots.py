@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.models.policies.policy import initial_weights
+from league.models.policies.dense import Dense
+from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.snapshots import SnapshotPolicies, SnapshotSource
 from storage.cache.node_cache import NodeCache
@@ -53,6 +54,16 @@ def policies(node):
 def holds(policy, seed):
     wanted = initial_weights(SPEC, seed)
     return all(torch.equal(policy.tensors[name], wanted[name]) for name in wanted)
+
+
+def mapped_file(tensor):
+    """The file in whose mapping the tensor lies, if it lies in one."""
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        span, _, _, _, _, path = [*line.split(maxsplit=5), ""][:6]
+        first, last = (int(end, 16) for end in span.split("-"))
+        if first <= tensor.data_ptr() < last:
+            return {path} - {""}
+    return set()
 
 
 def tier(policies, name):
@@ -160,3 +171,56 @@ def test_weights_that_do_not_fit_are_refused_and_let_go_of_their_file(policies, 
     with refused, policies().lease(dataclasses.replace(source(0), spec=wide)):
         pass
     assert node.drop(source(0).blob_hash)
+
+
+# ------------------------------------------------------------------ in bfloat16
+
+NAMES = ("torso.0.weight", "torso.0.bias")
+
+
+def test_processes_of_a_node_map_one_file_of_weights_in_bfloat16(policies, sources, node):
+    (source,) = sources(1)
+    files = set()
+    for user in (policies(), policies()):
+        with user.lease(source) as policy:
+            low, shared = policy.in_bfloat16(NAMES)
+            assert shared
+            assert policy.shares
+            assert low.keys() == set(NAMES)
+            assert all(torch.equal(low[name], policy.tensors[name].bfloat16()) for name in NAMES)
+            assert policy.in_bfloat16(NAMES)[0] is low
+            files |= mapped_file(low["torso.0.weight"])
+    assert len(files) == 1
+    assert node.info()[0].resident == 1
+
+
+def test_a_file_of_weights_in_bfloat16_stays_while_its_policy_does(policies, sources, node):
+    one, other = sources(2)
+    small = policies(capacity=1)
+    with small.lease(one) as policy:
+        policy.in_bfloat16(NAMES)
+        (file,) = (node.room.folder / "objects").glob("*/*")
+        assert not node.room.drop(file.stem)  # it is leased
+    with small.lease(other):
+        assert node.room.drop(file.stem)
+
+
+def test_without_room_weights_in_bfloat16_are_private(sources, tmp_path):
+    (source,) = sources(1)
+    with SnapshotPolicies(1, None, NodeCache(tmp_path / "full", 10)).lease(source) as policy:
+        low, shared = policy.in_bfloat16(NAMES)
+        assert not shared
+        assert torch.equal(low[NAMES[0]], policy.tensors[NAMES[0]].bfloat16())
+    assert not Policy(SPEC, initial_weights(SPEC, 0)).in_bfloat16(NAMES)[1]
+
+
+def test_a_group_gives_equal_logits_with_shared_weights_and_with_its_own(policies, sources):
+    made = sources(20)
+    seen = torch.rand((20 * 16, 6), generator=torch.Generator().manual_seed(0))
+    with contextlib.ExitStack() as leases:
+        user = policies(capacity=20)
+        shared = [leases.enter_context(user.lease(source)) for source in made]
+        own = [Policy(SPEC, policy.tensors) for policy in shared]
+        for counts in (np.full(20, 16), np.r_[np.full(10, 32), np.zeros(10)]):  # side by side, one by one
+            a, b = (Dense(each, "bfloat16")(counts.astype(int), seen) for each in (shared, own))
+            assert torch.equal(a, b)

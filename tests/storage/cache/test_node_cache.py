@@ -332,6 +332,73 @@ SPAWN = multiprocessing.get_context("forkserver")
 BLOBS, BUDGET = 40, 250_000
 
 
+# ------------------------------------------------------------------ what is computed from blobs
+
+
+def computed(calls, number=1):
+    return lambda: (calls.append(number), encode(tensors(number)))[1]
+
+
+def test_what_is_computed_from_a_blob_is_made_once_for_all_processes(cache, tmp_path):
+    blob_hash, _ = published(tmp_path, 0)
+    calls = []
+    with cache.derived(blob_hash, "half", computed(calls)) as first:
+        with NodeCache(tmp_path / "cache").derived(blob_hash, "half", computed(calls)) as second:
+            assert first.path == second.path
+            assert torch.equal(second.tensors()["w"], tensors(1)["w"])
+        with cache.derived(blob_hash, "third", computed(calls, 3)) as other:
+            assert torch.equal(other.tensors()["w"], tensors(3)["w"])
+    assert calls == [1, 3]
+
+
+def test_what_was_computed_is_counted_in_the_budget_and_makes_way(cache, tmp_path):
+    calls = []
+    hashes = [published(tmp_path, number, 5_000)[0] for number in range(8)]
+    for number, blob_hash in enumerate(hashes):
+        cache.derived(blob_hash, "half", lambda n=number: encode(tensors(n, 5_000))).close()
+        assert cache.info()[0].bytes == bytes_in(tmp_path / "cache") <= 100_000
+    cache.derived(hashes[0], "half", computed(calls)).close()
+    assert calls == [1]  # it had made way, and is made again
+
+
+def test_without_room_nothing_that_is_computed_is_kept(tmp_path):
+    cache = NodeCache(tmp_path / "cache", 100)
+    assert cache.derived(published(tmp_path, 0)[0], "half", computed([])) is None
+    assert cache.info()[0].evictions["unkept"] == 1
+
+
+def test_a_computed_file_that_was_changed_is_made_again(cache, tmp_path):
+    blob_hash, _ = published(tmp_path, 0)
+    calls = []
+    with cache.derived(blob_hash, "half", computed(calls)) as made:
+        path = made.path
+    flip(path)
+    os.utime(path)
+    with cache.derived(blob_hash, "half", computed(calls)) as again:
+        assert torch.equal(again.tensors()["w"], tensors(1)["w"])
+    assert calls == [1, 1]
+    assert cache.info()[0].evictions["damaged"] == 1
+    assert cache.info()[0].resident == 1
+
+
+def test_a_computed_file_without_a_record_is_compared_and_kept(cache, tmp_path):
+    blob_hash, _ = published(tmp_path, 0)
+    calls = []
+    with cache.derived(blob_hash, "half", computed(calls)) as made:
+        (tmp_path / "cache" / "verified").unlink()
+        inode = made.path.stat().st_ino
+        for _ in range(2):
+            cache.derived(blob_hash, "half", computed(calls)).close()
+        assert made.path.stat().st_ino == inode
+        assert calls == [1, 1]
+
+
+def test_who_trusts_no_file_computes_for_itself(tmp_path):
+    cache = NodeCache(tmp_path / "cache", verify="always")
+    assert cache.derived(published(tmp_path, 0)[0], "half", computed([])) is None
+    assert not (tmp_path / "cache").exists()
+
+
 def blob_tensors(number):
     """Of blobs of 2 to 25 kB."""
     return {"w": torch.full((500 + (number * 977) % 6000,), float(number)), "n": torch.tensor([number])}
