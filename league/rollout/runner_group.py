@@ -63,8 +63,11 @@ class Loss:
 class RunnerGroup(Protocol):
     """Interface between the loop and its runners."""
 
-    def room(self) -> int:
-        """Return the number of requests that may be submitted now."""
+    def room(self, each: int | None = None) -> int:
+        """Return the number of requests that may be submitted now.
+
+        `each`: how many one runner may have, if that is less than settings allow.
+        """
 
     def in_flight(self) -> int:
         """Return the number of requests that are submitted and not finished."""
@@ -124,7 +127,7 @@ class LocalRunnerGroup:
         self._runner = EnvRunner(setup)
         self._queue: deque[tuple[int, PlayRequest, Mapping[str, Any]]] = deque()
 
-    def room(self) -> int:
+    def room(self, each: int | None = None) -> int:
         return 1 - len(self._queue)
 
     def in_flight(self) -> int:
@@ -262,10 +265,11 @@ class RayRunnerGroup(ComingAndGoing):
         self._arrivals.expect(answer)
         return actor
 
-    def room(self) -> int:
-        if self._load[self.next_runner()] >= self._limit:
+    def room(self, each: int | None = None) -> int:
+        limit = self._limit if each is None else min(each, self._limit)
+        if self._load[self.next_runner()] >= limit:
             return 0  # as in most turns, and found at once
-        return sum(max(0, self._limit - self._load[runner]) for runner in self._here())
+        return sum(max(0, limit - self._load[runner]) for runner in self._here())
 
     def _is_here(self, runner: int) -> bool:
         """Return whether the runner may get requests."""

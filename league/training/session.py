@@ -218,8 +218,8 @@ class Session:
                 self.totals.dropped_matches += len(part.matches)
 
     def _ask(self) -> None:
-        away, room = self.learners.away(), self.runners.room()
         self.pace.follow({name: (own.player.role, own.share) for name, own in self.members.items()})
+        away, room = self.learners.away(), self.runners.room(self.pace.each_runner())
         while room > 0:
             before = self._next_request
             learning = self._asked_for(away)

@@ -88,7 +88,7 @@ class FreePlay:
         self._queue: list[tuple[int, PlayRequest]] = []
         self.played = 0
 
-    def room(self) -> int:
+    def room(self, each: int | None = None) -> int:
         return DEPTH - len(self._queue)
 
     def in_flight(self) -> int:

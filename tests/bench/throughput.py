@@ -173,6 +173,7 @@ def measure_league(
     precision: str = "auto",
     max_lag: int | None = None,
     learner_precision: str = "auto",
+    in_flight: int = 2,
 ) -> Rates:
     """The same from a league's training: one main, which plays `snapshots` frozen ones only."""
     settings: Settings = load(
@@ -200,6 +201,7 @@ def measure_league(
                 "matches_per_request": matches,
                 "precision": precision,
                 "max_lag": max_lag,
+                "requests_in_flight": in_flight,
                 "policy_map_capacity": snapshots + 2,  # the main adds one at the beginning, one at the end
             },
             "learner": {"batch_steps": BATCH_STEPS, "precision": learner_precision},
@@ -254,6 +256,7 @@ def main() -> None:
     parser.add_argument("--runners", type=int, default=2)
     parser.add_argument("--slots", type=_size, default="auto")
     parser.add_argument("--matches", type=_size, default="auto", help="of one request")
+    parser.add_argument("--in-flight", type=int, default=2, help="requests of one runner, at most")
     parser.add_argument("--max-lag", type=int, help="updates that experience may be old")
     parser.add_argument(
         "--precision", default="auto", choices=["auto", "float32", "bfloat16"], help="of play"
@@ -277,6 +280,7 @@ def main() -> None:
             arguments.precision,
             arguments.max_lag,
             arguments.learner_precision,
+            arguments.in_flight,
         )
         first = first or rates
         print(

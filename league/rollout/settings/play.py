@@ -24,7 +24,7 @@ class _Play(Section):
     """Settings of all play of matches, however many of them are played at a time."""
 
     requests_in_flight: int = Field(
-        default=2, ge=1, description="Number of requests that are queued or played on one runner"
+        default=2, ge=1, description="Number of requests that are queued or played on one runner, at most"
     )
     step_limit: int | None = Field(
         default=None, ge=1, description="Number of decisions after which a match is truncated"
@@ -72,8 +72,9 @@ class TrainingRollout(_Play):
     matches_per_request: Size = Field(
         default="auto",
         description="Number of matches in one request to a runner; auto: 256 for each competitor seated in "
-        "it, from 2,048 to 8,192, and fewer where experience would get older than `max_lag`, or a request "
-        "take more than 4 seconds or 128 MiB. 1,024 with `runners: 0` or `fragment_steps`",
+        "it, from 4,096 to 8,192, and fewer where experience would get older than `max_lag`, or a request "
+        "take more than 4 seconds or 128 MiB; a runner then has one request at a time, if that lets them be "
+        "larger. 1,024 with `runners: 0` or `fragment_steps`",
     )
     max_lag: int | None = Field(
         default=None,

@@ -145,7 +145,7 @@ def test_a_remote_runner_plays_bit_for_bit_what_a_local_one_plays(ray, group, ma
 @pytest.mark.slow
 def test_requests_in_flight_are_bounded_and_spread_over_the_runners(group, make_request):
     remote = group(2)
-    assert (remote.room(), remote.in_flight()) == (4, 0)
+    assert (remote.room(), remote.room(1), remote.in_flight()) == (4, 2, 0)
     submitted = 0
     while remote.room() > 0:
         remote.submit(submitted, *make_request("tic_tac_toe", 20, seed=submitted))

@@ -37,12 +37,12 @@ def test_the_first_request_is_small_as_nothing_is_known_of_the_game():
 
 def test_requests_of_short_matches_are_large_and_those_of_long_ones_small():
     sizes = [played(pace_of(), steps) for steps in (3, 20, 200)]
-    assert sizes == [2048, 1536, 256]  # 4 requests under way: 20 steps make 1,600 matches at a lag of 32
+    assert sizes == [4096, 3072, 256]  # 2 requests under way: 20 steps make 3,277 matches at a lag of 32
 
 
 def test_the_more_competitors_are_seated_the_larger_a_request_is():
     sizes = [played(pace_of(), 1, competitors=seated) for seated in (2, 17, 33, 257)]
-    assert sizes == [2048, 4096, 8192, 8192]
+    assert sizes == [4096, 4096, 8192, 8192]
 
 
 def test_experience_gets_no_older_than_was_asked_for():
@@ -79,8 +79,34 @@ def test_measured_lag_corrects_what_was_computed():
     assert smaller < before < pace.matches("main-0")
 
 
+def test_where_fast_requests_would_be_too_old_each_runner_has_one_at_a_time():
+    pace = pace_of()
+    assert (played(pace, 3), pace.each_runner()) == (4096, 2)
+    assert (played(pace_of(), 20), played(pace_of(requests_in_flight=1), 20)) == (3072, 3072)
+    for one, other in ((20, {}), (3, {"requests_in_flight": 1})):
+        pace = pace_of(**other)
+        played(pace, one)
+        assert pace.each_runner() == 1
+
+
+def test_short_requests_and_fixed_sizes_keep_as_many_under_way_as_settings_say():
+    pace = pace_of()
+    assert (played(pace, 20, seconds=0.01), pace.each_runner()) == (1536, 2)  # 33 ms, and a pause after each
+    pace = pace_of(matches_per_request=8192, max_lag=16)
+    assert (played(pace, 20), pace.each_runner()) == (768, 2)
+
+
+def test_a_runner_has_more_requests_again_once_they_can_be_large():
+    pace, seen = pace_of(), []
+    for steps in (20, 4, 3, 4, 6):
+        for _ in range(40):
+            played(pace, steps, competitors=24)
+        seen.append(pace.each_runner())
+    assert seen == [1, 1, 2, 2, 1]
+
+
 def test_players_that_play_seldom_may_have_larger_requests():
-    assert played(pace_of(players=8), 20) == 2048 > played(pace_of(), 20)
+    assert played(pace_of(players=8), 20) == 4096 > played(pace_of(), 20)
 
 
 def test_a_request_of_a_slow_game_takes_no_more_than_seconds():
@@ -99,7 +125,7 @@ def test_a_new_size_is_said_once_it_has_doubled():
     assert pace.sentence() is None
     played(pace, 20)
     assert pace.sentence() == (
-        "requests bring 1,536 matches: 2 competitors, 20 env steps a match, of which main-0 learns from 20, "
+        "requests bring 3,072 matches: 2 competitors, 20 env steps a match, of which main-0 learns from 20, "
         "lag 0 updates of 32"
     )
     played(pace, 21)
