@@ -1,9 +1,10 @@
 """Whether a run of a day fits on its disk, killed at any moment, beside the same run that keeps all matches.
 
-    python -m tests.bench.retention [--matches 2_419_200] [--kills 20] [--seed 0] [--folder DIR]
+    python -m tests.bench.retention [--part 1000] [--kills 20] [--seed 0] [--folder DIR]
 
-A day of Kuhn poker at 28,000 matches a second has 2.4 billion matches, in segments of 64 MiB. Here all is a
-thousandth of that: the matches, the segments (64 KiB) and what is kept whole (256 KiB).
+A day of Kuhn poker at 28,000 matches a second has 2.4 billion matches, in segments of 64 MiB. Here all is one
+`part`th of that: the matches, the segments and what is kept whole (256 MiB). `--part 10` takes an hour or so,
+and 15 GB of disk for the run that keeps all.
 
 Matches are made up, all else is real: results are rated and recorded, snapshots frozen, segments compacted
 and summed up, the index kept. The process that writes is killed at random moments and resumed. Both runs are
@@ -22,6 +23,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,12 +39,12 @@ from storage.retention import retention
 from storage.retention.keep import Keep
 
 CONFIG = Path(__file__).parents[2] / "configs" / "kuhn_poker.yaml"
-SEGMENT_BYTES = 64 * 2**10
-BATCH = 600  # matches of a frame; a segment has several
-FREEZE_EVERY = 50  # batches
-KEEP = Keep(bytes=2**18)
+RATE = 28_000  # matches per second
+SEGMENT_BYTES = 64 * 2**20
+KEPT_BYTES = 256 * 2**20
+SNAPSHOTS = 80
 MOST_BEHIND = 16  # segments; about five of them are to be kept whole
-GRACE_SECONDS = 1.0  # a thousandth would be 0.6
+GRACE_SECONDS = 600.0  # of a day; a second at least
 ROW = {"name": "kuhn", "env": "kuhn_poker", "seed": 0, "most_lead": None}
 SAME = (
     "SELECT * EXCLUDE (lead), round(lead, 9) AS lead FROM payoff ORDER BY home, away",
@@ -60,23 +62,43 @@ def new_state() -> State:
     return State(roles, settings.ratings, settings.league.decay, teams, settings.payoff_scale)
 
 
-def made_up(number: int, opponents: tuple[str, ...]) -> ResultBatch:
-    """Return batch `number` of the run: the main against itself and `opponents`."""
+class Size(NamedTuple):
+    """The size of a run."""
+
+    batches: int
+    batch: int  # matches of each, which is a frame; a segment has several
+    freeze_every: int  # batches
+    segment_bytes: int
+    rate: float  # matches per second, as they say of themselves
+    grace: float  # seconds
+
+
+def part_of_a_day(part: int) -> Size:
+    """Return the size of a run that has one of so many parts of a day's matches."""
+    batch = max(600, 81_920 // part)
+    batches = RATE * 24 * 3600 // part // batch
+    grace = max(1.0, GRACE_SECONDS / part)
+    return Size(batches, batch, batches // SNAPSHOTS, SEGMENT_BYTES // part, RATE / part, grace)
+
+
+def made_up(number: int, opponents: tuple[str, ...], size: Size) -> ResultBatch:
+    """Return batch `number` of a run of that size: the main against itself and `opponents`."""
+    n = size.batch
     rng = np.random.default_rng(number)
     names = ("main-0", *opponents)
-    seat = np.stack([np.zeros(BATCH, np.int64), rng.integers(len(names), size=BATCH)], 1).astype(np.int32)
+    seat = np.stack([np.zeros(n, np.int64), rng.integers(len(names), size=n)], 1).astype(np.int32)
     seat[::2] = seat[::2, ::-1]
-    won = rng.integers(2, size=BATCH)
+    won = rng.integers(2, size=n)
     outcome = np.where(np.arange(2) == won[:, None], 0, 2).astype(np.int8)
-    stake = rng.integers(1, 3, size=(BATCH, 1))
+    stake = rng.integers(1, 3, size=(n, 1))
     return ResultBatch(
         matches=MatchBatch(
             env="kuhn_poker",
             purpose=Purpose.TRAINING,
             match_types=("self_play", "pfsp"),
             competitors=names,
-            match_id=number * BATCH + np.arange(BATCH),
-            seed=rng.integers(2**63 - 1, size=BATCH),
+            match_id=number * n + np.arange(n),
+            seed=rng.integers(2**63 - 1, size=n),
             match_type=(seat.max(axis=1) > 0).astype(np.int16),
             seat=seat,
             learning=seat == 0,
@@ -84,17 +106,17 @@ def made_up(number: int, opponents: tuple[str, ...]) -> ResultBatch:
         outcome=outcome,
         score=np.where(outcome == 0, stake, -stake).astype(np.float32),
         rank=(outcome == 2).astype(np.int8),
-        env_steps=rng.integers(2, 4, size=BATCH).astype(np.int32),
-        reason=np.zeros(BATCH, np.int8),
-        started_at=1.7e9 + (number * BATCH + np.arange(BATCH)) / 28.0,
-        seconds=np.full(BATCH, 0.01, np.float32),
+        env_steps=rng.integers(2, 4, size=n).astype(np.int32),
+        reason=np.zeros(n, np.int8),
+        started_at=1.7e9 + (number * n + np.arange(n)) / size.rate,
+        seconds=np.full(n, 0.01, np.float32),
     )
 
 
-def write(run: Path, keep: Keep | None, matches: int) -> None:
-    """Begin the run, or go on with it, until it has so many matches; all follows from the batch's number."""
-    storage.archive.Ledger = functools.partial(Ledger, segment_bytes=SEGMENT_BYTES)  # type: ignore[misc]
-    retention.GRACE_SECONDS = GRACE_SECONDS
+def write(run: Path, keep: Keep | None, size: Size) -> None:
+    """Begin the run, or go on with it, until it has its matches; all follows from the batch's number."""
+    storage.archive.Ledger = functools.partial(Ledger, segment_bytes=size.segment_bytes)  # type: ignore[misc]
+    retention.GRACE_SECONDS = size.grace
     state = new_state()
     yaml = CONFIG.read_text()
     archive = Archive.open(run, keep=keep) if run.exists() else Archive.create(run, yaml, ROW, keep=keep)
@@ -106,8 +128,8 @@ def write(run: Path, keep: Keep | None, matches: int) -> None:
                     newcomer
                 )
                 state.apply(newcomer)
-        for number in range(state.totals.matches // BATCH, matches // BATCH):
-            if number % FREEZE_EVERY == 0 and f"main-0@{number}" not in state.roster:
+        for number in range(state.totals.matches // size.batch, size.batches):
+            if number % size.freeze_every == 0 and f"main-0@{number}" not in state.roster:
                 freeze = Freeze(player="main-0", reason="due", evidence={})
                 weights = {"weight": np.full(4, number, np.float32)}
                 parent = state.members["main-0"].parent
@@ -117,7 +139,7 @@ def write(run: Path, keep: Keep | None, matches: int) -> None:
                 state.apply(snapshot)
                 state.apply(freeze)
             newest = [snapshot.snapshot_id for snapshot in state.newest]
-            results = made_up(number, ("random", *newest))
+            results = made_up(number, ("random", *newest), size)
             archive.append_results(results, state.apply(results))
             if archive.wants_fold:
                 archive.note_fold(*folded(state))
@@ -132,17 +154,17 @@ def _behind(archive: Archive) -> int:
     return len(whole) + archive._ledger.num_closed
 
 
-def train(run: Path, keep: Keep | None, matches: int, kills: int, seed: int) -> tuple[int, dict[str, int]]:
+def train(run: Path, keep: Keep | None, size: Size, kills: int, seed: int) -> tuple[int, dict[str, int]]:
     """Write a run in processes that are killed; return (kills, greatest bytes of its parts)."""
     rng, most, done = random.Random(seed), {"ledger": 0, "index": 0}, 0
     while True:
-        writer = multiprocessing.get_context("spawn").Process(target=write, args=(run, keep, matches))
+        writer = multiprocessing.get_context("spawn").Process(target=write, args=(run, keep, size))
         writer.start()
         ends = time.monotonic() + (rng.uniform(6.0, 20.0) if done < kills else 1e9)
         while writer.is_alive() and time.monotonic() < ends:
             writer.join(0.5)
-            for part, size in sizes(run).items():
-                most[part] = max(most[part], size)
+            for part, found in sizes(run).items():
+                most[part] = max(most[part], found)
         if not writer.is_alive():
             if writer.exitcode != 0:
                 sys.exit(f"the writer ended with {writer.exitcode}")
@@ -183,16 +205,17 @@ def differences(one: State, other: State) -> list[str]:
 def main() -> None:
     """Write both runs and compare them."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--matches", type=int, default=2_419_200)
+    arguments.add_argument("--part", type=int, default=1000, help="of a day, of its segments and limits")
     arguments.add_argument("--kills", type=int, default=20)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--folder", type=Path, default=None)
     given = arguments.parse_args()
+    size, thinned = part_of_a_day(given.part), Keep(bytes=KEPT_BYTES // given.part)
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         thin, whole = Path(folder, "thin"), Path(folder, "whole")
         wrong: list[str] = []
-        for run, keep, kills in ((thin, KEEP, given.kills), (whole, None, 0)):
-            done, most = train(run, keep, given.matches, kills, given.seed)
+        for run, keep, kills in ((thin, thinned, given.kills), (whole, None, 0)):
+            done, most = train(run, keep, size, kills, given.seed)
             now = sizes(run)
             print(
                 f"{run.name}: {done} kills; ledger {now['ledger'] / 1e6:.1f} MB (at most "

@@ -60,12 +60,10 @@ def test_a_state_that_goes_on_from_a_fold_is_that_of_all_facts_to_the_bit(
 
 @pytest.fixture
 def small(monkeypatch):
-    """Each frame is a segment."""
+    """Return the size of a run with so many matches, of which each frame is a segment."""
     monkeypatch.setattr("storage.archive.Ledger", Ledger)  # bench.write replaces it
     monkeypatch.setattr(retention, "GRACE_SECONDS", 0.0)
-    monkeypatch.setattr(bench, "SEGMENT_BYTES", 1)
-    monkeypatch.setattr(bench, "BATCH", 60)
-    monkeypatch.setattr(bench, "FREEZE_EVERY", 3)
+    return lambda matches: bench.Size(matches // 60, 60, 3, 1, 28.0, 0.0)
 
 
 def sum_up_all(run):
@@ -83,10 +81,10 @@ def sum_up_all(run):
 def test_a_run_that_is_summed_up_and_resumed_goes_on_as_one_that_kept_all(tmp_path, small):
     thin, whole, numbers = tmp_path / "thin", tmp_path / "whole", []
     for matches in (420, 900):
-        bench.write(thin, Keep(bytes=1), matches)
+        bench.write(thin, Keep(bytes=1), small(matches))
         numbers.append(sum_up_all(thin))
         assert summed_until(thin / "ledger") > last_frame(thin / "ledger")[0] - 5
-        bench.write(whole, None, matches)
+        bench.write(whole, None, small(matches))
         with Archive.open(whole) as archive:
             assert archive.next_seq == numbers[-1]
         assert bench.differences(bench.resumed(thin)[0], bench.resumed(whole)[0]) == []
@@ -99,7 +97,7 @@ def test_a_run_that_is_summed_up_and_resumed_goes_on_as_one_that_kept_all(tmp_pa
 @pytest.mark.slow
 def test_other_ratings_are_refused_once_matches_are_sums_and_are_applied_to_all_before(tmp_path, small):
     run = tmp_path / "run"
-    bench.write(run, Keep(bytes=10**9), 300)
+    bench.write(run, Keep(bytes=10**9), small(300))
     other = load(bench.CONFIG, ["ratings.beta=5.0"])
     with Archive.open(run) as archive:
         assert archive.newest_fold() is not None
@@ -134,19 +132,19 @@ def resumed(run, settings=None):
 def test_a_resume_applies_only_the_results_behind_the_newest_fold_also_where_all_matches_are_kept(
     tmp_path, small, monkeypatch
 ):
-    bench.write(tmp_path / "whole", None, 900)
+    bench.write(tmp_path / "whole", None, small(900))
     whole, applied = resumed(tmp_path / "whole")
     assert sum(applied) == 900
     monkeypatch.setattr("storage.archive.FOLD_MATCHES", 300)
     monkeypatch.setattr("storage.archive.MATCHES_PER_BYTE", 0)
     for matches in (420, 900):  # begun, and resumed from a fold
-        bench.write(tmp_path / "run", None, matches)
+        bench.write(tmp_path / "run", None, small(matches))
     state, applied = resumed(tmp_path / "run")
     assert sum(applied) == 0  # 900 are thrice 300
     assert state.totals.matches == 900
     same(state, whole)
-    bench.write(tmp_path / "run", None, 1_020)
-    bench.write(tmp_path / "whole", None, 1_020)
+    bench.write(tmp_path / "run", None, small(1_020))
+    bench.write(tmp_path / "whole", None, small(1_020))
     state, applied = resumed(tmp_path / "run")
     assert applied == [60, 60]
     same(state, resumed(tmp_path / "whole")[0])
@@ -158,7 +156,7 @@ def test_a_fold_of_other_rules_or_of_another_version_is_passed_over_while_all_ma
 ):
     monkeypatch.setattr("storage.archive.FOLD_MATCHES", 120)
     monkeypatch.setattr("storage.archive.MATCHES_PER_BYTE", 0)
-    bench.write(tmp_path / "run", None, 300)
+    bench.write(tmp_path / "run", None, small(300))
     assert len(resumed(tmp_path / "run")[1]) == 1
     assert len(resumed(tmp_path / "run", load(bench.CONFIG, ["ratings.beta=5.0"]))[1]) == 5
     monkeypatch.setattr(folding, "VERSION", 2)
