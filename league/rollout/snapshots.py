@@ -101,8 +101,9 @@ class SnapshotPolicies:
         blob = supply.lease(self._node, source, self._peers)
         derived: list[BlobLease] = []
 
-        def keep(kind: str, make: Callable[[], Tensors]) -> Tensors | None:
-            copy = self._node.derived(source.blob_hash, kind, lambda: blobs.encode(make()))
+        def keep(kind: str, make: Callable[[Tensors], Tensors]) -> Tensors | None:
+            # from a map of its own: what is read of the blob for this does not stay in the policy's
+            copy = self._node.derived(source.blob_hash, kind, lambda: blobs.encode(make(blob.tensors())))
             if copy is None:
                 return None
             derived.append(copy)

@@ -29,8 +29,11 @@ from storage.errors import WeightsMismatch
 
 Step = Callable[[Tensor, Tensor | None], tuple[Tensor, Tensor | None]]  # the type of `Policy.step`
 Tensors = Mapping[str, Tensor]
-Keep = Callable[[str, Callable[[], Tensors]], Tensors | None]
-"""Returns what is computed from a policy's tensors, by the name of its kind, as the node keeps it."""
+Keep = Callable[[str, Callable[[Tensors], Tensors]], Tensors | None]
+"""Returns what is computed from a policy's tensors, by the name of its kind, as the node keeps it.
+
+It is computed from tensors that are given, so that those of the policy need not be read for it.
+"""
 
 
 def initial_weights(spec: PolicySpec, seed: int) -> dict[str, Tensor]:
@@ -38,6 +41,10 @@ def initial_weights(spec: PolicySpec, seed: int) -> dict[str, Tensor]:
     network = build_network(spec)
     network.initialise(torch.Generator().manual_seed(seed))
     return {name: tensor.detach() for name, tensor in network.state_dict().items()}
+
+
+def _lowered(tensors: Tensors, names: Sequence[str]) -> dict[str, Tensor]:
+    return {name: tensors[name].bfloat16() for name in names}
 
 
 class Policy(Actor):
@@ -103,13 +110,10 @@ class Policy(Actor):
         Others are made for this call. Calls of one policy have to give the same names.
         """
         if self._keep is not None and self._in_bfloat16 is None:
-            self._in_bfloat16 = self._keep("bfloat16", lambda: self._lowered(names)) or {}
+            self._in_bfloat16 = self._keep("bfloat16", lambda tensors: _lowered(tensors, names)) or {}
         if self._in_bfloat16:
             return self._in_bfloat16, True
-        return self._lowered(names), False
-
-    def _lowered(self, names: Sequence[str]) -> dict[str, Tensor]:
-        return {name: self.tensors[name].bfloat16() for name in names}
+        return _lowered(self.tensors, names), False
 
     def see(
         self,

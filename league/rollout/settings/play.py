@@ -73,8 +73,8 @@ class TrainingRollout(_Play):
         default="auto",
         description="Number of matches in one request to a runner; auto: 256 for each competitor seated in "
         "it, from 4,096 to 8,192, and fewer where experience would get older than `max_lag`, or a request "
-        "take more than 4 seconds or 128 MiB; a runner then has one request at a time, if that lets them be "
-        "larger. 1,024 with `runners: 0` or `fragment_steps`",
+        "take more than 4 seconds or 128 MiB; a runner has one request at a time if it takes a quarter of a "
+        "second or more. 1,024 with `runners: 0` or `fragment_steps`",
     )
     max_lag: int | None = Field(
         default=None,

@@ -2,9 +2,8 @@
 
 Each step of a batch costs a call for each competitor in it, so large requests are fast ones: each competitor
 then has many decisions at once. But what a request brings is older the larger it is: the updates that its
-player makes meanwhile are those of all requests under way. Where fast requests would make experience too old,
-each runner has one at a time, and pauses for the driver between two of them: so they may be twice as large.
-Microseconds of the processor for each env step of
+player makes meanwhile are those of all requests under way. So each runner has one at a time, if that is long
+beside the pause that the driver needs between two. Microseconds of the processor for each env step of
 Connect Four, networks 84-256-256, with all matches of a request begun at once:
 
 matches                  1,024   2,048   4,096   8,192
@@ -28,8 +27,7 @@ from storage.records import Role
 PER_COMPETITOR, LEAST, MOST = 256, 4096, 8192  # matches of a request that is as fast as it may be
 FIRST = 256  # matches of a request as long as nothing is known of the game
 FEWEST = 256  # matches, before fewer requests are under way instead
-SMALLER, LARGE = 1.0, 1.5  # of a fast request's matches: one at a time below, several again from here on
-LONG_SECONDS = 0.1  # of a request beside which the pause before it is short
+LONG_SECONDS = 0.25  # of a request beside which the pause before it is short
 USUAL_LAG = 32.0  # that auto sizes aim at, in updates
 MOST_SECONDS, MOST_BYTES = 4.0, 2**27  # of one request
 NEW = 0.2  # weight of the newest request in the means
@@ -61,7 +59,6 @@ class Pace:
         self._limits = rollout.max_lag is not None or self._fixed is None
         self._runners = max(1, settings.most_runners)
         self._most_each = rollout.requests_in_flight if settings.most_runners else 1
-        self._one_each = False
         self._settings = settings
         self._bytes = max(bytes_of_decision(spec) for spec in settings.policy_specs().values())
         self._players: dict[str, _Player] = {}
@@ -98,16 +95,12 @@ class Pace:
         return max(1, min(most, rounded(max(self._fresh(own, self.each_runner()), floor))))
 
     def each_runner(self) -> int:
-        """Return how many requests one runner may have: all that the settings allow, or one at a time."""
+        """Return how many requests one runner may have: one, if it is long, else all that settings allow."""
         if self._fixed is not None or self._most_each == 1 or not self._players:
             return self._most_each
         first = max(self._players.values(), key=lambda own: own.share)
-        if first.steps:
-            most = self._most()
-            seconds = min(most, self._fresh(first, 1)) * self._seconds
-            enough = most * (LARGE if self._one_each else SMALLER)
-            self._one_each = seconds >= LONG_SECONDS and self._fresh(first, self._most_each) < enough
-        return 1 if self._one_each else self._most_each
+        matches = min(self._most(), max(FEWEST, self._fresh(first, 1))) if first.steps else 0.0
+        return 1 if matches * self._seconds >= LONG_SECONDS else self._most_each
 
     def _fresh(self, own: _Player, each_runner: int) -> float:
         """Return the matches of a request with which experience is as old as it may be."""

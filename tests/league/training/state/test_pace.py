@@ -79,30 +79,19 @@ def test_measured_lag_corrects_what_was_computed():
     assert smaller < before < pace.matches("main-0")
 
 
-def test_where_fast_requests_would_be_too_old_each_runner_has_one_at_a_time():
-    pace = pace_of()
-    assert (played(pace, 3), pace.each_runner()) == (4096, 2)
-    assert (played(pace_of(), 20), played(pace_of(requests_in_flight=1), 20)) == (3072, 3072)
-    for one, other in ((20, {}), (3, {"requests_in_flight": 1})):
-        pace = pace_of(**other)
-        played(pace, one)
-        assert pace.each_runner() == 1
+def test_a_runner_has_one_long_request_at_a_time_and_several_short_ones():
+    pace, seen = pace_of(), []
+    for seconds in (0.01, 0.1, 10.0, 0.01):  # for a thousand matches
+        for _ in range(30):
+            played(pace, 20, seconds=seconds)
+        seen.append((pace.each_runner(), pace.matches("main-0")))
+    assert seen == [(2, 1536), (1, 3072), (1, 384), (2, 1536)]  # three thousand matches in 33 ms, and in 0.3 s
+    assert pace_of(requests_in_flight=1).each_runner() == 1
 
 
-def test_short_requests_and_fixed_sizes_keep_as_many_under_way_as_settings_say():
-    pace = pace_of()
-    assert (played(pace, 20, seconds=0.01), pace.each_runner()) == (1536, 2)  # 33 ms, and a pause after each
+def test_with_a_number_of_matches_as_many_requests_are_under_way_as_settings_say():
     pace = pace_of(matches_per_request=8192, max_lag=16)
     assert (played(pace, 20), pace.each_runner()) == (768, 2)
-
-
-def test_a_runner_has_more_requests_again_once_they_can_be_large():
-    pace, seen = pace_of(), []
-    for steps in (20, 4, 3, 4, 6):
-        for _ in range(40):
-            played(pace, steps, competitors=24)
-        seen.append(pace.each_runner())
-    assert seen == [1, 1, 2, 2, 1]
 
 
 def test_players_that_play_seldom_may_have_larger_requests():
