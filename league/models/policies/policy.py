@@ -110,7 +110,8 @@ class Policy(Actor):
         Others are made for this call. Calls of one policy have to give the same names.
         """
         if self._keep is not None and self._in_bfloat16 is None:
-            self._in_bfloat16 = self._keep("bfloat16", lambda tensors: _lowered(tensors, names)) or {}
+            kind = " ".join(("bfloat16", *names))  # another spec may have other layers of the same blob
+            self._in_bfloat16 = self._keep(kind, lambda tensors: _lowered(tensors, names)) or {}
         if self._in_bfloat16:
             return self._in_bfloat16, True
         return _lowered(self.tensors, names), False

@@ -194,6 +194,13 @@ def test_processes_of_a_node_map_one_file_of_weights_in_bfloat16(policies, sourc
     assert node.info()[0].resident == 1
 
 
+def test_specs_that_compute_other_layers_of_a_blob_in_bfloat16_have_files_of_their_own(policies, sources):
+    (source,) = sources(1)
+    for names in (NAMES, NAMES[:1]):
+        with policies().lease(source) as policy:
+            assert policy.in_bfloat16(names)[0].keys() == set(names)
+
+
 def test_a_file_of_weights_in_bfloat16_stays_while_its_policy_does(policies, sources, node):
     one, other = sources(2)
     small = policies(capacity=1)
