@@ -3,8 +3,8 @@
     python -m tests.bench.retention [--part 1000] [--kills 20] [--seed 0] [--folder DIR]
 
 A day of Kuhn poker at 28,000 matches a second has 2.4 billion matches, in segments of 64 MiB. Here all is one
-`part`th of that: the matches, the segments and what is kept whole (256 MiB). `--part 40` takes twenty minutes, and
-2 GB of disk for the run that keeps all.
+`part`th of that: the matches, the segments and what is kept whole (256 MiB). `--part 40` takes twenty
+minutes, and 2 GB of disk for the run that keeps all.
 
 Matches are made up, all else is real: results are rated and recorded, snapshots frozen, segments compacted
 and summed up, the index kept. The process that writes is killed at random moments and resumed. Both runs are
