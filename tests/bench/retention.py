@@ -79,7 +79,7 @@ def part_of_a_day(part: int) -> Size:
     batch = max(600, 81_920 // part)
     batches = RATE * 24 * 3600 // part // batch
     grace = max(1.0, GRACE_SECONDS / part)
-    return Size(batches, batch, batches // SNAPSHOTS, SEGMENT_BYTES // part, RATE / part, grace)
+    return Size(batches, batch, max(1, batches // SNAPSHOTS), SEGMENT_BYTES // part, RATE / part, grace)
 
 
 def made_up(number: int, opponents: tuple[str, ...], size: Size) -> ResultBatch:

@@ -83,6 +83,9 @@ class Dense:
         self._precision: Precision = precision if device == "cpu" else "float32"
         self._sizes = _sizes(spec)
         self._exact = spec.seen.dtype in EXACT
+        self._low_names = [names[i] for i in products.low_layers(len(names), exact=self._exact)]
+        if not self._low_names:
+            self._precision = "float32"
         self._lowered: dict[int, list[Layer]] = {}  # by policy
         self._lowered_bytes = 0
         size = sum(weight.nbytes + bias.nbytes for weight, bias in self._layers[0])
@@ -152,7 +155,7 @@ class Dense:
 
     def _low(self, policy: int) -> tuple[list[Layer], bool]:
         """Return the layers of a policy with weights in bfloat16, and whether the node shares these."""
-        low = [self._names[i] for i in products.low_layers(len(self._names), exact=self._exact)]
+        low = self._low_names
         wanted = [f"{name}.{part}" for name in low for part in ("weight", "bias")]
         tensors, shared = self._policies[policy].in_bfloat16(wanted)
         layers = zip(self._names, self._layers[policy], strict=True)

@@ -32,7 +32,8 @@ Tensors = Mapping[str, Tensor]
 Keep = Callable[[str, Callable[[Tensors], Tensors]], Tensors | None]
 """Returns what is computed from a policy's tensors, by the name of its kind, as the node keeps it.
 
-It is computed from tensors that are given, so that those of the policy need not be read for it.
+`None`: the node keeps nothing. It is computed from tensors that are given, so that those of the policy need
+not be read for it.
 """
 
 
@@ -101,7 +102,7 @@ class Policy(Actor):
 
     @property
     def shares(self) -> bool:
-        """Whether the node keeps what is computed from the tensors."""
+        """Whether the node keeps what is computed from the tensors, as far as is known."""
         return self._keep is not None
 
     def in_bfloat16(self, names: Sequence[str]) -> tuple[Tensors, bool]:
@@ -111,8 +112,10 @@ class Policy(Actor):
         """
         if self._keep is not None and self._in_bfloat16 is None:
             kind = " ".join(("bfloat16", *names))  # another spec may have other layers of the same blob
-            self._in_bfloat16 = self._keep(kind, lambda tensors: _lowered(tensors, names)) or {}
-        if self._in_bfloat16:
+            self._in_bfloat16 = self._keep(kind, lambda tensors: _lowered(tensors, names))
+            if self._in_bfloat16 is None:
+                self._keep = None
+        if self._in_bfloat16 is not None:
             return self._in_bfloat16, True
         return _lowered(self.tensors, names), False
 

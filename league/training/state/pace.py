@@ -44,6 +44,11 @@ class _Player:
     lag: float = 0.0  # of its updates, mean of the latest
     factor: float = 1.0  # by which requests are larger than computed, as the measured lag allows
 
+    @property
+    def updates(self) -> float:
+        """Updates for a match."""
+        return self.steps * self.updates_per_step / self.factor
+
 
 class Pace:
     """Sizes of requests, and how many may be under way."""
@@ -89,9 +94,7 @@ class Pace:
             return most
         if not own.steps:
             return min(most, FIRST)
-        each = own.steps * own.updates_per_step / own.factor  # updates for a match
-        limit = self._max_lag or USUAL_LAG
-        floor = min(FEWEST, limit / each) if self._max_lag else FEWEST
+        floor = min(FEWEST, self._max_lag / own.updates) if self._max_lag else FEWEST
         return max(1, min(most, rounded(max(self._fresh(own, self.each_runner()), floor))))
 
     def each_runner(self) -> int:
@@ -104,9 +107,8 @@ class Pace:
 
     def _fresh(self, own: _Player, each_runner: int) -> float:
         """Return the matches of a request with which experience is as old as it may be."""
-        each = own.steps * own.updates_per_step / own.factor  # updates for a match
         under_way = max(1.0, self._runners * each_runner * own.share)
-        return (self._max_lag or USUAL_LAG) / each / under_way
+        return (self._max_lag or USUAL_LAG) / own.updates / under_way
 
     def _most(self) -> int:
         """Return how many matches a request is to bring if experience may be of any age."""
@@ -124,7 +126,7 @@ class Pace:
         own = self._players.get(player)
         if self._max_lag is None or own is None or not own.steps or not in_flight:
             return False
-        each = self.matches(player) * own.steps * own.updates_per_step / own.factor
+        each = self.matches(player) * own.updates
         return (in_flight * own.share + 1.0) * each > self._max_lag * (1.0 + 1e-9)
 
     def asked(self, num_competitors: int) -> None:

@@ -215,8 +215,10 @@ def test_a_file_of_weights_in_bfloat16_stays_while_its_policy_does(policies, sou
 def test_without_room_weights_in_bfloat16_are_private(sources, tmp_path):
     (source,) = sources(1)
     with SnapshotPolicies(1, None, NodeCache(tmp_path / "full", 10)).lease(source) as policy:
+        assert policy.shares
         low, shared = policy.in_bfloat16(NAMES)
         assert not shared
+        assert not policy.shares  # so that whether it pays is measured with the conversion
         assert torch.equal(low[NAMES[0]], policy.tensors[NAMES[0]].bfloat16())
     assert not Policy(SPEC, initial_weights(SPEC, 0)).in_bfloat16(NAMES)[1]
 
@@ -231,3 +233,12 @@ def test_a_group_gives_equal_logits_with_shared_weights_and_with_its_own(policie
         for counts in (np.full(20, 16), np.r_[np.full(10, 32), np.zeros(10)]):  # side by side, one by one
             a, b = (Dense(each, "bfloat16")(counts.astype(int), seen) for each in (shared, own))
             assert torch.equal(a, b)
+
+
+def test_a_policy_of_which_no_layer_is_in_bfloat16_leaves_no_file(policies, sources, node):
+    (source,) = sources(1)  # one hidden layer, which sees float32
+    with policies().lease(source) as policy:
+        seen = torch.rand((32, 6))
+        low, exact = (Dense([policy], each)(np.array([32]), seen) for each in ("bfloat16", "float32"))
+        assert torch.equal(low, exact)
+    assert node.info()[0].resident == 0
