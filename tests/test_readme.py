@@ -18,6 +18,8 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md")), *sorted(ROOT.glob("te
 BY_READER = [
     ROOT / "league" / f"{name}.md" for name in ("GAMES", "RULES", "LEARNING", "CLUSTER", "MEASURING")
 ]
+# but figures of each config, and what a command makes
+PLAIN = [page for page in PAGES if page.parent.name != "configs"]
 NUMBERS = [
     "no",
     "one",
@@ -126,6 +128,18 @@ def test_the_readme_is_short():
 def test_the_map_of_league_is_short_and_so_is_each_page_beside_it():
     assert len(page_of("league").splitlines()) <= 120
     assert [page.name for page in BY_READER if len(page.read_text().splitlines()) >= 250] == []
+
+
+def paragraphs(page: Path) -> list[str]:
+    """Return the lines of a page that are prose: no code, no row of a table."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [line for line in prose.splitlines() if not line.startswith("|")]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_no_long_line_and_no_long_paragraph(page):
+    assert [line for line in page.read_text().splitlines() if len(line) > 400] == []
+    assert [line for line in paragraphs(page) if len(line.split()) > 100] == []
 
 
 def test_the_map_names_each_page_beside_it():
