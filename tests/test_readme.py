@@ -24,7 +24,7 @@ PAGES = [
 BY_READER = [
     ROOT / "league" / f"{name}.md" for name in ("GAMES", "RULES", "LEARNING", "CLUSTER", "MEASURING")
 ]
-PLAIN = [page for page in PAGES if page.parent.name != "configs"]  # all but figures, and what a command makes
+PLAIN = [page for page in PAGES if page.name != "REFERENCE.md"]  # which a command makes
 NUMBERS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 15: "fifteen"}
 
 
@@ -110,6 +110,23 @@ def test_every_file_that_a_page_names_exists(page):
     assert {name for name in named if not (ROOT / name).is_file()} == set()
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_heading_that_a_page_links_to_is_there(page):
+    links = re.findall(r"\]\(((?!http)[^)#]*)#([^)]+)\)", page.read_text())
+    missing = {
+        (target, anchor)
+        for target, anchor in links
+        if anchor not in anchors((page.parent / target) if target else page)
+    }
+    assert missing == set()
 
 
 def test_the_readme_is_short():
