@@ -112,6 +112,26 @@ def test_every_file_that_a_page_names_exists(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_runs_exists(page):
+    modules = re.findall(r"python -m (tests\.[\w.]+\w)", page.read_text())
+    missing = {
+        module
+        for module in modules
+        if module != "tests.bench.NAME" and not (ROOT / f"{module.replace('.', '/')}.py").is_file()
+    }
+    assert missing == set()
+
+
+def test_every_benchmark_of_the_table_exists():
+    page = (ROOT / "tests/bench/README.md").read_text()
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", page.partition("## Training")[2], re.M)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    present = {path.stem for path in (ROOT / "tests/bench").glob("*.py")}
+    assert len(named) > 30
+    assert named - present == set()
+
+
 def anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub gives the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
