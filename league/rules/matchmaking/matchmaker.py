@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -190,11 +190,7 @@ class Matchmaker:
             tables = self._evaluation(request)
             if tables is not None:
                 return self._seat(tables, Purpose.EVALUATION, roster, first_match_id)
-        tables = self._training(request)
-        if request.role.settings.learning == "live":
-            live = roster.indices(player.player for player in roster.players)
-            tables = replace(tables, learning=np.isin(tables.by_team, live))
-        return self._seat(tables, Purpose.TRAINING, roster, first_match_id)
+        return self._seat(self._training(request), Purpose.TRAINING, roster, first_match_id)
 
     def evaluation_matches(
         self,

@@ -21,6 +21,7 @@ import numpy as np
 import yaml
 
 from league.config.loading import load
+from league.config.removed import without_removed
 from league.config.settings import Settings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlayRequest, PlaySetup
@@ -80,7 +81,7 @@ def play(run: str | Path, file: str) -> None:
     """
     run = Path(run)
     fields = json.loads((run / file).read_text())
-    settings = load(yaml.safe_load((run / CONFIG).read_text()))
+    settings = load(without_removed(yaml.safe_load((run / CONFIG).read_text())))
     archive = open_reader(run)
     sources = Sources(settings, archive)  # type: ignore[arg-type]  # it reads alone
     newest = {snapshot.player: snapshot for snapshot in archive.snapshots()}
