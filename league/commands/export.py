@@ -15,9 +15,19 @@ class To(StrEnum):
     """Formats of an exported agent."""
 
     ONNX = "onnx"
-    TORCHSCRIPT = "torchscript"
-    TORCH = "torch"
     FOLDER = "folder"
+
+
+def _format(text: str) -> To:
+    """Return the format of this name. Raise BadParameter for another one, and for those that were removed."""
+    if text in ("torchscript", "torch"):
+        raise typer.BadParameter(
+            f"{text} was removed; take onnx, which plays with onnxruntime, or folder, which "
+            "league.load_export plays with torch"
+        )
+    if text not in set(To):
+        raise typer.BadParameter(f"found '{text}', expected onnx or folder")
+    return To(text)
 
 
 def export(
@@ -30,8 +40,9 @@ def export(
     to: Annotated[
         To,
         typer.Option(
-            help="onnx: plays with onnxruntime alone; torchscript, torch (torch.export): with torch alone; "
-            "folder: weights, a card for model hubs, and agent.onnx"
+            parser=_format,
+            metavar="[onnx|folder]",
+            help="onnx: plays with onnxruntime alone; folder: weights, a card for model hubs, and agent.onnx",
         ),
     ] = To.ONNX,
     license_: Annotated[

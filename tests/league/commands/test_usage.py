@@ -13,6 +13,15 @@ MISTAKES = {
     ("compare", "runs/x", "a", "b", "--seed", str(2**63)): "'--seed'",
     ("exploit", "runs/x", "a", "--seed", "99999999999999999999"): "'--seed'",
     ("serve", "runs/x", "--port", "99999"): "'--port'",
+    (
+        "export",
+        "runs/x",
+        "a",
+        "new",
+        "--to",
+        "torchscript",
+    ): "torchscript was removed; take onnx",
+    ("export", "runs/x", "a", "new", "--to", "pickle"): "found 'pickle', expected onnx or folder",
 }
 
 
