@@ -56,21 +56,17 @@ bench:
 	python -m tests.bench.gpu
 	python -m tests.bench.learners
 	python -m tests.bench.stacked
-	python -m tests.bench.shards
 	python -m tests.bench.fragments
 	python -m tests.bench.runners --runners 1 4 16
 	python -m tests.bench.ratings
 	python -m tests.bench.matchmaking
 	python -m tests.bench.policy_groups
-	python -m tests.bench.adapters
-	python -m tests.bench.rollout_memory
 	python -m tests.bench.tournaments
 	python -m tests.bench.schedules
 	python -m tests.bench.exploitability
 	python -m tests.bench.exploit
 	python -m tests.bench.yardsticks
 	python -m tests.bench.strength --seeds 1
-	python -m tests.bench.solution
 	python -m tests.bench.diagnostics
 	python -m tests.bench.analysis_history
 
