@@ -18,6 +18,7 @@ from rich.progress import Progress as Bars
 from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from storage.disk import Progress
 from storage.suggestions import nearest
@@ -68,6 +69,21 @@ AsOfOption = Annotated[
         help="Show the run at an earlier moment: env steps of the league, or a time (UTC)",
     ),
 ]
+
+
+class RunGroup(TyperGroup):
+    """Commands on runs, which may come before the command: `snapshots RUN show ID`. Without one, `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the command first. A folder of a command's name is a run."""
+        first, second = (*args, "", "")[:2]
+        if first in self.commands and not Path(first).exists():
+            return super().parse_args(ctx, args)
+        if first[:1] not in ("", "-") and second[:1] not in ("", "-"):
+            args = [second, first, *args[2:]]
+        elif first not in ctx.help_option_names:
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
 
 
 def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:

@@ -14,7 +14,7 @@ import typer
 
 import league
 from league.commands.app import app
-from league.commands.describing.reference import all_keys
+from league.commands.reference import all_keys
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]

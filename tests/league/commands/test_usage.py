@@ -6,7 +6,7 @@ MISTAKES = {
     ("rating", "runs/x"): "No such command 'rating'. Did you mean 'ratings'",
     ("envs", "lst"): "envs: No such command 'lst'. Did you mean 'list'",
     ("plot", "runs/x", "payof"): "did you mean 'payoff'?",
-    ("snapshots", "runs/x", "lst"): "did you mean 'list'?",
+    ("snapshots", "runs/x", "lst"): "No such command 'lst'. Did you mean 'list'",
     ("ratings",): "ratings: Missing argument 'RUN'",
     ("train", "a.yaml", "--nope"): "train: No such option: --nope",
     ("sql", "runs/x", "SELECT 1", "--timeout", "1e300"): "'--timeout'",
@@ -21,7 +21,7 @@ MISTAKES = {
         "--to",
         "torchscript",
     ): "torchscript was removed; take onnx",
-    ("export", "runs/x", "a", "new", "--to", "pickle"): "found 'pickle', expected onnx or folder",
+    ("export", "runs/x", "a", "new", "--to", "pickle"): "'pickle' is not one of 'onnx', 'folder'",
 }
 
 
