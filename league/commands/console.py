@@ -75,15 +75,17 @@ class RunGroup(TyperGroup):
     """Commands on runs, which may come before the command: `snapshots RUN show ID`. Without one, `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the command first. A folder of a command's name is a run."""
+        """Parse the arguments with the command first."""
+        return super().parse_args(ctx, self.command_first(args))
+
+    def command_first(self, args: list[str]) -> list[str]:
+        """Return `args` with the command first. A folder of a command's name is a run."""
         first, second = (*args, "", "")[:2]
-        if first in self.commands and not Path(first).exists():
-            return super().parse_args(ctx, args)
+        if first in ("-h", "--help") or (first in self.commands and not Path(first).exists()):
+            return args
         if first[:1] not in ("", "-") and second[:1] not in ("", "-"):
-            args = [second, first, *args[2:]]
-        elif first not in ctx.help_option_names:
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
+            return [second, first, *args[2:]]
+        return ["list", *args]
 
 
 def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
