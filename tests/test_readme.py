@@ -14,7 +14,27 @@ from storage.records import MAIN
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 ROOMS = ("league", "storage", "analysis", "tests")
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md")), *sorted(ROOT.glob("tests/bench/*.md"))]
+BY_READER = [
+    ROOT / "league" / f"{name}.md" for name in ("GAMES", "RULES", "LEARNING", "CLUSTER", "MEASURING")
+]
+# but figures of each config, and what a command makes
+PLAIN = [page for page in PAGES if page.parent.name != "configs"]
+NUMBERS = [
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+]
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -105,6 +125,46 @@ def test_the_readme_is_short():
     assert len(README.splitlines()) < 200
 
 
+def test_the_map_of_league_is_short_and_so_is_each_page_beside_it():
+    assert len(page_of("league").splitlines()) <= 120
+    assert [page.name for page in BY_READER if len(page.read_text().splitlines()) >= 250] == []
+
+
+def paragraphs(page: Path) -> list[str]:
+    """Return the lines of a page that are prose: no code, no row of a table."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [line for line in prose.splitlines() if not line.startswith("|")]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_no_long_line_and_no_long_paragraph(page):
+    assert [line for line in page.read_text().splitlines() if len(line) > 400] == []
+    assert [line for line in paragraphs(page) if len(line.split()) > 100] == []
+
+
+def test_the_map_names_each_page_beside_it():
+    beside = {page.name for page in (ROOT / "league").glob("*.md")} - {"README.md"}
+    assert beside == set(re.findall(r"\]\((\w+\.md)\)", page_of("league")))
+
+
+def imports_ray(path: Path) -> bool:
+    """Return whether a file imports Ray when it runs, also inside a function."""
+    text = path.read_text()
+    return bool(re.search(r"^ *(import ray\b|from ray\b)", text, re.MULTILINE))
+
+
+def test_the_map_of_league_counts_the_files_that_import_ray_and_the_verbs_of_the_loop():
+    users = [path for path in (ROOT / "league").rglob("*.py") if imports_ray(path)]
+    loop = (ROOT / "league/training/loop.py").read_text()
+    (turn,) = re.findall(
+        r"^ +while not \(session\.finished.*\n((?: +session\.\w+\(\)\n)+)", loop, re.MULTILINE
+    )
+    verbs = NUMBERS[len(turn.splitlines())]
+    assert f"Ray is imported in {NUMBERS[len(users)]} files" in page_of("league")
+    assert f"one page, {verbs} verbs" in page_of("league")
+    assert f"## The loop, in {verbs} lines" in README
+
+
 def test_there_are_exactly_two_set_up_commands():
     commands = [line for block in blocks("sh") for line in block.splitlines() if "pip install" in line]
     assert len(commands) == 2
@@ -124,7 +184,7 @@ def test_every_config_is_mentioned():
 @pytest.mark.slow
 def test_the_settings_shown_are_settings():
     fields = {"env": {"id": "connect_four"}, "runners": 2}
-    texts = [page.read_text() for page in PAGES if page.name == "README.md"]
+    texts = [page.read_text() for page in PAGES if page.name == "README.md" or page in BY_READER]
     shown = [yaml.safe_load(block) for text in texts for block in blocks("yaml", text)]
     tournaments = [block for block in shown if "competitors" in block]
     assert [load_tournament(block).schedule.kind for block in tournaments] == ["round_robin"]
