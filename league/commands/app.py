@@ -31,6 +31,7 @@ from league.commands.console import (
     JsonOption,
     RunArgument,
     SetOption,
+    hard_limits,
     print_rows,
     printable,
     progress_bars,
@@ -166,7 +167,6 @@ def sql(
 ) -> None:
     """Query the run's history in SQL, also while it trains; `@` lists the named queries."""
     from analysis.history.named_queries import expand, named_queries, what_it_answers
-    from league.commands.deadline import hard_limits
     from storage import query
     from storage.errors import Mistake
 

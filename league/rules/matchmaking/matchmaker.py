@@ -29,10 +29,9 @@ from league.rules.matchmaking.branches import (
     own_types,
 )
 from league.rules.matchmaking.branches.live import ChosenMain, past_main
-from league.rules.matchmaking.dealing import Deal, deal
 from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.matchmaking.own import WHERE, OwnMatchmaker, seat_chosen
-from league.rules.matchmaking.pools import Pool, newcomers, rarest_pairs, snapshots_and_bots
+from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
 from league.rules.members import Rules, rules_of
