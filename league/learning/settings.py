@@ -159,16 +159,6 @@ class LearnerSettings(Section):
         "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _stacked_is_gone(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and "stacked" in given:
-            raise ValueError(
-                "stacked is gone: the players of a shard learn one after the other; leave it out, and set "
-                "shards to let them learn in processes of their own"
-            )
-        return given
-
     @field_validator("loss")
     @classmethod
     def _loss_exists(cls, name: str) -> str:
