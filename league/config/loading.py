@@ -26,7 +26,10 @@ def load(
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
     where, fields = fields_of(source, overrides, name=name)
-    refuse_removed(where, fields)
+    try:
+        refuse_removed(fields)
+    except ValueError as error:
+        raise ConfigError(f"{where}: {error}") from None
     settings = parse(Settings, where, fields)
     settings = _with_teams(settings)
     try:

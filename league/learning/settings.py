@@ -158,9 +158,6 @@ class LearnerSettings(Section):
         description="Shards that players are spread over, each with processes and a replay of its own; "
         "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
     )
-    stacked: Literal["off", "auto"] = Field(
-        default="off", description="auto: update the players of a shard in one pass, if that is faster"
-    )
 
     @field_validator("loss")
     @classmethod
@@ -268,7 +265,6 @@ SHARED = (
     "aggregators",
     "processes",
     "shards",
-    "stacked",
 )
 """Settings of a shard's processes and queues: the same for all players."""
 
