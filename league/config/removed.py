@@ -8,6 +8,9 @@ from typing import Any
 REMOVED: Mapping[tuple[str, str], str] = {
     ("opponents", "learning"): "the seats of other live players do not learn: that they did made no "
     "difference that could be measured",
+    ("learner", "ring"): "each minibatch is learned from once; set learner.epochs for several passes, or "
+    "learner.replay for old experience beside the new",
+    ("learner", "compile"): "networks run as they are written",
     ("learner", "stacked"): "the players of a shard learn one after the other; to let them learn in "
     "processes of their own, set learner.shards",
 }
