@@ -28,7 +28,7 @@ from league.models.bots.scripted import Bots
 from league.models.precision import Precision
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.openings import OpeningSettings
-from league.rollout.settings.play import RolloutSettings, TrainingRollout
+from league.rollout.settings import RolloutSettings, TrainingRollout
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings

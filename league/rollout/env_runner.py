@@ -27,7 +27,7 @@ from league.models.bots.seated import seated_bot
 from league.models.networks.networks import trust_network
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
-from league.rollout.guard.patience import PlayStopped
+from league.rollout.guard import PlayStopped
 from league.rollout.hand import WAITS, Hand
 from league.rollout.playing import Playing
 from league.rollout.requests import (

@@ -14,8 +14,7 @@ from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.policies.policy import Policy
 from league.models.precision import Precision
-from league.rollout.guard.guard import Guard
-from league.rollout.guard.patience import Patience
+from league.rollout.guard import Guard, Patience
 from league.rollout.hand import WAITS, Hand, named
 from league.rollout.openings import OpeningMoves
 from league.rollout.requests import LiveSource, Source

@@ -13,7 +13,7 @@ from league.models.bots.settings import BotSettings
 from league.models.precision import Precision
 from league.models.spec import PolicySpec
 from league.rollout.openings import Openings
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rollout.supply import Peers
 from storage.cache.policy_map import TierInfo

@@ -46,12 +46,12 @@ from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.supply import start_peers
 from league.runtime import over_nodes, ray_session
-from league.training.deeds import no_progress
+from league.training.actions import no_progress
 from league.training.initial import recruit_of
 from league.training.remote import uploading
+from league.training.reporting import Reporting
 from league.training.resume import changed_settings, check, open_archive
 from league.training.session import Session
-from league.training.sinks.reporting import Reporting
 from league.training.state.members import player_seed
 from league.training.view import View
 from league.yardsticks.opened import open_yardsticks
@@ -95,7 +95,7 @@ def train(
             session.begin(progress or no_progress)
             with _showing(make_view, session) as show:
                 runners.until(lambda steps: session.overdue(steps, show))
-                session.placing.until(lambda steps: session.overdue(steps, show))
+                session.round_robin.until(lambda steps: session.overdue(steps, show))
                 while not (session.finished() or interrupted.is_set()):
                     session.measure()
                     session.ask()

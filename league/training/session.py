@@ -1,6 +1,6 @@
 """A session: one process's turn at training a run, from its first request to its last save.
 
-The rules propose matches and decisions; `Session` takes the turns of the loop, and `Deeds` carries
+The rules propose matches and decisions; `Session` takes the turns of the loop, and `Actions` carries
 out decisions. Standings are updated first, because a batch of results and the ratings that it
 changed are one frame of the ledger; the loop acts on neither before the frame is stored.
 """
@@ -22,17 +22,16 @@ from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.requests import Fragment, PlayRequest
-from league.rollout.runner_group import Loss, Rollout, RunnerGroup
+from league.rollout.runner_group import LostRequests, Rollout, RunnerGroup
 from league.rules.building.builder import DEFAULT, Clock
 from league.rules.earnings import earned
-from league.training.deeds import CORRECT, Deeds, no_progress
-from league.training.losses import aside
-from league.training.losses.again import Again, Part
-from league.training.losses.crashes import Crashes
-from league.training.losses.incident_log import IncidentLog
-from league.training.measuring import Measuring
-from league.training.placing.placing import Placing
+from league.training.actions import CORRECT, Actions, no_progress
+from league.training.freeze_yardsticks import FreezeYardsticks
+from league.training.incidents import quarantine
+from league.training.incidents.incident_log import Crashes, IncidentLog
+from league.training.incidents.replayed_matches import Part, ReplayedMatches
 from league.training.remote import Upload
+from league.training.round_robin import RoundRobin
 from league.training.state.folding import folded, recall
 from league.training.state.members import Member, Ticket
 from league.training.state.pace import Pace
@@ -66,13 +65,13 @@ class Session:
         learners: LearnerGroup,
         uploader: Upload | None = None,
         evaluators: RunnerGroup | None = None,
-        yardsticks: Opened = NO_YARDSTICKS,
+        opened: Opened = NO_YARDSTICKS,
         elastic: Elastic | None = None,
     ) -> None:
         """Join the parts of a run. Matches of `evaluators` are recorded but not learned from.
 
-        Snapshots of mains are measured on `yardsticks`. On a cluster, runners and learners follow its nodes
-        by `elastic`.
+        Snapshots of mains are measured on the `opened` yardsticks. On a cluster, runners and learners follow
+        its nodes by `elastic`.
         """
         self.settings = settings
         self.archive = archive
@@ -87,20 +86,20 @@ class Session:
         self.roster, self.standings = self.state.roster, self.state.standings
         self.members, self.totals = self.state.members, self.state.totals
         self.played = Played(self.roster)
-        self._deeds = Deeds(settings, archive, learners, self.state, self.seconds)
-        self.log, self.caches = self._deeds.log, self._deeds.caches
-        self._sources = self._deeds.sources
+        self._actions = Actions(settings, archive, learners, self.state, self.seconds)
+        self.log, self.caches = self._actions.log, self._actions.caches
+        self._sources = self._actions.sources
         self.incidents = IncidentLog(archive)
-        self.measuring = Measuring(settings, yardsticks, archive, self._sources, evaluators or runners)
-        self._deeds.frozen, self.measuring.died = self.measuring.frozen, self.incidents.record
-        self.placing = Placing(settings, archive, self._sources, self.state, evaluators or runners)
-        self.placing.died = self.incidents.record
+        self.yardsticks = FreezeYardsticks(settings, opened, archive, self._sources, evaluators or runners)
+        self._actions.frozen, self.yardsticks.died = self.yardsticks.frozen, self.incidents.record
+        self.round_robin = RoundRobin(settings, archive, self._sources, self.state, evaluators or runners)
+        self.round_robin.died = self.incidents.record
         self._openings = settings.opening.openings()
         self._envs = settings.following()
         self._matchmaker = settings.make_matchmaker(self._sources.allowed_seats)
         self._builder = settings.league.make_builder()
         self._tickets: dict[int, Ticket] = {}
-        self._again = Again()
+        self._again = ReplayedMatches()
         self.crashes = Crashes(settings.env.id, settings.rollout.crash_share)
         self._fragments = settings.rollout.fragment_steps is not None
         self._under_way = UnderWay(self.members)
@@ -128,15 +127,15 @@ class Session:
             if name not in self.roster:
                 self.archive.add_bot(Bot(name))
                 self.state.apply(Bot(name))
-        self._deeds.begin_learners(progress)
-        self.measuring.begin()
+        self._actions.begin_learners(progress)
+        self.yardsticks.begin()
         self._began = self._saved = self.log.since = time.monotonic()
 
     def end(self) -> None:
         """Freeze the mains as they are now, save everything and place them; matches under way are dropped."""
-        self._deeds.end()
-        self.measuring.end()
-        self.placing.end(self.seconds())
+        self._actions.end()
+        self.yardsticks.end()
+        self.round_robin.end(self.seconds())
         self._note_deaths()
         if self.archive.wants_last_fold:  # so that the next session begins at once
             self.archive.note_fold(*folded(self.state))
@@ -279,8 +278,8 @@ class Session:
 
     def measure(self) -> None:
         """Submit games of snapshots against fixed yardsticks, if there are any, and of the round robin."""
-        self.measuring.ask()
-        self.placing.ask()
+        self.yardsticks.ask()
+        self.round_robin.ask()
 
     def _request(self, member: Member, runner: int | None = None) -> None:
         """Request matches for a player; of a `runner` that plays fragments, as many as it has room for."""
@@ -368,7 +367,7 @@ class Session:
             self._again.played()
         used: list[tuple[Rollout, Ticket, int]] = []
         batches: list[ResultBatch] = []
-        for rollout in self.placing.take(self.measuring.take(rollouts)):
+        for rollout in self.round_robin.take(self.yardsticks.take(rollouts)):
             ticket = self._tickets.pop(rollout.request_id)
             if ticket.runner is not None:
                 over = self._over(rollout, ticket.runner)
@@ -444,7 +443,7 @@ class Session:
         for incident in self.crashes.note(num_matches, causes):
             self.incidents.record(incident)
         if causes and self.crashes.too_many:
-            self._deeds.save_learners()
+            self._actions.save_learners()
             raise GameBroken(f"{self.crashes.too_many}. The run is kept: {CORRECT.replace('code', 'game')}")
 
     def _learn_from(self, player: str, rollout: Rollout, ticket: Ticket, steps: int) -> None:
@@ -458,14 +457,14 @@ class Session:
         else:
             self.learners.submit(player, rollout.episodes[player], self._progress(player), steps)
 
-    def _lose(self, loss: Loss) -> None:
-        """Record a death and its cost; have its matches played again, or set them aside.
+    def _lose(self, loss: LostRequests) -> None:
+        """Record a death and its cost; have its matches played again, or set them quarantine.
 
         Raise Failure, with everything saved, if nothing can be played.
         """
         cost = 0
         set_aside: list[Part] = []
-        for request_id in self.placing.lost(self.measuring.lost(loss.requests)):
+        for request_id in self.round_robin.lost(self.yardsticks.lost(loss.requests)):
             ticket = self._tickets.pop(request_id)
             blamed = request_id == loss.suspect
             if ticket.runner is not None:
@@ -482,7 +481,7 @@ class Session:
         for part in set_aside:
             self._set_aside(part, loss.incident.cause)
         if self._again.hopeless:
-            self._deeds.save_learners()
+            self._actions.save_learners()
             raise Failure(
                 f"nothing can be played: runners have died at everything that was asked of them lately, the "
                 f"last one: {loss.incident.cause}. Everything that was recorded is kept (league sql "
@@ -491,8 +490,8 @@ class Session:
 
     def _set_aside(self, part: Part, cause: str) -> None:
         """Record matches at which several runners died as crashes, and keep them in the run folder."""
-        kept = aside.save(self.archive, part, cause)
-        self._record([aside.crashed(part.matches)])
+        kept = quarantine.save(self.archive, part, cause)
+        self._record([quarantine.crashed(part.matches)])
         incident = Incident(
             kind="set_aside",
             who=f"{len(part.matches)} matches of {', '.join(part.matches.competitors[:4])}",
@@ -524,15 +523,15 @@ class Session:
         self._note_deaths()  # after the reports that came before them
         for report in reports:
             if isinstance(report, LearnerStopped):
-                self._deeds.stop(report)
+                self._actions.stop(report)
         if time.monotonic() - self.log.since > self.settings.log.seconds:
-            self._deeds.report_updates()
+            self._actions.report_updates()
 
     def _note_deaths(self) -> None:
         """Record deaths of learners, and where their players are now: back at a copy of their state."""
         for loss in self.learners.losses():
             for name, back in loss.back.items():
-                self._deeds.report_updates()  # one row never mixes what was learned before and after
+                self._actions.report_updates()  # one row never mixes what was learned before and after
                 self.log.forget(name)
                 if name in self.members:
                     member = self.members[name]
@@ -559,7 +558,7 @@ class Session:
         own, name = self._builder.decide, self.settings.league.builder
         with self._kept(), contextlib.nullcontext() if name == DEFAULT else running("league.builder", name):
             decisions = own(self.roster, self.standings, clocks, self._rng)
-        self._deeds.carry_out(decisions)
+        self._actions.carry_out(decisions)
 
     @contextlib.contextmanager
     def _kept(self) -> Iterator[None]:
@@ -567,7 +566,7 @@ class Session:
         try:
             yield
         except OwnCodeFailed as error:
-            self._deeds.save_learners()
+            self._actions.save_learners()
             raise OwnCodeFailed(f"{error}. The run is kept: {CORRECT}") from error
 
     def save(self) -> None:
@@ -580,8 +579,8 @@ class Session:
         if self.archive.wants_fold:
             self.archive.note_fold(*folded(self.state))
         if time.monotonic() - self._saved > self.settings.storage.save_seconds:
-            self._deeds.ask_states()
+            self._actions.ask_states()
             self._saved = time.monotonic()
-        self._deeds.save_arrived()
+        self._actions.save_arrived()
         if self.uploader is not None:
             self.uploader.check()

@@ -18,10 +18,10 @@ from rich.text import Text
 from league.config.settings import Settings
 from league.learning.groups.shards import describe
 from league.models.policies import dense
-from league.training.measuring import Measuring
+from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.session import Session
-from league.training.state.members import SPENT
 from league.training.state.played import Course
+from league.training.state.reports import SPENT
 from storage.ends import span
 from storage.records import UpdateRecord
 
@@ -112,7 +112,7 @@ class News:
 
     def print_yardsticks(self, session: Session) -> None:
         """Print the first and the newest figure of each player on each yardstick."""
-        for line in summary(session.measuring):
+        for line in summary(session.yardsticks):
             self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     def print_courses(self, session: Session, course: Course) -> None:
@@ -139,7 +139,7 @@ def _precision_of_learning(record: UpdateRecord) -> str:
     return f"policies learn in {chosen}: bfloat16 is {gain:.1f} times as fast as float32 there"
 
 
-def summary(measuring: Measuring) -> list[str]:
+def summary(measuring: FreezeYardsticks) -> list[str]:
     """Return a line for each player and yardstick: its newest snapshot, and its first one for comparison."""
     lines = []
     for player, newest in measuring.newest.items():
@@ -374,12 +374,12 @@ def _mix(session: Session, lately: Counter[str]) -> Table:
 
 def _yardsticks(session: Session) -> list[RenderableType]:
     """Return the table of figures on yardsticks, if there are any: those of each main's newest snapshot."""
-    if not session.measuring.newest:
+    if not session.yardsticks.newest:
         return []
-    table = _table("Yardsticks", "measure", *session.measuring.newest)
-    names = dict.fromkeys(name for own in session.measuring.newest.values() for name in own)
+    table = _table("Yardsticks", "measure", *session.yardsticks.newest)
+    names = dict.fromkeys(name for own in session.yardsticks.newest.values() for name in own)
     for name in names:
-        cells = [own.get(name) for own in session.measuring.newest.values()]
+        cells = [own.get(name) for own in session.yardsticks.newest.values()]
         table.add_row(
             name.replace("_", " "), *("" if cell is None else f"{cell.record.value:.2f}" for cell in cells)
         )

@@ -25,7 +25,7 @@ import numpy as np
 
 import analysis
 import league
-from league.training.placing.placing import Placing
+from league.training.round_robin import RoundRobin
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 PAIRS = 200
@@ -75,7 +75,7 @@ def measured() -> Iterator[Cost]:
     busy = [False]  # `end` calls the others
     with contextlib.ExitStack() as stack:
         for name in ("ask", "take", "end"):
-            stack.enter_context(patch.object(Placing, name, timed(getattr(Placing, name))))
+            stack.enter_context(patch.object(RoundRobin, name, timed(getattr(RoundRobin, name))))
         yield cost
     cost.all_seconds = time.process_time() - began
 

@@ -10,7 +10,7 @@ from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 
 GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)

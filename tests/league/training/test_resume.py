@@ -5,7 +5,7 @@ import yaml
 
 from league.config.loading import load
 from league.envs.trial.fault import GameBroken
-from league.training.past.branching import newest_settings
+from league.training.branching import newest_settings
 from league.training.resume import (
     ResumeRefused,
     changed_resources,

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from league.config.loading import load
 from league.learning.learner import Learner
+from league.training.freeze_yardsticks import Shown
+from league.training.incidents.incident_log import IncidentLog
 from league.training.loop import train
-from league.training.losses.incident_log import IncidentLog
-from league.training.measuring import Shown
 from league.training.view import (
     LEADERBOARD_ROWS,
     Lately,

@@ -14,7 +14,7 @@ import league
 from league.envs.base import BatchedGame
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.watching.replay import Replayed, replay
 from storage import query
 from storage.archive import Archive
