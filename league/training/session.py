@@ -21,7 +21,7 @@ from league.envs.trial.fault import GameBroken
 from league.import_paths import OwnCodeFailed, running
 from league.learning.groups.learner_group import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
-from league.rollout.requests import Fragment, PlayRequest
+from league.rollout.requests import WHOLE, Fragment, PlayRequest
 from league.rollout.runner_group import LostRequests, Rollout, RunnerGroup
 from league.rules.building.builder import DEFAULT, Clock
 from league.rules.earnings import earned
@@ -326,7 +326,7 @@ class Session:
         learning = {matches.competitors[i] for i in np.unique(matches.seat[matches.learning]).tolist()}
         own = [c.player for c in seated if isinstance(c, LivePlayer)]
         others: list[str] = []
-        fragment = None
+        fragment = WHOLE
         if runner is not None:
             goes_on = self._under_way.going_on(runner)
             others = [name for name in self._under_way.players(runner) if name not in own]

@@ -91,7 +91,7 @@ def test_matches_that_are_objects_keep_nothing_either(make_request):
     asked, weights = make_request(env, 12, options=options)
     asked = between_snapshots(asked, plies=3)
     fresh_runner = EnvRunner(PlaySetup(env, options, playing))
-    assert isinstance(fresh_runner._game, SlotGame)
+    assert isinstance(fresh_runner.game, SlotGame)
     fresh, _, _ = fresh_runner.play(asked, weights)
     used = EnvRunner(PlaySetup(env, options, playing))
     other, live = make_request(env, 7, options=options, seed=8)

@@ -99,7 +99,7 @@ def play(config, num_matches, bot="random", share=1.0, seed=0):
     """Results of the bot against itself, recorded as they are in every run."""
     env, matchmaking, rollout = (yaml.safe_load(config)[part] for part in ("env", "matchmaking", "rollout"))
     runner = EnvRunner(PlaySetup(env["id"], env["options"], RolloutSettings(record=share, **rollout)))
-    seats = np.zeros((num_matches, runner._game.num_seats), np.int32)
+    seats = np.zeros((num_matches, runner.game.num_seats), np.int32)
     sizes = matchmaking["teams"]
     matches = MatchBatch(
         env=env["id"],
