@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from league.config.settings import Settings
@@ -22,17 +21,15 @@ from league.models.bots.scripted import bots_for
 from league.models.bots.seated import seated_bot
 from league.models.policies.policy import Policy
 from league.rollout.requests import PlaySetup
-from league.rollout.runner_group import LocalRunnerGroup, Rollout, RunnerGroup
+from league.rollout.runner_group import LocalRunnerGroup, RunnerGroup
 from league.rollout.snapshots import SnapshotSource, load_tensors
+from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
 from league.yardsticks.figures import ALL, figure_of_games
 from league.yardsticks.games import mode_of_source, request_of
 from league.yardsticks.opened import Opened, on_positions
 from storage.archive import Archive
-from storage.incidents import Incident
 from storage.records import MAIN, Snapshot, YardstickRecord
-
-WAIT_SECONDS = 0.1
 
 
 class Shown(NamedTuple):
@@ -42,8 +39,7 @@ class Shown(NamedTuple):
     record: YardstickRecord
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(NamedTuple):
     """Games under way."""
 
     snapshot: Snapshot
@@ -54,25 +50,30 @@ class _Asked:
 class FreezeYardsticks:
     """Measurement of snapshots on the yardsticks of one run."""
 
+    owner: Owner = "yardsticks"
+
     def __init__(
-        self, settings: Settings, opened: Opened, archive: Archive, sources: Sources, runners: RunnerGroup
+        self,
+        settings: Settings,
+        opened: Opened,
+        archive: Archive,
+        sources: Sources,
+        requests: Requests,
+        runners: RunnerGroup,
     ) -> None:
         """`runners`: they play the games, unless `runners: 0`."""
         self.first: dict[str, dict[str, Shown]] = {}  # by player, then by name of the figure
         self.newest: dict[str, dict[str, Shown]] = {}
-        self.died: Callable[[Incident], object] = lambda incident: None  # called with deaths at the end
         self._settings = settings
         self._opened = opened
         self._archive = archive
         self._sources = sources
-        self._games = bool(opened.opponents)
-        self._own: LocalRunnerGroup | None = None
-        if self._games and settings.most_runners == 0:
-            self._own = LocalRunnerGroup(setup_beside(settings, settings.evaluation.yardstick_games))
-        self._runners = self._own or runners
+        self._requests = requests
+        if opened.opponents and settings.most_runners == 0:
+            runners = LocalRunnerGroup(setup_beside(settings, settings.evaluation.yardstick_games))
+        requests.runners[self.owner] = runners
         self._waiting: deque[tuple[Snapshot, str]] = deque()  # games to ask for: (snapshot, opponent)
-        self._asked: dict[int, _Asked] = {}
-        self._next = -1  # request ids below 0 are of no other request
+        self._asked: _Asked | None = None
         self._begun = False
 
     def begin(self) -> None:
@@ -117,10 +118,15 @@ class FreezeYardsticks:
 
     # ------------------------------------------------------------------ games
 
-    def ask(self) -> None:
-        """Submit the next games, if none are under way and a runner has room."""
-        if not self._waiting or self._asked or self._runners.room() < 1:
-            return
+    def ask(self, *, last: bool = False) -> bool:
+        """Submit the next games, if none are under way and a runner has room; return whether any were left.
+
+        `last`: as training has ended; the games are the same.
+        """
+        if not self._waiting:
+            return False
+        if self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
+            return True
         snapshot, opponent = self._waiting.popleft()
         settings = self._settings
         request, seeds = request_of(
@@ -131,43 +137,27 @@ class FreezeYardsticks:
             settings.evaluation.yardstick_games,
             settings.seed,
         )
-        self._asked[self._next] = _Asked(snapshot, opponent, seeds)
-        self._runners.submit(self._next, request, {})
-        self._next -= 1
+        self._asked = _Asked(snapshot, opponent, seeds)
+        self._requests.submit(Ticket(self.owner), request, {})
+        return True
 
-    def take(self, rollouts: Iterable[Rollout]) -> list[Rollout]:
-        """Record the games among these rollouts and among those of its own runner; return the others."""
-        own = [] if self._own is None else self._own.ready(0.0)
-        others = []
-        for rollout in [*rollouts, *own]:
-            asked = self._asked.pop(rollout.request_id, None)
-            if asked is None:
-                others.append(rollout)
-                continue
-            mode = mode_of_source(self._source(asked.snapshot))
-            figure = figure_of_games(
-                asked.snapshot.snapshot_id, asked.opponent, rollout.results, mode, asked.seeds
-            )
-            self._record([] if figure is None else [figure])
-        return others
+    def take(self, played: Iterable[Played]) -> None:
+        """Record the games that were played.
 
-    def lost(self, request_ids: Iterable[int]) -> list[int]:
-        """Forget games that were lost with a runner; return the ids of other requests.
-
-        They are not asked for again, lest they kill the next runner too; a resumed run tries once more.
+        Games that were lost with a runner are not asked for again, since they might kill the next one too; a
+        resumed run tries once more.
         """
-        return [number for number in request_ids if self._asked.pop(number, None) is None]
+        for _, rollout in played:
+            assert self._asked is not None
+            snapshot, opponent, seeds = self._asked
+            mode = mode_of_source(self._source(snapshot))
+            figure = figure_of_games(snapshot.snapshot_id, opponent, rollout.results, mode, seeds)
+            self._record([] if figure is None else [figure])
 
-    def end(self) -> None:
-        """Finish the newest snapshot of each main; older ones that wait are left to a resumed run."""
+    def keep_newest(self) -> None:
+        """Leave the older snapshots that wait to a resumed run, and keep the newest of each main."""
         newest = {snapshot.player: snapshot for snapshot, _ in self._waiting}
         self._waiting = deque(each for each in self._waiting if newest[each[0].player] is each[0])
-        while self._waiting or self._asked:
-            self.ask()
-            self.take([] if self._own is not None else self._runners.ready(WAIT_SECONDS))
-            for loss in [] if self._own is not None else self._runners.losses():
-                self.lost(loss.requests)
-                self.died(loss.incident)
 
     def _record(self, records: list[YardstickRecord]) -> None:
         self._archive.append_yardsticks(records)

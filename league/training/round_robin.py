@@ -18,16 +18,16 @@ import numpy as np
 from league.config.settings import Settings
 from league.interrupts import stopping
 from league.rollout.requests import PlayRequest
-from league.rollout.runner_group import LocalRunnerGroup, Rollout, RunnerGroup
+from league.rollout.runner_group import LocalRunnerGroup, RunnerGroup
 from league.rules.matchmaking.seating import match_seeds
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.training.freeze_yardsticks import setup_beside
+from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
 from league.training.state.state import State
 from league.training.state.tally import ROUND_ROBIN, Placed, pair_of
 from storage.archive import Archive
-from storage.incidents import Incident
 from storage.records import MAIN, MatchBatch, Purpose
 
 STREAM = 11  # of seeds, apart from those of training
@@ -35,8 +35,6 @@ PAIRS = 8  # of competitors in one request
 SEEDS = 8, 128  # of each, least and most, each played once for each team
 REQUEST_STEPS = 4_096  # env steps of a request, more seeds where matches are short: its policies are loaded
 WHILE = 0.5  # part of the share that is played before the end
-WAIT_SECONDS = 0.1
-_FIRST_REQUEST = -(2**40)  # request ids from here down are of no other request
 NEWEST = 6  # snapshots that are placed, or two of each main
 BEST = 2  # other snapshots that they meet, by their ratings
 BOTS = 2  # that they meet, beside the oldest snapshot
@@ -46,11 +44,18 @@ ENOUGH = 256  # matches of a pair
 class RoundRobin:
     """The round robin of one run."""
 
+    owner: Owner = "round_robin"
+
     def __init__(
-        self, settings: Settings, archive: Archive, sources: Sources, state: State, runners: RunnerGroup
+        self,
+        settings: Settings,
+        archive: Archive,
+        sources: Sources,
+        state: State,
+        requests: Requests,
+        runners: RunnerGroup,
     ) -> None:
         """`runners`: they play the matches, unless `runners: 0`."""
-        self.died: Callable[[Incident], object] = lambda incident: None  # called with deaths at the end
         self._settings, self._archive, self._sources, self._state = settings, archive, sources, state
         self._teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
         self._num_teams = int(self._teams[-1]) + 1
@@ -58,9 +63,8 @@ class RoundRobin:
         self._own: LocalRunnerGroup | None = None
         if self._share > 0.0 and settings.most_runners == 0:
             self._own = LocalRunnerGroup(setup_beside(settings, PAIRS * SEEDS[0] * 2))
-        self._runners: RunnerGroup = self._own or runners
-        self._asked: set[int] = set()
-        self._next = _FIRST_REQUEST
+        self._requests = requests
+        requests.runners[self.owner] = self._own or runners
 
     def _can(self) -> bool:
         """Return whether any two competitors can meet: one may take every team, and all play one game."""
@@ -72,9 +76,13 @@ class RoundRobin:
         if self._own is not None:
             self._own.until(overdue)
 
-    def ask(self, part: float = WHILE) -> bool:
-        """Submit the next matches if `part` of the share has room for them; return whether it did."""
-        if self._share <= 0.0 or self._asked or self._runners.room() < 1:
+    def ask(self, *, last: bool = False) -> bool:
+        """Submit the next matches if the share has room for them; return whether it did.
+
+        While training goes on, that is a part of the share; `last`: all of it.
+        """
+        part = 1.0 if last else WHILE
+        if self._share <= 0.0 or self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
             return False
         totals, placed = self._state.totals, self._state.placed
         if not totals.matches:
@@ -89,9 +97,7 @@ class RoundRobin:
         pairs = next_pairs(self._state.roster, self._state.standings, placed, most)
         if not pairs:
             return False
-        self._asked.add(self._next)
-        self._runners.submit(self._next, self._request(pairs, seeds), {})
-        self._next -= 1
+        self._requests.submit(Ticket(self.owner), self._request(pairs, seeds), {})
         return True
 
     def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
@@ -120,29 +126,14 @@ class RoundRobin:
         sources = tuple(self._sources.of(self._state.roster[name]) for name in names)
         return PlayRequest(matches, sources, learners=(), seed=(stream + int(number[0])) % 2**63)
 
-    def take(self, rollouts: Iterable[Rollout]) -> list[Rollout]:
-        """Record the matches among these rollouts and among those of its own runner; return the others."""
-        own = [] if self._own is None else self._own.ready(0.0)
-        others = []
-        for rollout in [*rollouts, *own]:
-            if rollout.request_id not in self._asked:
-                others.append(rollout)
-                continue
-            self._asked.discard(rollout.request_id)
+    def take(self, played: Iterable[Played]) -> None:
+        """Record the matches that were played; those that were lost with a runner are forgotten."""
+        for _, rollout in played:
             self._state.apply(rollout.results)
             self._archive.append_results(rollout.results, [])
-        if self._own is not None:
-            self._asked.clear()  # what a stopped process has left is not played again
-        return others
 
-    def lost(self, request_ids: Iterable[int]) -> list[int]:
-        """Forget matches that were lost with a runner; return the ids of other requests."""
-        others = [number for number in request_ids if number not in self._asked]
-        self._asked.difference_update(request_ids)
-        return others
-
-    def end(self, seconds: float) -> None:
-        """Play what the share has left, so that the snapshots of the end are placed; Ctrl-C ends it.
+    def deadline(self, seconds: float) -> Callable[[], bool]:
+        """Return a function that is true once the matches after training have to end; Ctrl-C ends them.
 
         `seconds` of training: no more than the share of them is taken, unless the run can be repeated to the
         bit (in one process, to a number of env steps).
@@ -150,16 +141,11 @@ class RoundRobin:
         exact = self._own is not None and self._settings.stop.minutes is None
         until = math.inf if exact else time.monotonic() + self._share * seconds
 
-        def over(steps: int = 0) -> bool:
-            """Return whether it has to end now."""
+        def over() -> bool:
             return stopping() or time.monotonic() >= until
 
-        self.until(over)
-        while not over() and (self.ask(1.0) or self._asked):
-            self.take([] if self._own is not None else self._runners.ready(WAIT_SECONDS))
-            for loss in [] if self._own is not None else self._runners.losses():
-                self.lost(loss.requests)
-                self.died(loss.incident)
+        self.until(lambda steps: over())
+        return over
 
 
 def next_pairs(roster: Roster, standings: Standings, placed: Placed, most: int) -> list[tuple[str, str]]:

@@ -103,7 +103,7 @@ class News:
                 changed.append(session.settings.processes.sentence())
             changed.append(_precision_of_play(session.settings))
         changed += filter(
-            None, [session.pace.sentence(), *map(_precision_of_learning, session.log.newest.values())]
+            None, [session.matches.pace.sentence(), *map(_precision_of_learning, session.log.newest.values())]
         )
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
@@ -167,7 +167,7 @@ def left(session: Session, steps_a_second: float) -> str:
     """Return the time that is left until `stop`, such as "4 min left"; nothing if that is not known."""
     stop, found = session.settings.stop, []
     if stop.minutes is not None:
-        found.append(60.0 * stop.minutes - session.seconds())
+        found.append(60.0 * stop.minutes - session.clock.seconds())
     if stop.env_steps is not None and steps_a_second > 0.0:
         found.append((stop.env_steps - session.totals.played_steps) / steps_a_second)
     return f"{span(float(round(max(min(found), 0.0))))} left" if found else ""
@@ -208,7 +208,7 @@ class PlainView:
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
         played = session.totals.played_steps
         self._console.print(
-            f"{session.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
+            f"{session.clock.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
             f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
             f"{len(session.roster.snapshots())} snapshots"
             + "".join(f"  TrueSkill of {own.competitor} {own.mu - 3 * own.sigma:.1f}" for own in first)
@@ -268,7 +268,7 @@ class LiveView:
         head = Table.grid(padding=(0, 3))
         head.add_row(
             f"[bold]{session.settings.name}[/]: {session.settings.env.id}",
-            " ".join(filter(None, [_clock(session.seconds()), left(session, env_steps)])),
+            " ".join(filter(None, [_clock(session.clock.seconds()), left(session, env_steps)])),
             f"{totals.played_steps:,} env steps",
             f"[bold]{env_steps:,.0f}[/] env steps/s",
             f"{trained:,.0f} trained/s",

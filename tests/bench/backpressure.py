@@ -51,7 +51,7 @@ class Meter:
         self.memory.append(private_bytes())
         lags = [record.lag for record in session.log.newest.values()]
         print(
-            f"{session.seconds():5.0f} s  {session.totals.env_steps:>12,} env steps  "
+            f"{session.clock.seconds():5.0f} s  {session.totals.env_steps:>12,} env steps  "
             f"queues {' '.join(f'{q.depth}/{q.bound}' for q in queues)}  "
             f"waits {sum(q.waits for q in queues):,} ({sum(q.wait_seconds for q in queues):,.0f} s)  "
             f"dropped {sum(q.dropped_steps for q in queues):,} steps  "

@@ -36,6 +36,7 @@ from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.rollout.requests import PlayRequest, RolloutInfo
 from league.rollout.runner_group import LostRequests, Rollout, RunnerGroup
+from league.training.engine import Engine
 from league.training.session import Session
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer, ResultBatch
@@ -203,7 +204,7 @@ def league_of(
                 reason="benchmark",
             )
         recruits = Recruits((Recruit("main-0", spec, settings.learner_of("main-0", MAIN), 0),))
-        session = Session(settings, archive, runners, learning(plan_shards(0, ["main-0"]), recruits))
+        session = Session(settings, archive, Engine(runners, learning(plan_shards(0, ["main-0"]), recruits)))
         session.begin()
         yield session
 

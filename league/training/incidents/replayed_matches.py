@@ -7,7 +7,8 @@
 So a match that kills every runner costs three runners and a part of one request. A game that kills in all
 matches costs FIRST_DEATHS runners before it is known that nothing can be played, or PARTS + 2 if a request
 was played before. A runner plays its requests in order: only the one that it was playing is suspected.
-Matches that were lost without a death are never blamed.
+Matches that were lost without a death are never blamed. Matches of which a fragment was played in an earlier
+request are dropped: players have learned from them.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from league.training.requests import Owner
 from storage.records import MatchBatch
 
 DEATHS = 3  # of runners at the same matches
 PARTS = 8
 FIRST_DEATHS = 2 * DEATHS  # of runners while they played, before any request was played
-FRAGMENT_DEATHS = 12  # of runners in a row that play fragments, in which nothing came of any
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Part:
 
     matches: MatchBatch
     env_options: Mapping[str, Any] | None  # of the game of the matches, if it is not the runner's
-    evaluated: bool  # by runners of evaluation
+    owner: Owner
     deaths: int = 0
 
 
@@ -43,7 +44,6 @@ class ReplayedMatches:
     def __init__(self) -> None:
         self._waiting: deque[Part] = deque()
         self._set_aside = 0  # parts in a row, without a result in between
-        self._in_fragments = 0  # deaths in a row
         self._before_any = 0  # deaths before any request was played
         self._any = False
 
@@ -63,28 +63,24 @@ class ReplayedMatches:
         self._waiting += _parts(part) if blamed and part.deaths == DEATHS - 1 else [part]
         return True
 
-    def lost_in_fragments(self) -> None:
-        """Count the death of a runner that played fragments: its matches are dropped."""
-        self._in_fragments += 1
-
-    def next(self, *, evaluated: bool) -> Part | None:
-        """Remove and return the next part for the runners of evaluation, or for the others."""
+    def next(self, owner: Owner) -> Part | None:
+        """Remove and return the next part of `owner`."""
         for part in self._waiting:
-            if part.evaluated == evaluated:
+            if part.owner == owner:
                 self._waiting = deque(other for other in self._waiting if other is not part)
                 return part
         return None
 
     def played(self) -> None:
         """Note that some request was played."""
-        self._set_aside = self._in_fragments = 0
+        self._set_aside = 0
         self._any = True
 
     @property
     def hopeless(self) -> bool:
         """Whether nothing can be played: runners have died at everything that was asked of them lately."""
         at_once = not self._any and self._before_any >= FIRST_DEATHS
-        return at_once or self._set_aside >= PARTS or self._in_fragments >= FRAGMENT_DEATHS
+        return at_once or self._set_aside >= PARTS
 
 
 def _parts(part: Part) -> list[Part]:

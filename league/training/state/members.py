@@ -1,11 +1,9 @@
-"""Data of a session's players beside their standings: shares and clocks; what a request was made under."""
+"""Data of a session's players beside their standings: shares and clocks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from league.training.incidents.replayed_matches import Part
 from storage.records import LivePlayer
 
 
@@ -26,21 +24,9 @@ class Member:
     updates: int = 0
     frozen_at: int = 0  # env_steps
     reset_at: int = 0  # env_steps
-    since_version: int = (
-        0  # of its weights: what older ones played is not learned from, since its learner died
-    )
+    # oldest version of its weights whose experience still counts; raised when its learner dies
+    since_version: int = 0
     stopped: str = ""  # why it no longer learns, until it gets other weights
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """Conditions under which the results of a request are used."""
-
-    matches: int
-    generations: dict[str, int]  # of the live players seated in it
-    runner: int | None = None  # number of the runner, if matches are played in fragments
-    part: Part | None = None  # its matches, to be played again if they are lost
-    versions: Mapping[str, int] = field(default_factory=dict)  # of the live players' weights
 
 
 @dataclass(slots=True)

@@ -58,7 +58,7 @@ def train(tiny, tmp_path, monkeypatch):
 
     def train(dies):
         monkeypatch.setattr(Dying, "dies", staticmethod(dies))
-        monkeypatch.setattr("league.training.loop.LocalRunnerGroup", Dying)
+        monkeypatch.setattr("league.training.engine.LocalRunnerGroup", Dying)
         return league.train(tiny(**SMALL), tmp_path / "run")
 
     return train
@@ -150,7 +150,7 @@ class Reviving(LocalLearnerGroup):
 def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_frozen_twice(
     tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("league.training.loop.LocalLearnerGroup", Reviving)
+    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Reviving)
     run = league.train(tiny(**SMALL), tmp_path / "run")
     with analysis.open_run(run) as history:
         assert history.incidents()["who"].tolist() == ["learner"]
@@ -182,7 +182,7 @@ def test_a_learner_that_is_away_holds_up_no_other_player_and_gets_no_more_than_i
     tiny, tmp_path, monkeypatch
 ):
     """Play waited for the player furthest behind its share, which was the one whose learner had died."""
-    monkeypatch.setattr("league.training.loop.LocalLearnerGroup", Missing)
+    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Missing)
     monkeypatch.setattr(Missing, "turn", 0)
     monkeypatch.setattr(Missing, "learned", 0)
     players = {"preset": "pfsp", "players": {"main": 2}}
