@@ -15,8 +15,9 @@ from league.learning.groups.shard_learners import Counters
 from league.rollout.runner_group import LocalRunnerGroup, LostRequests
 from league.training.incidents import quarantine
 from league.training.incidents.replayed_matches import PARTS
+from league.training.requests import Ticket
 from league.training.session import Session
-from league.training.state.members import Member, Ticket
+from league.training.state.members import Member
 from storage.archive import Archive, open_reader
 from storage.errors import Failure
 from storage.incidents import Incident
@@ -204,6 +205,6 @@ def test_experience_that_was_played_by_weights_that_died_is_dropped_and_counted(
     session._progress = lambda player: 0.0
     for version in (7, 8, 9):
         rollout = SimpleNamespace(episodes={"main-0": version})
-        session._learn_from("main-0", rollout, Ticket(1, {}, versions={"main-0": version}), 64)
+        session._learn_from("main-0", rollout, Ticket("training", versions={"main-0": version}), 64)
     assert dropped == [("main-0", 64)]
     assert submitted == [8, 9]

@@ -5,7 +5,6 @@ import numpy as np
 from league.training.incidents.replayed_matches import (
     DEATHS,
     FIRST_DEATHS,
-    FRAGMENT_DEATHS,
     PARTS,
     Part,
     ReplayedMatches,
@@ -13,7 +12,7 @@ from league.training.incidents.replayed_matches import (
 from storage.records import MatchBatch, Purpose
 
 
-def part(count, first=0, *, evaluated=False):
+def part(count, first=0, *, owner="training"):
     return Part(
         MatchBatch(
             env="tic_tac_toe",
@@ -27,7 +26,7 @@ def part(count, first=0, *, evaluated=False):
             learning=np.ones((count, 2), np.bool_),
         ),
         None,
-        evaluated,
+        owner,
     )
 
 
@@ -35,10 +34,10 @@ def ids(one):
     return one.matches.match_id.tolist()
 
 
-def play(again, deadly, evaluated=False):
-    """Play all that waits with runners that die at the match `deadly`; return what was set quarantine."""
+def play(again, deadly, owner="training"):
+    """Play all that waits with runners that die at the match `deadly`; return what was set aside."""
     aside = []
-    while (one := again.next(evaluated=evaluated)) is not None:
+    while (one := again.next(owner)) is not None:
         if deadly in ids(one):
             if not again.lost(one, blamed=True):
                 aside.append(one)
@@ -51,8 +50,8 @@ def test_matches_of_a_runner_that_was_killed_by_chance_are_played_again_as_they_
     again = ReplayedMatches()
     assert again.lost(part(64), blamed=True)
     assert len(again) == 64
-    assert ids(again.next(evaluated=False)) == list(range(64))
-    assert (len(again), again.next(evaluated=False)) == (0, None)
+    assert ids(again.next("training")) == list(range(64))
+    assert (len(again), again.next("training")) == (0, None)
 
 
 def test_a_match_that_kills_every_runner_is_set_aside_with_its_part_of_the_request():
@@ -69,7 +68,7 @@ def test_matches_lost_without_a_death_of_their_own_are_never_set_aside():
     again, one = ReplayedMatches(), part(8)
     for _ in range(4 * DEATHS):
         assert again.lost(one, blamed=False)
-        one = again.next(evaluated=False)
+        one = again.next("training")
         assert one.deaths == 0
 
 
@@ -81,11 +80,11 @@ def test_a_request_of_fewer_matches_than_parts_is_divided_into_single_ones():
 
 def test_matches_for_runners_of_evaluation_wait_for_those():
     again = ReplayedMatches()
-    again.lost(part(4, evaluated=True), blamed=True)
+    again.lost(part(4, owner="evaluation"), blamed=True)
     again.lost(part(2, 10), blamed=True)
-    assert ids(again.next(evaluated=False)) == [10, 11]
-    assert again.next(evaluated=False) is None
-    assert ids(again.next(evaluated=True)) == [0, 1, 2, 3]
+    assert ids(again.next("training")) == [10, 11]
+    assert again.next("training") is None
+    assert ids(again.next("evaluation")) == [0, 1, 2, 3]
 
 
 def test_only_when_every_part_of_all_that_was_asked_kills_is_it_hopeless():
@@ -93,7 +92,7 @@ def test_only_when_every_part_of_all_that_was_asked_kills_is_it_hopeless():
     again.played()
     again.lost(part(64), blamed=True)
     deaths = 1
-    while (one := again.next(evaluated=False)) is not None:
+    while (one := again.next("training")) is not None:
         assert not again.hopeless
         again.lost(one, blamed=True)
         deaths += 1
@@ -108,12 +107,4 @@ def test_where_nothing_was_ever_played_a_few_deaths_are_enough():
     for deaths in range(1, FIRST_DEATHS + 1):
         again.lost(one, blamed=True)
         assert again.hopeless == (deaths == FIRST_DEATHS)
-        one = again.next(evaluated=False)
-
-
-def test_runners_that_die_at_every_fragment_are_hopeless_too():
-    again = ReplayedMatches()
-    for _ in range(FRAGMENT_DEATHS):
-        assert not again.hopeless
-        again.lost_in_fragments()
-    assert again.hopeless
+        one = again.next("training")
