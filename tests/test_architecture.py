@@ -229,7 +229,7 @@ def test_learning_needs_no_game():
 
 
 @pytest.mark.slow
-def test_ray_is_imported_in_seven_files_and_there_only_when_needed():
+def test_ray_is_imported_in_few_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}
     assert users == {
         "league.runtime",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -60,9 +60,6 @@ class NonFiniteLoss(Failure, ArithmeticError):
         super().__init__(message)
         self.update = update  # its number, had it been made
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
-
-
-Turns = Generator[Batch, Tensor | NonFiniteLoss, dict[str, float] | None]
 
 
 class Learner:
@@ -125,19 +122,6 @@ class Learner:
         updates made, with "lag" in updates; None when too few steps wait. Raise NonFiniteLoss at the first
         update that is refused; those made before it stay.
         """
-        turns = self.turns(episodes, progress)
-        try:
-            batch = next(turns)
-            while True:
-                batch = turns.send(self.try_update(batch))
-        except StopIteration as finished:
-            return finished.value
-
-    def turns(self, episodes: Episodes, progress: float) -> Turns:
-        """Yield each batch that `update_from_episodes` would learn from; the caller makes the updates.
-
-        The caller sends the result of `try_update` for each.
-        """
         self._progress = progress
         self._waiting.append(episodes)
         proportion = self.settings.replay.proportion
@@ -155,11 +139,7 @@ class Learner:
         with self._statistics_of(fresh):
             reports: list[Tensor] = []
             for batch in preload(self._batches(used, rng), self.device, self.settings.loader_depth):
-                for due in self._ring.turn(batch):
-                    report = yield due
-                    if isinstance(report, NonFiniteLoss):
-                        raise report
-                    reports.append(report)
+                reports += [self._update(due) for due in self._ring.turn(batch)]
         if self._replay is not None and proportion:
             self._replay.add(self.player, fresh)
         self.env_steps += fresh.num_steps
@@ -279,16 +259,6 @@ class Learner:
     def _update(self, batch: Batch | ReadyBatch) -> Tensor:
         """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
         return self._apply_gradients(batch, self._leave_gradients(batch))
-
-    def try_update(self, batch: Batch | ReadyBatch, means: Tensor | None = None) -> Tensor | NonFiniteLoss:
-        """Make one optimizer step and return its figures, or the reason why it was refused.
-
-        If `means`, the objective's of the batch, are given, the network has its gradients already.
-        """
-        try:
-            return self._apply_gradients(batch, self._leave_gradients(batch) if means is None else means)
-        except NonFiniteLoss as refusal:
-            return refusal
 
     def _leave_gradients(self, batch: Batch | ReadyBatch) -> Tensor:
         """Leave gradients in the network's parameters; return means of the whole minibatch."""

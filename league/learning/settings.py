@@ -158,9 +158,16 @@ class LearnerSettings(Section):
         description="Shards that players are spread over, each with processes and a replay of its own; "
         "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
     )
-    stacked: Literal["off", "auto"] = Field(
-        default="off", description="auto: update the players of a shard in one pass, if that is faster"
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _stacked_is_gone(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "stacked" in given:
+            raise ValueError(
+                "stacked is gone: the players of a shard learn one after the other; leave it out, and set "
+                "shards to let them learn in processes of their own"
+            )
+        return given
 
     @field_validator("loss")
     @classmethod
@@ -268,7 +275,6 @@ SHARED = (
     "aggregators",
     "processes",
     "shards",
-    "stacked",
 )
 """Settings of a shard's processes and queues: the same for all players."""
 

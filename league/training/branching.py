@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from league.config.file import ConfigError
+from league.config.file import ConfigError, as_read_now
 from league.config.loading import load
 from league.config.settings import Settings
 from league.training.resume import KEPT, check_fits, require_empty, run_row
@@ -107,4 +107,4 @@ def _parsed(config: str, run: Path) -> dict[str, Any]:
         fields = None
     if not isinstance(fields, dict):
         raise ConfigError(f"{run}: its recorded settings cannot be read, expected those of a league")
-    return fields
+    return as_read_now(fields)

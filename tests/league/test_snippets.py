@@ -1,6 +1,6 @@
 """What pages show runs as it is written there: programs, and the options of commands.
 
-league/EXTEND.md has tests of its own (tests/league/test_extend.py), and so has play.py of league/README.md
+league/EXTEND.md has tests of its own (tests/league/test_extend.py), and so has play.py of league/GAMES.md
 (tests/league/competitors/test_exporting.py); tests/test_readme.py loads all settings that are shown.
 """
 
@@ -19,7 +19,7 @@ from league.commands.describing.reference import all_keys
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]
 COMING = ROOT / "league" / "COMING.md"
-ELSEWHERE = {"league/EXTEND.md": 14, "league/README.md": 1}  # programs that other tests run
+ELSEWHERE = {"league/EXTEND.md": 14, "league/GAMES.md": 1}  # programs that other tests run
 
 
 def blocks(page, language):

@@ -1,4 +1,4 @@
-"""An exported agent plays as the competitor does, or is not kept; the README's script plays with it."""
+"""An exported agent plays as the competitor does, or is not kept; the page's script plays with it."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from storage.archive import open_reader
 from storage.errors import Failure, Mistake
 
 ROOT = Path(__file__).parents[3]
-SCRIPT = re.search(r"```python\n(# play\.py\n.*?)```", (ROOT / "league/README.md").read_text(), re.DOTALL)
+SCRIPT = re.search(r"```python\n(# play\.py\n.*?)```", (ROOT / "league/GAMES.md").read_text(), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
