@@ -22,9 +22,9 @@ import torch
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.episode import Episodes
+from league.import_paths import trust
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
-from league.models.networks.networks import trust_network
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
 from league.rollout.guard.patience import PlayStopped
@@ -55,8 +55,7 @@ class EnvRunner:
         """Prepare this process (torch threads, memory), admit the trusted networks, and make the game."""
         settings, cache = setup.rollout, setup.cache
         prepare_process(setup.threads)
-        for network in setup.trust:
-            trust_network(network)
+        trust(*setup.trust)
         self._setup = setup
         self._others: dict[str, EnvRunner] = {}  # runners of other games, by id
         self._env_id = setup.env_id
@@ -236,8 +235,7 @@ def _trust_networks(request: PlayRequest) -> None:
     others = () if request.fragment is None else request.fragment.players
     for source in (*request.sources, *others):
         if isinstance(source, LiveSource):
-            for path in source.spec.own_code:
-                trust_network(path)
+            trust(*source.spec.own_code)
 
 
 def _find_learners(sources: Sequence[Source], learners: Sequence[str]) -> dict[int, LiveSource]:
