@@ -524,7 +524,7 @@ def test_the_spec_of_a_snapshot_imports_nothing(canary):
         lambda s: initial_weights(s, 0),
         lambda s: Policy(s, {}, "main-0@5"),
     ):
-        with pytest.raises(WeightsMismatch, match=r"'canary_network:Net' .* not imported; .*import_paths.trust"):
+        with pytest.raises(WeightsMismatch, match=r"'canary_network:Net' .* not imported; .*paths.trust"):
             use(found)
     assert not canary.exists()
     assert "canary_network" not in sys.modules
