@@ -45,11 +45,8 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a snapshot in a game of any number of seats: returns, score, length, and how matches end."""
-    from league.models.networks.networks import trust_network
     from league.tournament.evaluation import evaluate as play
 
-    for path in trust or ():
-        trust_network(path)
     with progress_bars() as progress:
         found = play(run, snapshot, opponent=bot, episodes=episodes, seed=seed, progress=progress)
     if as_json:

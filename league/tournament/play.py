@@ -14,8 +14,8 @@ from analysis.gates.gates import parse_gate
 from analysis.gates.names import labels_of, with_runs
 from league.cluster.joining import own_modules
 from league.envs import registry
+from league.import_paths import trust
 from league.interrupts import interrupts
-from league.models.networks.networks import trust_network
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
@@ -65,7 +65,7 @@ def play(
         resolved = begun = settings_of(out)
         entrants = field = tuple(open_reader(out).entrants())
         if settings is not None:
-            _trust(settings)
+            trust(*settings.trust)
             joining = newcomers(settings, begun, field, out, again=regather, progress=progress)
             if joining is not None:
                 _tell_left_out(joining, tell)
@@ -83,7 +83,7 @@ def play(
         if (out / FORMAT).exists():
             settings_of(out)  # refuses the run of a league, which no --resume would go on with
         require_new(out)
-        _trust(settings)
+        trust(*settings.trust)
         entries = _gather(settings, progress)
         _tell_left_out(entries, tell)
         entrants, field = entries.entrants, ()
@@ -137,7 +137,7 @@ class _Starter:
         missing or damaged.
         """
         if self._table is None:
-            _trust(self._settings)
+            trust(*self._settings.trust)
             openings = _openings(self._settings)
             group = self._stack.enter_context(_start_runners(self._settings, self._runners))
             self._table = Table(group, self._sources(), openings)
@@ -192,11 +192,6 @@ def _openings(settings: Resolved) -> Openings | None:
         limit = settings.rollout.step_limit
         openings.check(registry.make(settings.env.id, 1, step_limit=limit, **settings.env.options))
     return openings
-
-
-def _trust(settings: TournamentSettings) -> None:
-    for network in settings.trust:
-        trust_network(network)
 
 
 def _gather(settings: TournamentSettings, progress: Progress | None) -> Entries:

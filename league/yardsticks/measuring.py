@@ -25,9 +25,9 @@ from league.competitors.names import (
 )
 from league.envs import registry
 from league.envs.base import BatchedGame
+from league.import_paths import trust
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
-from league.models.networks.networks import trust_network
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, MixtureSource, PlaySetup, Source
 from league.rollout.settings import RolloutSettings
@@ -74,8 +74,7 @@ def measure(
     or of another game; StorageError for weights that cannot be read.
     """
     run = run_folder(run)
-    for network in options.trust:
-        trust_network(network)
+    trust(*options.trust)
     bench = _Bench(open_reader(run), options)
     competitors = bench.chosen(names, player, every)
     yardsticks.prepare(run)

@@ -38,7 +38,7 @@ def find_damaged(
     """Return reasons, by name, why weights of `sources` are missing, changed, or do not fit their networks.
 
     Each file is hashed once, even if this node has verified it before; files of a remote are fetched.
-    Raise RemoteFailed, WeightsMismatch for a custom network that `trust_network` has not admitted.
+    Raise RemoteFailed, WeightsMismatch for a custom network that `trust` has not admitted.
     """
     stored = [(name, one) for name, source in sources.items() for one in _snapshots(source)]
     for spec in {source.spec for _, source in stored}:

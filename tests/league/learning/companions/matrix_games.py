@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.import_paths import trust
 from league.learning.companions.companions import Companions
 from league.learning.data.batching import Batch
 from league.learning.forward import Forward
@@ -12,7 +13,7 @@ from league.learning.groups.peers import ALONE
 from league.learning.learner import LearnerSettings
 from league.learning.maths.losses import Loss
 from league.learning.maths.objective import Objective, Trainee
-from league.models.networks.networks import build_network, trust_network
+from league.models.networks.networks import build_network
 from league.models.spec import PolicySettings, PolicySpec
 
 TABLE = "tests.league.learning.companions.matrix_games:Table"
@@ -38,7 +39,7 @@ class Player:
     """A player of a matrix game that learns from what each of its actions is worth."""
 
     def __init__(self, start, settings):
-        trust_network(TABLE)
+        trust(TABLE)
         n = self.num_actions = len(start)
         spec = PolicySpec(
             PolicySettings(architecture=TABLE), ObservationSpec((1,), "float32"), ActionSpec("discrete", (n,))
