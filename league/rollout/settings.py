@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from league.models.precision import Precision
+from league.models.spec import Precision
 from league.runtime import ResourceSettings
 from league.section import Section
 from storage.errors import Mistake

@@ -9,25 +9,12 @@ from league.training.incidents.replayed_matches import (
     Part,
     ReplayedMatches,
 )
-from storage.records import MatchBatch, Purpose
+from tests import made_up
 
 
 def part(count, first=0, *, owner="training"):
-    return Part(
-        MatchBatch(
-            env="tic_tac_toe",
-            purpose=Purpose.TRAINING,
-            match_types=("self_play",),
-            competitors=("main-0",),
-            match_id=np.arange(first, first + count),
-            seed=np.arange(count),
-            match_type=np.zeros(count, np.int16),
-            seat=np.zeros((count, 2), np.int32),
-            learning=np.ones((count, 2), np.bool_),
-        ),
-        None,
-        owner,
-    )
+    ids = np.arange(first, first + count)
+    return Part(made_up.matches(("main-0",), [[0, 0]] * count, learning=True, match_id=ids), None, owner)
 
 
 def ids(one):
