@@ -57,10 +57,11 @@ class Dying(LocalRunnerGroup):
 def train(tiny, tmp_path, monkeypatch):
     """Train a small league with a runner that dies where `dies` is true."""
 
-    def train(dies):
+    def train(dies, **rollout):
         monkeypatch.setattr(Dying, "dies", staticmethod(dies))
         monkeypatch.setattr("league.training.engine.LocalRunnerGroup", Dying)
-        return league.train(tiny(**SMALL), tmp_path / "run")
+        more = {**SMALL, "rollout": {**SMALL["rollout"], **rollout}}
+        return league.train(tiny(**more), tmp_path / "run")
 
     return train
 
@@ -110,6 +111,36 @@ def test_where_nothing_can_be_played_the_run_ends_in_one_sentence_with_everythin
         kinds = [incident.kind for incident in archive.incidents()]
         assert kinds.count("set_aside") == PARTS
         assert archive.load_learner("main-0") is not None
+
+
+FRAGMENTS = {"slots": 64, "fragment_steps": 2}
+
+
+def test_in_fragments_what_a_lost_request_brought_is_played_again_and_what_went_on_in_it_is_dropped(train):
+    brought = set()
+
+    def dies(number, request):
+        if number % 6 != 3:
+            return False
+        brought.update(request.matches.match_id.tolist())
+        return True
+
+    run = train(dies, **FRAGMENTS)
+    with analysis.open_run(run) as history:
+        ids = history.matches()["match_id"].to_numpy()
+        incidents = history.incidents()
+    assert len(set(ids)) == len(ids)
+    assert len(incidents) > 5
+    assert incidents["kind"].eq("runner").all()
+    assert (incidents["matches"] > 0).any()
+    recorded = brought & set(ids.tolist())  # the others had begun again when a runner died once more
+    assert len(recorded) > len(brought) / 4
+    assert len(np.setdiff1d(np.arange(ids.max() + 1), ids))
+
+
+def test_where_no_fragment_can_be_played_the_run_ends_in_one_sentence_too(train):
+    with pytest.raises(Failure, match=r"nothing can be played: .*killed.*FROM incidents"):
+        train(lambda number, request: number > 4, **FRAGMENTS)
 
 
 def test_a_run_goes_on_after_incidents_when_it_is_resumed(train, tiny):
