@@ -17,12 +17,13 @@ from league.learning.groups.shard_learners import (
     Learned,
     LearnerStopped,
     LearnReport,
+    Recruit,
+    Recruits,
     ShardLearners,
     Weights,
 )
 from league.learning.groups.shards import Shard, num_cpus, plan_shards
-from league.learning.learner import LearnerState
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerState
 from league.runtime import ResourceSettings, ray_session
 
 WAIT_SECONDS = 1.0  # between two looks at processes that may have died

@@ -20,10 +20,9 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from league.episode import Episodes
-from league.learning.groups.shard_learners import Experience, LearnerStopped
-from league.learning.learner import LearnerState, NonFiniteLoss
+from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
+from league.learning.learner.learner import LearnerState, NonFiniteLoss
 from league.learning.places import Here, InProcesses, Place, shards_of
-from league.learning.recruits import Recruit, Recruits
 from league.learning.settings import SHARED, LearnerSettings
 from league.mistakes import explain
 from league.models.policies.policy import Policy

@@ -37,11 +37,11 @@ from league.config.placement import place
 from league.config.settings import Settings
 from league.config.sinks import require_installed
 from league.interrupts import interrupts
-from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.learners import LearnerGroup
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.shard_learners import Recruits
 from league.learning.groups.shards import num_cpus
-from league.learning.recruits import Recruits
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.supply import start_peers

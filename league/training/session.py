@@ -19,7 +19,7 @@ from league.cluster.elastic import Elastic
 from league.config.settings import Settings
 from league.envs.trial.fault import GameBroken
 from league.import_paths import OwnCodeFailed, running
-from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.learners import LearnerGroup
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.requests import Fragment, PlayRequest
 from league.rollout.runner_group import Loss, Rollout, RunnerGroup

@@ -30,9 +30,8 @@ import torch
 from league.config.loading import load
 from league.config.settings import Settings
 from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.shard_learners import LearnerStopped, LearnReport
+from league.learning.groups.shard_learners import LearnerStopped, LearnReport, Recruit, Recruits
 from league.learning.groups.shards import plan_shards
-from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.rollout.requests import PlayRequest, RolloutInfo
 from league.rollout.runner_group import Loss, Rollout, RunnerGroup

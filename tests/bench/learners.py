@@ -20,12 +20,12 @@ from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
-from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.learners import LearnerGroup
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import Shard
-from league.learning.learner import LearnerSettings
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 

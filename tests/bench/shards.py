@@ -14,8 +14,8 @@ import argparse
 import torch
 
 from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import describe, plan_shards
-from league.learning.recruits import Recruit, Recruits
 from league.runtime import ResourceSettings, available_cpus, ray_session
 from tests.bench.learners import SETTINGS, SPEC, experience, measure_group
 

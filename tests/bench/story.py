@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 
 from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.recruits import Recruit, Recruits
+from league.learning.groups.shard_learners import Recruit, Recruits
 from league.models.policies import products
 from tests.bench import learners, matchmaking, policy_groups, ratings, throughput
 

@@ -7,12 +7,12 @@ import time
 import pytest
 import torch
 
+from league.learning.data.peers import free_address
 from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.peers import free_address
 from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import plan_shards
-from league.learning.learner import LearnerSettings
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerSettings
 from league.runtime import ResourceSettings, ray_session
 from tests.bench.learners import SPEC, experience
 from tests.gpu.cards import needs_cards
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.alone
 ONE = """
 import sys
 import torch
-from league.learning.groups.peers import DistributedPeers
+from league.learning.data.peers import DistributedPeers
 peers = DistributedPeers.join(sys.argv[1], 0, 1, "cuda")
 numbers = torch.arange(5.0, device="cuda")
 peers.sum(numbers)

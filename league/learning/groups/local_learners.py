@@ -8,12 +8,18 @@ from typing import Any
 
 from torch import Tensor
 
-from league.learning.data.queues import Block, Queue
-from league.learning.groups.learner_group import Enrolled, LiveWeights
-from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport, ShardLearners
+from league.learning.groups.learners import Enrolled, LiveWeights
+from league.learning.groups.queues import Block, Queue
+from league.learning.groups.shard_learners import (
+    Counters,
+    LearnerStopped,
+    LearnReport,
+    Recruit,
+    Recruits,
+    ShardLearners,
+)
 from league.learning.groups.shards import Shard, move_due, moved, shard_of, with_player, without_player
-from league.learning.learner import LearnerState
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerState
 
 
 class LocalLearnerGroup(Enrolled):

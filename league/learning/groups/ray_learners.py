@@ -22,11 +22,10 @@ from league.cluster.placement import ONE_CPU, Amounts, Placement
 from league.cluster.references import carried
 from league.cluster.reserving import inside, release, reserve
 from league.deaths import death_of
-from league.learning.data.aggregator import Gathering, concatenate_as_tree
-from league.learning.data.queues import Block, Queue
 from league.learning.groups.copies import Copies, first_of
-from league.learning.groups.learner_group import LiveWeights
-from league.learning.groups.moving.moving import Moving
+from league.learning.groups.learners import LiveWeights
+from league.learning.groups.moving import Moving
+from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.replacing import LearnersLost, Pending, own_error
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
@@ -34,6 +33,8 @@ from league.learning.groups.shard_learners import (
     Learned,
     LearnerStopped,
     LearnReport,
+    Recruit,
+    Recruits,
     Weights,
 )
 from league.learning.groups.shards import (
@@ -47,8 +48,7 @@ from league.learning.groups.shards import (
     with_runners,
     without_player,
 )
-from league.learning.learner import LearnerState
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerState
 from storage.errors import Mistake
 
 

@@ -24,14 +24,12 @@ import numpy as np
 from league.cluster.references import Inside
 from league.deaths import Death, death_of
 from league.episode import Episodes
-from league.learning.data.aggregator import Gathering
-from league.learning.data.queues import Block
 from league.learning.groups.copies import Copies, First
-from league.learning.groups.learner_group import Enrolled, LearnerLoss, LiveWeights
+from league.learning.groups.learners import Enrolled, LearnerLoss, LiveWeights
+from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
-from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport
+from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport, Recruit
 from league.learning.groups.shards import Shard, shard_of
-from league.learning.recruits import Recruit
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 

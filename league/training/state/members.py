@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from league.learning.data.queues import QueueInfo
+from league.learning.groups.queues import QueueInfo
 from league.learning.groups.shard_learners import LearnReport
 from league.training.losses.again import Part
 from storage.records import LivePlayer, UpdateRecord

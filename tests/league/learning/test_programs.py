@@ -10,7 +10,7 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 import league
-from league.learning.learner import NonFiniteLoss
+from league.learning.learner.learner import NonFiniteLoss
 from league.learning.programs import LearnerGroup, UnknownPlayer
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake, WeightsMismatch

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from league.config.loading import load
-from league.learning.learner import Learner
+from league.learning.learner.learner import Learner
 from league.training.loop import train
 from league.training.losses.incident_log import IncidentLog
 from league.training.measuring import Shown

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from league.learning.data.columns import LearnerConnectors, check_learner_connectors
-from league.learning.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.connectors import ConnectorFailed
 from league.models.spec import PolicySpec
 from league.models.trust import trust

@@ -14,15 +14,14 @@ from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shard_actors import RemoteShardLearners
-from league.learning.groups.shard_learners import LearnerStopped, Spent
+from league.learning.groups.shard_learners import LearnerStopped, Recruit, Recruits, Spent
 from league.learning.groups.shards import Shard, plan_shards
-from league.learning.learner import Learner, LearnerSettings
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
-from tests.league.learning.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import recruits_of
 
 pytestmark = pytest.mark.alone
 

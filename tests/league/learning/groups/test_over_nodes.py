@@ -13,14 +13,14 @@ from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.ray_learners import RayLearnerGroup
 from league.learning.groups.shards import plan_shards
-from league.learning.learner import LearnerSettings
+from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings.play import RolloutSettings
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
-from tests.league.learning.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import recruits_of
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 

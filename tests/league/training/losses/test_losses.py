@@ -9,7 +9,7 @@ import pytest
 
 import analysis
 import league
-from league.learning.groups.learner_group import LearnerLoss
+from league.learning.groups.learners import LearnerLoss
 from league.learning.groups.local_learners import LocalLearnerGroup
 from league.learning.groups.shard_learners import Counters
 from league.rollout.runner_group import LocalRunnerGroup, Loss
