@@ -236,7 +236,7 @@ def test_learning_needs_no_game():
 
 
 LEARNING = ("maths", "settings", "data", "learner", "groups")  # the lowest floor first
-ON_FLOOR = {"magnets": "settings", "hooks": "settings", "places": "groups", "programs": "groups"}
+ON_FLOOR = {"magnets": "settings", "hooks": "settings", "programs": "groups"}
 
 
 def floor_of_learning(module: str) -> int:

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from league.config.settings import Settings
 from league.import_paths import OwnCodeFailed
-from league.learning.groups.learners import LearnerGroup
+from league.learning.groups.learners import Learners
 from league.learning.groups.shard_learners import LearnerStopped
 from league.learning.learner.learner import LearnerState
 from league.learning.magnets import SnapshotMagnet
@@ -55,7 +55,7 @@ class Deeds:
         self,
         settings: Settings,
         archive: Archive,
-        learners: LearnerGroup,
+        learners: Learners,
         state: State,
         seconds: Callable[[], float],
     ) -> None:

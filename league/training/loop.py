@@ -37,9 +37,9 @@ from league.config.placement import place
 from league.config.settings import Settings
 from league.config.sinks import require_installed
 from league.interrupts import interrupts
-from league.learning.groups.learners import LearnerGroup
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.learners import Learners
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shard_learners import Recruits
 from league.learning.groups.shards import num_cpus
 from league.rollout.requests import PlaySetup
@@ -156,7 +156,7 @@ class Engine(NamedTuple):
     """What plays and learns."""
 
     runners: RunnerGroup
-    learners: LearnerGroup
+    learners: Learners
     evaluators: RunnerGroup | None = None
     elastic: Elastic | None = None  # where nodes may come and go
 
@@ -192,7 +192,7 @@ def _engine(settings: Settings) -> Iterator[Engine]:
     playing = replace(evaluating, precision=settings.precision_of_play, gives_way=crowded)
     with contextlib.ExitStack() as stack:
         if settings.most_runners == 0:
-            engine = Engine(LocalRunnerGroup(playing), LocalLearnerGroup(place(settings).shards, recruits))
+            engine = Engine(LocalRunnerGroup(playing), LocalLearners(place(settings).shards, recruits))
         else:
             # there must be room for these; others wait for it
             num_runners = settings.least_runners + settings.evaluation.runners
@@ -202,7 +202,7 @@ def _engine(settings: Settings) -> Iterator[Engine]:
             )
             playing = replace(playing, peers=start_peers(resources, cache))
             known = resources.address is not None and resources.wait_seconds is None
-            learners = RayLearnerGroup(
+            learners = RayLearners(
                 place(settings, gpus_of_nodes() if known else None).shards,
                 recruits,
                 num_runners=num_runners,

@@ -19,7 +19,7 @@ from league.cluster.elastic import Elastic
 from league.config.settings import Settings
 from league.envs.trial.fault import GameBroken
 from league.import_paths import OwnCodeFailed, running
-from league.learning.groups.learners import LearnerGroup
+from league.learning.groups.learners import Learners
 from league.learning.groups.shard_learners import LearnerStopped
 from league.rollout.requests import Fragment, PlayRequest
 from league.rollout.runner_group import Loss, Rollout, RunnerGroup
@@ -63,7 +63,7 @@ class Session:
         settings: Settings,
         archive: Archive,
         runners: RunnerGroup,
-        learners: LearnerGroup,
+        learners: Learners,
         uploader: Upload | None = None,
         evaluators: RunnerGroup | None = None,
         yardsticks: Opened = NO_YARDSTICKS,

@@ -13,7 +13,7 @@ import argparse
 
 import torch
 
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import describe, plan_shards
 from league.runtime import ResourceSettings, available_cpus, ray_session
@@ -38,7 +38,7 @@ def main() -> None:
         print("cores  shards  updates/s  ratio")
         first = 0.0
         for shards in (1, 2, 4):
-            group = RayLearnerGroup(plan_shards(0, players, shards=shards), recruits)
+            group = RayLearners(plan_shards(0, players, shards=shards), recruits)
             for player in players:
                 group.state(player)  # all actors run
             rate = measure_group(group, arguments.seconds, blocks)

@@ -52,7 +52,7 @@ from league.learning.learner.learner import LearnerState
 from storage.errors import Mistake
 
 
-class RayLearnerGroup(Moving):
+class RayLearners(Moving):
     """Learners as Ray actors, each shard's in its bundle of one placement group.
 
     The driver sees references only. The queues are the actors' mailboxes, where calls wait with references

@@ -25,7 +25,7 @@ from league.cluster.references import Inside
 from league.deaths import Death, death_of
 from league.episode import Episodes
 from league.learning.groups.copies import Copies, First
-from league.learning.groups.learners import Enrolled, LearnerLoss, LiveWeights
+from league.learning.groups.learners import LearnerLoss, Learners, LiveWeights
 from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport, Recruit
@@ -65,7 +65,7 @@ def arrays_of(experience: Experience) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in experience.items()}
 
 
-class Replacing(Enrolled):
+class Replacing(Learners):
     """Shards of actors, and what is done when one of these dies."""
 
     _ray: Any

@@ -95,7 +95,7 @@ def test_updates_of_several_players_are_waited_for_or_not(make_group):
 
 def test_an_asynchronous_update_returns_before_it_is_made():
     group, go = LearnerGroup({"a": spec()}, VALUE), threading.Event()
-    learner = group._place._shard._learners["a"]
+    learner = group._learners._shard._learners["a"]
     update = learner.update_from_batch
     learner.update_from_batch = lambda *arguments: go.wait(10) and update(*arguments)
     assert group.update_from_batch({"a": rows()}, async_update=True) == {}

@@ -8,9 +8,9 @@ import pytest
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
-from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.queues import FAN_IN, Aggregator, Gathering, concatenate_as_tree
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
@@ -80,8 +80,8 @@ def test_aggregated_experience_teaches_the_same_to_the_bit(ray, make_episodes):
     players = ["main-0", "main-1"]
     seeds = {"main-0": 1, "main-1": 2}
     settings = LearnerSettings(batch_steps=200, aggregators=2)
-    local = LocalLearnerGroup(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
-    remote = RayLearnerGroup(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
+    local = LocalLearners(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
+    remote = RayLearners(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
     for i in range(45):  # 20 steps each: blocks of 10 rollouts, concatenated in two levels
         player = players[i % 2]
         episodes = make_episodes([10, 10], [True, False], seed=i)

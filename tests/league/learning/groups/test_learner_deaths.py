@@ -12,7 +12,7 @@ from league.cluster.references import COPIED_BYTES, Inside
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups import ray_learners
 from league.learning.groups.queues import Aggregator
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.replacing import DEATHS, MOST_DEATHS, LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
 from league.learning.groups.shard_learners import LearnerStopped, Recruit
@@ -65,7 +65,7 @@ def fake(monkeypatch):
 
 def make(shards=TWO, runners=0, **settings):
     own = SETTINGS.model_copy(update=settings)
-    return RayLearnerGroup(shards, recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}), num_runners=runners)
+    return RayLearners(shards, recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}), num_runners=runners)
 
 
 def learner_of(group, player):

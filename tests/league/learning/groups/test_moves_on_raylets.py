@@ -8,7 +8,7 @@ import pytest
 
 from league.cluster.nodes import look
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
@@ -76,7 +76,7 @@ def test_a_shard_moves_off_a_drained_node_and_off_a_killed_one_and_gpus_that_are
     cluster, make_episodes
 ):
     names = ("main-0", "main-1")
-    group = RayLearnerGroup(plan_shards(2, names), recruits_of(SPEC, SETTINGS, {"main-0": 0, "main-1": 1}))
+    group = RayLearners(plan_shards(2, names), recruits_of(SPEC, SETTINGS, {"main-0": 0, "main-1": 1}))
     episodes, lines = make_episodes([10, 3, 20, 40], [True, False, True, False]), []
     reports = {name: learn(group, name, episodes, lines) for name in names}
     spare = cluster.add_node(num_cpus=1, num_gpus=1, object_store_memory=STORE)

@@ -8,7 +8,7 @@ import torch
 from league.cluster.nodes import Node, Seen
 from league.cluster.reserving import Reserved
 from league.learning.groups import moving, ray_learners
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from tests.league.fake_ray import FakeRay
 from tests.league.learning.groups.recruiting import recruits_of
@@ -74,7 +74,7 @@ def seen(leaving=(), free=(), **gpus):
 
 
 def make(num_gpus=2):
-    return RayLearnerGroup(
+    return RayLearners(
         plan_shards(num_gpus, PLAYERS), recruits_of(SPEC, SETTINGS, {"main-0": 1, "main-1": 2})
     )
 

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.learning.settings import ReplaySettings
@@ -69,7 +69,7 @@ def node(actor):
 @pytest.mark.variant
 def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make_episodes):
     settings = SETTINGS.model_copy(update={"aggregators": 2})
-    group = RayLearnerGroup(plan_shards(4, PLAYERS), recruits_of(SPEC, settings, SEEDS), num_runners=2)
+    group = RayLearners(plan_shards(4, PLAYERS), recruits_of(SPEC, settings, SEEDS), num_runners=2)
     nodes = nodes_of(group)
     assert [len(of_shard) for of_shard in nodes] == [2, 2, 1, 1]  # a process; an aggregator in two of them
     assert all(len(set(of_shard)) == 1 for of_shard in nodes)
@@ -96,7 +96,7 @@ def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make
 @pytest.mark.variant
 def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, make_episodes):
     plan = plan_shards(4, PLAYERS[:2])
-    group = RayLearnerGroup(plan, RECRUITS)
+    group = RayLearners(plan, RECRUITS)
     nodes = nodes_of(group)
     assert [len(of_shard) for of_shard in nodes] == [2, 2]
     assert all(len(set(of_shard)) == 1 for of_shard in nodes)
@@ -113,12 +113,12 @@ def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, mak
 @pytest.mark.long
 def test_a_plan_that_is_too_large_is_refused_with_what_is_missing(cluster):
     with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node; the largest free node"):
-        RayLearnerGroup(plan_shards(3, ["main-0"]), RECRUITS)
+        RayLearners(plan_shards(3, ["main-0"]), RECRUITS)
     with pytest.raises(Mistake, match=r"shard 4 needs 1 GPU and 1 CPU on one node; .* of 2 has 3 CPUs once"):
-        RayLearnerGroup(plan_shards(5, PLAYERS), RECRUITS)
+        RayLearners(plan_shards(5, PLAYERS), RECRUITS)
     with pytest.raises(Mistake, match="5 runners need 1 CPU each; the cluster has room for 4 beside"):
-        RayLearnerGroup(plan_shards(4, PLAYERS), RECRUITS, num_runners=5)
+        RayLearners(plan_shards(4, PLAYERS), RECRUITS, num_runners=5)
     gathering = SETTINGS.model_copy(update={"aggregators": 3})
     with pytest.raises(Mistake, match=r"learner\.aggregators is 3 with 2 runners"):
-        RayLearnerGroup(plan_shards(4, PLAYERS), recruits_of(SPEC, gathering, SEEDS), num_runners=2)
+        RayLearners(plan_shards(4, PLAYERS), recruits_of(SPEC, gathering, SEEDS), num_runners=2)
     assert placement_groups() == []
