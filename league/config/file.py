@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from league.config.removed import without_removed
 from league.mistakes import explain
 from storage.errors import Mistake
 from storage.layout import CONFIG, FORMAT
@@ -88,17 +89,6 @@ def apply(fields: dict[str, Any], override: str) -> None:
     inner[last] = value
 
 
-def as_read_now(recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that a run folder has recorded, without those that are gone since.
-
-    Every setting is recorded, also at its default.
-    """
-    fields = dict(recorded)
-    if isinstance(learner := fields.get("learner"), Mapping):
-        fields["learner"] = {name: value for name, value in learner.items() if name != "stacked"}
-    return fields
-
-
 def fields_of(
     source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
@@ -116,7 +106,7 @@ def fields_of(
     else:
         where, fields = str(source), read(Path(source))
         if Path(source).name == CONFIG and (Path(source).parent / FORMAT).exists():
-            fields = as_read_now(fields)
+            fields = without_removed(fields)
         fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
     for key, value in (changes or {}).items():
         inner = fields.get(key)

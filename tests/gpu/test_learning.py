@@ -78,11 +78,3 @@ def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth):
         for name, tensor in batch.tensors().items():
             assert found.tensors()[name].is_cuda, name
             assert torch.equal(found.tensors()[name].cpu(), tensor), name
-
-
-@pytest.mark.parametrize("memory", ["none", "gru"])
-def test_a_compiled_network_learns_as_the_plain_one(memory):
-    plain, _ = learned(CARD, memory)
-    compiled, _ = learned(CARD, memory, compile=True)
-    assert compiled._speedup is not None  # it was tried; whether it was kept is a matter of time
-    assert_close(compiled.weights(), plain.weights())

@@ -14,7 +14,8 @@ import typer
 
 import league
 from league.commands.app import app
-from league.commands.describing.reference import all_keys
+from league.commands.console import RunGroup
+from league.commands.reference import all_keys
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]
@@ -119,7 +120,9 @@ def unknown_in(words):
     command = COMMAND
     context = click.Context(command)
     while isinstance(command, click.Group) or hasattr(command, "commands"):
-        name = words.pop(0)
+        if isinstance(command, RunGroup):
+            words = command.command_first(words)
+        name, *words = words
         command = command.get_command(context, name)
         if command is None:
             return [name]

@@ -30,7 +30,7 @@ from league.learning.data.batching import (
 )
 from league.learning.data.columns import LearnerConnectors
 from league.learning.data.peers import ALONE, Peers
-from league.learning.data.replay import Replay, Ring, mix
+from league.learning.data.replay import Replay, mix
 from league.learning.hooks import call_hook
 from league.learning.learner.companions import Companions, copies_of, load_weights
 from league.learning.learner.forward import Forward, survey
@@ -41,14 +41,14 @@ from league.learning.learner.state import LearnerState
 from league.learning.maths.gae import GAE, advantages
 from league.learning.maths.magnet import held_reward
 from league.learning.maths.schedules import value_at
-from league.learning.settings import LearnerSettings, ReplaySettings, RingSettings
+from league.learning.settings import LearnerSettings, ReplaySettings
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from storage.errors import Failure
 
-__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings", "RingSettings"]
+__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
 
 
 class NonFiniteLoss(Failure, ArithmeticError):
@@ -97,7 +97,6 @@ class Learner:
         self._mirrored = self._network.mirrored
         self._parameters = dict(self._network.named_parameters())
         self._forward = Forward(self._network, settings.precision == "bfloat16")
-        self._speedup: float | None = None  # of compiling; None: not tried yet
         if teacher is not None:
             self._check(teacher)
         self._companions = Companions(self._network, settings, player, teacher)
@@ -106,7 +105,6 @@ class Learner:
         connectors = spec.settings.learner_connectors
         self._connectors = LearnerConnectors(connectors) if connectors else None
         self._waiting: list[Episodes] = []
-        self._ring = Ring(settings.ring.batches, settings.ring.passes)
         self._replay = replay
         if replay is None and settings.replay.proportion:
             self._replay = Replay(settings.replay.capacity_steps)
@@ -137,9 +135,8 @@ class Learner:
             if old is not None:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
         with self._statistics_of(fresh):
-            reports: list[Tensor] = []
-            for batch in preload(self._batches(used, rng), self.device, self.settings.loader_depth):
-                reports += [self._update(due) for due in self._ring.turn(batch)]
+            batches = preload(self._batches(used, rng), self.device, self.settings.loader_depth)
+            reports = [self._update(batch) for batch in batches]
         if self._replay is not None and proportion:
             self._replay.add(self.player, fresh)
         self.env_steps += fresh.num_steps
@@ -147,8 +144,6 @@ class Learner:
         metrics = dict(zip(self._metrics, means, strict=True))
         if self._replay is not None and proportion:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
-        if self.settings.compile:
-            metrics["compile_speedup"] = self._speedup or 0.0
         if self._precision_trial is not None:
             metrics["bfloat16"] = float(self._precision_trial.passed)
             metrics["bfloat16_speedup"] = self._precision_trial.gain
@@ -262,8 +257,6 @@ class Learner:
 
     def _leave_gradients(self, batch: Batch | ReadyBatch) -> Tensor:
         """Leave gradients in the network's parameters; return means of the whole minibatch."""
-        if self.settings.compile and self._speedup is None and batch.num_steps and isinstance(batch, Batch):
-            self._speedup = self._forward.compile_if_faster(batch)
         means = self._objective.backward(batch, self.trainee)
         return self._sum_over_peers(means) if self._peers.size > 1 else means
 
@@ -315,7 +308,6 @@ class Learner:
     def _refusal(self, batch: Batch | ReadyBatch, loss: float, norm: float) -> NonFiniteLoss:
         for parameter in self._parameters.values():
             parameter.grad = None
-        self._ring.clear()  # the refused batch must not come again
         update, path = self.updates + 1, self.settings.loss
         has_terms = self.settings.composed_loss().terms
         or_terms = f", or correct the terms of learner.loss '{path}'" if has_terms else ""
@@ -384,7 +376,6 @@ class Learner:
         self._companions.start(weights, companions)
         self._optimizers = optimizers
         self._waiting = []
-        self._ring.clear()
         if self._replay is not None:
             self._replay.forget(self.player)
 

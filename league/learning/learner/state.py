@@ -20,7 +20,7 @@ class LearnerState:
     optimizer: dict[str, Tensor]  # "step.<name>", "exp_avg.<name>", ...: the optimizer's own names
     updates: int
     env_steps: int
-    # of the networks beside it (league.learning.companions), where there are such
+    # of the networks beside it (companions.py), where there are such
     target: dict[str, Tensor] = field(default_factory=dict)
     reference: dict[str, Tensor] = field(default_factory=dict)
     magnet: dict[str, Tensor] = field(default_factory=dict)

@@ -43,7 +43,7 @@ def test_a_run_that_has_recorded_a_setting_that_is_gone_opens_and_is_resumed(tin
     assert settings == load(run / "config.yaml") == load(tiny())
     open_archive(settings, run, resume=True).close()
     assert changed_settings(run) == []
-    with pytest.raises(ConfigError, match=r"learner: stacked is gone: .* leave it out, and set shards"):
+    with pytest.raises(ConfigError, match=r"learner\.stacked was removed; .* set learner\.shards"):
         load(older)
 
 
