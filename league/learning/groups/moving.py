@@ -14,7 +14,7 @@ Where runners play on the learners' cards, shards are left to Ray.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,7 +26,6 @@ from league.learning.groups.learners import LearnerLoss
 from league.learning.groups.replacing import Replacing
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, counted, describe, plan_shards
-from league.learning.learner.learner import LearnerState
 from league.learning.settings import LearnerSettings
 from storage.incidents import Incident
 
@@ -36,7 +35,7 @@ KINDS = ("GPU", "CPU")
 Lacking = dict[str, dict[str, float]]  # by node
 
 
-class Moving(Replacing, ABC):
+class Moving(Replacing):
     """Shards of actors, each in a placement group, and what is done when its nodes come or go."""
 
     _settings: LearnerSettings
@@ -61,16 +60,8 @@ class Moving(Replacing, ABC):
         """Note the plan, and the bundles of each shard."""
 
     @abstractmethod
-    def _make_makers(self) -> None:
-        """Have each shard's actors made in its places of the groups, from now on."""
-
-    @abstractmethod
     def _settle(self, reference: Any) -> LearnReport | LearnerStopped | None:
         """Return the outcome of a block that was sent; `None` for one that was dropped."""
-
-    @abstractmethod
-    def state(self, player: str) -> LearnerState:
-        """Return a copy of the learner's state, taken after everything submitted before."""
 
     def follow(self, seen: Seen) -> Moves:
         """Move shards whose nodes are gone or about to leave; to be called after each look at the nodes."""
@@ -171,7 +162,6 @@ class Moving(Replacing, ABC):
         self._group.give(index, group, sum(len(each) for each in self._bundles[:index]), len(homes))
         self._homes[index] = homes
         self._away.pop(index, None)
-        self._make_makers()
         self._make_again(index)
 
     def _plan_again(self, seen: Seen) -> list[str]:
@@ -202,7 +192,6 @@ class Moving(Replacing, ABC):
         bundles = [bundle for bundles in self._bundles for bundle in bundles]
         owners = [i for i, own in enumerate(self._bundles) for _ in own]
         self._group = ask(bundles, owners, self._placement)
-        self._make_makers()
         self._forget_deaths(len(plan))
         self._shards = self._shards[:1] * len(plan)  # each is made again
         for index in range(len(plan)):

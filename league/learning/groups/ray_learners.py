@@ -10,9 +10,9 @@ driver's memory, so they outlive every other node: each state that was taken to 
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -98,8 +98,7 @@ class RayLearners(Moving):
             placement=placement,
         )
         self.seats = [inside(self._group, i) for i in guests]
-        self._make_makers()
-        self._shards = [make(shard) for make, shard in zip(self._makers, shards, strict=True)]
+        self._shards = [self._make(i, shard.players) for i, shard in enumerate(shards)]
         self._pending: dict[Any, Pending] = {}
         self._queues: dict[str, Queue] = {}
         self._step_bytes: dict[str, int] = {}  # of a step of experience, at least
@@ -118,19 +117,16 @@ class RayLearners(Moving):
         aggregators = spread(self._settings.aggregators, plan)
         self._bundles = [shard.bundles(n) for shard, n in zip(plan, aggregators, strict=True)]
 
-    def _make_makers(self) -> None:
-        places = iter(range(sum(map(len, self._bundles))))
-        self._makers: list[Callable[[Shard], ShardActors]] = [
-            functools.partial(
-                ShardActors,
-                self._ray,
-                aggregators=n,
-                placed=[inside(self._group, next(places)) for _ in bundles],
-                recruits=self._everyone,
-                share=self._share,
-            )
-            for bundles, n in zip(self._bundles, spread(self._settings.aggregators, self._plan), strict=True)
-        ]
+    def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
+        first = sum(map(len, self._bundles[:index]))
+        return ShardActors(
+            self._ray,
+            replace(self._plan[index], players=players),
+            aggregators=spread(self._settings.aggregators, self._plan)[index],
+            placed=[inside(self._group, first + i) for i in range(len(self._bundles[index]))],
+            recruits=self._everyone,
+            share=self._share,
+        )
 
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
         """Queue experience, or a reference to it, for `player`."""
