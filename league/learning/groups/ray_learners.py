@@ -11,7 +11,7 @@ driver's memory, so they outlive every other node: each state that was taken to 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -249,14 +249,16 @@ class RayLearners(Moving):
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
-        self._publish(player, "load_state", self._ray.put(state))
+        stored = self._ray.put(state)
+        self._publish(player, lambda shard: shard.call("load_state", player, stored, num_returns=2))
         self._copies.keep(player, state)
         self._queues[player].stopped = False
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._forget(player)
-        self._publish(player, "reset", self._ray.put(dict(weights)))
+        stored = self._ray.put(dict(weights))
+        self._publish(player, lambda shard: shard.call("reset", player, stored, num_returns=2))
         fresh = self._shards[self._index(player)].processes[0].state.remote(player)
         try:
             self._copies.keep(player, self._ray.get(fresh))
@@ -264,16 +266,21 @@ class RayLearners(Moving):
             self._lose(self._index(player), error)
             self.reset(player, weights)  # the copy that it went back to is of before
 
-    def _publish(self, player: str, method: str, *arguments: Any) -> None:
-        """Call a method of the player's learner that publishes new weights, and wait for it."""
+    def _publish(
+        self, player: str, send: Callable[[ShardActors], tuple[Any, Any]], index: int | None = None
+    ) -> None:
+        """Make a call that gives the player new weights, on its shard or that of `index`, and wait for it.
+
+        `send` returns references to their version and to the weights.
+        """
         handles: list[Any] = []
 
         def call(shard: ShardActors) -> Any:
-            version, fresh = shard.call(method, player, *arguments, num_returns=2)
+            version, fresh = send(shard)
             handles.append(fresh)
             return version
 
-        version = self._ask(player, call)
+        version = self._ask(player, call, index)
         self._live[player] = LiveWeights(version, handles[-1])
 
     # ------------------------------------------------------------------ players come and go
@@ -321,7 +328,6 @@ class RayLearners(Moving):
         Experience submitted before is learned from where it is, and reported as usual.
         """
         player = move.player
-        handles: list[Any] = []
         if not self._shards[move.target].aggregators:  # less than one update takes
             self._drop_gathered(player)
         stored = self._ray.put(self.state(player))
@@ -331,12 +337,9 @@ class RayLearners(Moving):
         def load(target: ShardActors) -> Any:
             added, _ = target.call("add", self._recruits[player], None, Counters(), num_returns=2)
             target.watched.append(added)
-            version, weights = target.call("load_state", player, stored, num_returns=2)
-            handles.append(weights)
-            return version
+            return target.call("load_state", player, stored, num_returns=2)
 
-        version = self._ask(player, load, move.target)
-        self._live[player] = LiveWeights(version, handles[-1])
+        self._publish(player, load, move.target)
         self._plan = moved(self._plan, move)
 
     def _open(self, recruit: Recruit, live: LiveWeights) -> None:
