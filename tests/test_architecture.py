@@ -228,6 +228,26 @@ def test_learning_needs_no_game():
         assert not uses(path, "league.envs"), path.name
 
 
+LEARNING = ("maths", "settings", "data", "learner", "groups")  # the lowest floor first
+ON_FLOOR = {"magnets": "settings", "hooks": "settings", "programs": "groups"}
+
+
+def floor_of_learning(module: str) -> int:
+    """Return the number of the floor that a module of league.learning is on."""
+    part = module.split(".")[2]
+    return LEARNING.index(ON_FLOOR.get(part, part))
+
+
+def test_no_floor_of_learning_imports_a_higher_one():
+    for path in files_of("league.learning"):
+        name = module_name(path)
+        if name == "league.learning":
+            continue
+        for other in imported(path):
+            if other.startswith("league.learning."):
+                assert floor_of_learning(other) <= floor_of_learning(name), f"{name} imports {other}"
+
+
 @pytest.mark.slow
 def test_ray_is_imported_in_few_files_and_there_only_when_needed():
     users = {module_name(path) for path in FILES if uses(path, "ray")}

@@ -9,8 +9,8 @@ import pytest
 
 import analysis
 import league
-from league.learning.groups.learner_group import LearnerLoss
-from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.learners import LearnerLoss
+from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.shard_learners import Counters
 from league.rollout.runner_group import LocalRunnerGroup, LostRequests
 from league.training.incidents import quarantine
@@ -150,7 +150,7 @@ def test_a_run_goes_on_after_incidents_when_it_is_resumed(train, tiny):
     assert len(open_reader(run).snapshots()) > before
 
 
-class Reviving(LocalLearnerGroup):
+class Reviving(LocalLearners):
     """Learners of which one dies once, and goes on from the state of the last save, as those on Ray do."""
 
     def __init__(self, *arguments):
@@ -182,7 +182,7 @@ class Reviving(LocalLearnerGroup):
 def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_frozen_twice(
     tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Reviving)
+    monkeypatch.setattr("league.training.engine.LocalLearners", Reviving)
     run = league.train(tiny(**SMALL), tmp_path / "run")
     with analysis.open_run(run) as history:
         assert history.incidents()["who"].tolist() == ["learner"]
@@ -192,7 +192,7 @@ def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_
         assert frozen["snapshot_id"].is_unique
 
 
-class Missing(LocalLearnerGroup):
+class Missing(LocalLearners):
     """Learners of which one is away for 20 turns, with as much experience waiting as there may be."""
 
     turn, learned = 0, 0  # while it was away, by others
@@ -214,7 +214,7 @@ def test_a_learner_that_is_away_holds_up_no_other_player_and_gets_no_more_than_i
     tiny, tmp_path, monkeypatch
 ):
     """Play waited for the player furthest behind its share, which was the one whose learner had died."""
-    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Missing)
+    monkeypatch.setattr("league.training.engine.LocalLearners", Missing)
     monkeypatch.setattr(Missing, "turn", 0)
     monkeypatch.setattr(Missing, "learned", 0)
     players = {"preset": "pfsp", "players": {"main": 2}}
