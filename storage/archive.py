@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
-from storage.disk import Progress, guard, make_folder, whole_folder, write_json, write_whole
+from storage.disk import guard, make_folder, whole_folder, write_json, write_whole
 from storage.ends import End, end_table
 from storage.errors import NotARun, StorageError
 from storage.incidents import Incident, incident_table, incidents_of
@@ -30,7 +30,6 @@ from storage.layout import (
     CONFIG,
     FORMAT,
     INCIDENTS,
-    INDEX,
     LEARNERS,
     LEDGER,
     MANIFESTS,
@@ -40,7 +39,7 @@ from storage.layout import (
     require_run,
 )
 from storage.ledger.compaction import Compaction
-from storage.ledger.ledger import Frame, Ledger
+from storage.ledger.ledger import Ledger
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,
@@ -66,14 +65,10 @@ from storage.snapshots.blobs import Tensors
 from storage.tables import columns
 from storage.tables.branches import Branch, branches_of
 from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
-from storage.tables.database import Database, renew
+from storage.tables.database_file import METADATA
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]
 
-_LAST_ID = """
-SELECT max(id)
-FROM (SELECT max(match_id) AS id FROM matches UNION ALL SELECT max(last_match_id) FROM summed_matches)
-"""
 FOLD_MATCHES = 200_000  # behind the newest fold, for another one: a resume applies them in seconds
 LAST_FOLD_MATCHES = 10_000  # the same when training ends
 MATCHES_PER_BYTE = 2  # of a fold, at least between two: it takes about a twentieth of what matches take
@@ -86,21 +81,15 @@ class Archive(ArchiveReader):
     All that writes raises RunTaken, and has written nothing, once another process went on with the run.
     """
 
-    def __init__(
-        self, run: Path, ledger: Ledger, progress: Progress | None = None, keep: Keep | None = None
-    ) -> None:
+    def __init__(self, run: Path, ledger: Ledger, keep: Keep | None = None) -> None:
         super().__init__(run, read_competitors(run))
+        self.num_changes = 0  # frames with METADATA that were recorded since the run was opened
         self._ledger = ledger
         self._next_seq = _last_seq(ledger) + 1
-        if ledger.taken_over:
-            renew(run / INDEX)
-        self._database = Database.open(run / INDEX, ledger, progress)
-        (last,) = self._database.connection.execute(_LAST_ID).fetchall()
-        self._last_match_id = -1 if last[0] is None else int(last[0])
         self._keep = keep
         self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
         self._fold_bytes, self._behind_fold = 0, 0  # of the newest fold, and the matches since
-        retention = None if keep is None else Retention(ledger, self._database, keep, lambda: self._folded)
+        retention = None if keep is None else Retention(ledger, keep, lambda: self._folded)
         self._compaction = Compaction(ledger, None if retention is None else retention.step)
         self._end_guard = guard(run, ledger.require_own)
 
@@ -110,7 +99,6 @@ class Archive(ArchiveReader):
         run: str | Path,
         config_yaml: str,
         run_row: Mapping[str, Any],
-        progress: Progress | None = None,
         entrants: Sequence[Entrant] = (),
         keep: Keep | None = None,
     ) -> Archive:
@@ -132,11 +120,11 @@ class Archive(ArchiveReader):
             with Ledger(fresh / LEDGER, _owner()) as ledger:
                 ledger.append(first)
             write_json(fresh / FORMAT, {"version": VERSION})
-        return cls.open(run, progress, keep)
+        return cls.open(run, keep)
 
     @classmethod
-    def open(cls, run: str | Path, progress: Progress | None = None, keep: Keep | None = None) -> Archive:
-        """Open the run at `run` for writing; `progress` reports an index that is rebuilt.
+    def open(cls, run: str | Path, keep: Keep | None = None) -> Archive:
+        """Open the run at `run` for writing.
 
         With `keep` older matches are summed up from now on, once `note_fold` has recorded what they led to.
 
@@ -149,7 +137,7 @@ class Archive(ArchiveReader):
             raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
         ledger = Ledger(run / LEDGER, _owner())
         try:
-            return cls(run, ledger, progress, keep)
+            return cls(run, ledger, keep)
         except BaseException:
             ledger.close()
             raise
@@ -274,7 +262,6 @@ class Archive(ArchiveReader):
         tables = columns.result_tables(results, changes, self._next_seq, self._ledger.last_sequence + 1)
         tables["drawn_pairs"] = columns.drawn_table(drawn, results, self._next_seq)
         self._append(tables, numbers=len(results))
-        self._last_match_id = max(self._last_match_id, int(results.matches.match_id.max()))
         self._behind_fold += len(results)
         return self._ledger.last_sequence
 
@@ -292,8 +279,6 @@ class Archive(ArchiveReader):
                 seq += len(results)
         self._append_all(several)
         self._behind_fold += sum(rows for _, rows in several)
-        highest = (int(results.matches.match_id.max()) for results, _ in batches if len(results))
-        self._last_match_id = max(self._last_match_id, *highest, -1)
         return self._ledger.last_sequence
 
     def append_ratings(self, changes: Sequence[RatingChange]) -> int:
@@ -374,25 +359,14 @@ class Archive(ArchiveReader):
         self._folded, self._behind_fold = sequence, matches
         self._compaction.wake()
 
-    def flush(self) -> None:
-        """Bring the index up to date. Facts need no flush. Raise RunTaken."""
-        self.require_own()
-        self._database.flush()
-
     def require_own(self) -> None:
         """Raise RunTaken if this process was cut off and another one goes on with the run."""
         self._ledger.require_own()
 
     def close(self) -> None:
-        """Close the index and the ledger, so that another process can open the run."""
+        """Close the ledger, so that another process can open the run."""
         try:
             self._compaction.close()
-            try:
-                self.require_own()
-            except StorageError:  # the index is another process's; the error that ended this one is known
-                self._database.abandon()
-            else:
-                self._database.close()
         finally:
             self._end_guard()
             self._ledger.close()
@@ -440,11 +414,9 @@ class Archive(ArchiveReader):
 
     def _append_all(self, batches: Sequence[tuple[dict[str, pa.Table], int]]) -> int:
         """Append batches, each with so many numbered rows; return the last sequence of the ledger."""
-        identified = [(tables, secrets.token_bytes(16)) for tables, _ in batches]
-        sequences = self._ledger.append_all(identified)
+        self._ledger.append_all([(tables, secrets.token_bytes(16)) for tables, _ in batches])
         self._next_seq += sum(numbers for _, numbers in batches)
-        for sequence, (tables, batch_id) in zip(sequences, identified, strict=True):
-            self._database.ingest(Frame(sequence, batch_id, tables))
+        self.num_changes += sum(not METADATA.isdisjoint(tables) for tables, _ in batches)
         self._compaction.look()
         return self._ledger.last_sequence
 
@@ -499,8 +471,8 @@ class Archive(ArchiveReader):
         return found if isinstance(found, dict) else self.config()
 
     def last_match_id(self) -> int:
-        """Return the highest match id recorded; -1 if there is none."""
-        return self._last_match_id
+        """Return the highest match id recorded; -1 if there is none. It reads the journals, and no files."""
+        return self._ledger.highest({"matches": "match_id", "summed_matches": "last_match_id"})
 
     def yardsticks(self) -> list[YardstickRecord]:
         """Return all figures on yardsticks that the ledger has, in the order of recording."""

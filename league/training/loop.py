@@ -57,6 +57,7 @@ from league.training.view import View
 from league.yardsticks.opened import open_yardsticks
 from storage.disk import Progress
 from storage.ends import End
+from storage.tables.database_file import DatabaseFile
 
 
 def train(
@@ -84,7 +85,8 @@ def train(
     )
     with (
         _engine(settings) as engine,
-        open_archive(settings, run, resume, progress, _say) as archive,
+        open_archive(settings, run, resume, _say) as archive,
+        DatabaseFile(run, lambda: archive.num_changes, settings.storage.database, _say) as database,
         uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,
     ):
@@ -106,6 +108,7 @@ def train(
                     session.save()
                     show(session)
                 session.end()
+        database.finish(progress)
     return run
 
 

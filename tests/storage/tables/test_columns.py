@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.records import CacheRecord, Purpose, RatingChange
-from storage.tables import columns, meetings, migrations
+from storage.tables import columns, meetings, schema
 from tests import made_up
 
 # The view `payoff` as it was before meetings were recorded: the reference.
@@ -114,7 +114,7 @@ def test_a_batch_of_self_play_is_no_meeting():
     results = random_results(0, 30, 2, ("only",))
     rows = columns.result_tables(results, [], 1, 1)["meetings"]
     assert len(rows) == 0
-    assert rows.column_names == list(migrations.newest().tables["meetings"])
+    assert rows.column_names == list(schema.TABLES["meetings"])
 
 
 def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
@@ -174,4 +174,4 @@ def test_rows_of_caches_have_a_column_for_each_count():
         "evictions": '{"count": 3, "bytes": 3}',
         "recorded_at": 1.5,
     }
-    assert list(row) == list(migrations.newest().tables["caches"])
+    assert list(row) == list(schema.TABLES["caches"])

@@ -7,7 +7,7 @@ import storage
 from storage.errors import Mistake
 from storage.ledger.ledger import Ledger
 from storage.records import MAIN, CacheRecord, Freeze, LivePlayer, RatingChange, Snapshot, UpdateRecord
-from storage.tables import columns, migrations
+from storage.tables import columns, schema
 from storage.tables.competitors import competitor_tables
 from storage.tables.moments import last_frame_at, last_time, parse_moment
 
@@ -77,11 +77,10 @@ def write(folder, made, compacted):
 
 def everything(run, as_of=None):
     """The rows of every table and view."""
-    schema = migrations.newest()
     with storage.connect(run, as_of=as_of) as live:
         return {
             name: sorted(live.execute(f"FROM {name}").fetchall(), key=repr)
-            for name in (*schema.tables, *schema.views)
+            for name in (*schema.TABLES, *schema.VIEWS)
         }
 
 
