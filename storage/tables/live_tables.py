@@ -228,7 +228,7 @@ class LiveTable:
             self._changed = self._unshown = False
         elif self._unshown:
             shelf.execute(f"CREATE OR REPLACE VIEW {stored} AS {schema.refusing(self._types, _UNREAD)}")
-            shelf.from_arrow(_no_rows(self._schema)).create_view(recent)
+            shelf.execute(f"CREATE OR REPLACE VIEW {recent} AS FROM {stored}")
             self._unshown = False
 
     def newest(self) -> pa.Table:
