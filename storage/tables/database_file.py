@@ -43,8 +43,8 @@ METADATA = frozenset(
 LEAST_SECONDS = 10.0  # between two renewals
 MOST_SHARE = 0.01  # of the time, that renewals take
 LAST_SHARE = 0.1  # of the time that a run took, that its last copy takes at most
-SHORT_SECONDS = 3.0  # a last copy of so long is made in any case
-BYTES_PER_SECOND = 5e6  # of a ledger that are copied at least: half of what a core did (measured)
+SHORT_SECONDS = 5.0  # a last copy of so long is made in any case
+BYTES_PER_SECOND = 10e6  # of a ledger, that a core copies (measured)
 _LOOK_SECONDS = 1.0
 _NEWEST = (
     "SELECT unnest(max_by(r, (seq, coalesce(batch, 0)))) FROM ratings r GROUP BY competitor ORDER BY ALL"
@@ -182,7 +182,7 @@ class DatabaseFile:
                     return
                 except OutOfTime as error:
                     self._say(
-                        f"{error}, over a tenth of the {took:.0f} s that the run took; it has metadata alone "
+                        f"{error}, over a tenth of the {took:.0f} s of this session; it has metadata alone "
                         f"(league sql {self._run} --save FILE makes a copy with all)"
                     )
         self._renew(self._clock())
