@@ -15,17 +15,18 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
 from storage.disk import guard, make_folder, whole_folder, write_json, write_whole
-from storage.ends import End, end_table
+from storage.ends import MOST_REASON, End
 from storage.errors import NotARun, StorageError
-from storage.incidents import Incident, incident_table, incidents_of
+from storage.incidents import Incident
 from storage.layout import (
     CONFIG,
     FORMAT,
@@ -43,6 +44,7 @@ from storage.ledger.ledger import Ledger
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,
+    Branch,
     CacheRecord,
     Competitor,
     Decision,
@@ -62,8 +64,7 @@ from storage.retention.keep import Keep
 from storage.retention.retention import Retention
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
-from storage.tables import columns
-from storage.tables.branches import Branch, branches_of
+from storage.tables import codec, columns
 from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
 from storage.tables.database_file import METADATA
 
@@ -72,6 +73,7 @@ __all__ = ["Archive", "ArchiveReader", "open_reader"]
 FOLD_MATCHES = 200_000  # behind the newest fold, for another one: a resume applies them in seconds
 LAST_FOLD_MATCHES = 10_000  # the same when training ends
 MATCHES_PER_BYTE = 2  # of a fold, at least between two: it takes about a twentieth of what matches take
+_T = TypeVar("_T")
 _NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's counter `seq`
 
 
@@ -226,7 +228,7 @@ class Archive(ArchiveReader):
         if evidence is None:
             evidence = next((d.evidence for d in decisions if isinstance(d, Freeze)), {})
         fields = {
-            "evidence": json.loads(columns.numbers_to_json(evidence)),
+            "evidence": json.loads(codec.numbers_to_json(evidence)),
             "spec": dict(spec),
             "tensors": blobs.describe(tensors),
         }
@@ -260,7 +262,8 @@ class Archive(ArchiveReader):
         if not drawn:
             return self.append_all_results([(results, changes)])
         tables = columns.result_tables(results, changes, self._next_seq, self._ledger.last_sequence + 1)
-        tables["drawn_pairs"] = columns.drawn_table(drawn, results, self._next_seq)
+        row = {int(number): self._next_seq + at for at, number in enumerate(results.matches.match_id)}
+        tables["drawn_pairs"] = codec.rows("drawn_pairs", drawn, seq=[row[pair.match_id] for pair in drawn])
         self._append(tables, numbers=len(results))
         self._behind_fold += len(results)
         return self._ledger.last_sequence
@@ -286,7 +289,7 @@ class Archive(ArchiveReader):
         if not changes:
             return self._ledger.last_sequence
         batch = self._ledger.last_sequence + 1
-        table = columns.rating_table(changes, self._next_seq - 1, batch)
+        table = codec.rows("ratings", changes, seq=self._next_seq - 1, batch=batch)
         return self._append({"ratings": table}, numbers=0)
 
     def append_decisions(self, decisions: Sequence[Decision]) -> int:
@@ -307,25 +310,27 @@ class Archive(ArchiveReader):
         """Record the counters of the caches of this run's processes."""
         if not records:
             return self._ledger.last_sequence
-        table = columns.cache_table(records, self._next_seq - 1, time.time())
+        table = codec.rows("caches", records, seq=self._next_seq - 1, recorded_at=time.time())
         return self._append({"caches": table}, numbers=0)
 
     def append_yardsticks(self, records: Sequence[YardstickRecord]) -> int:
         """Record what competitors score on fixed yardsticks, durable on return."""
         if not records:
             return self._ledger.last_sequence
-        table = columns.yardstick_table(records, self._next_seq - 1, time.time())
+        table = codec.rows("yardsticks", records, seq=self._next_seq - 1, created_at=time.time())
         return self._append({"yardsticks": table}, numbers=0)
 
     def append_incidents(self, incidents: Sequence[Incident]) -> int:
         """Record what died or was set aside, durable on return."""
         if not incidents:
             return self._ledger.last_sequence
-        return self._append({"incidents": incident_table(incidents, self._next_seq - 1)}, numbers=0)
+        table = codec.rows("incidents", incidents, seq=self._next_seq - 1)
+        return self._append({"incidents": table}, numbers=0)
 
     def append_end(self, end: End) -> int:
         """Record how a session ended, durable on return."""
-        return self._append({"ends": end_table(end, self._next_seq - 1)}, numbers=0)
+        end = replace(end, reason=end.reason[:MOST_REASON])
+        return self._append({"ends": codec.rows("ends", [end], seq=self._next_seq - 1)}, numbers=0)
 
     def save_set_aside(self, name: str, fields: Mapping[str, Any]) -> Path:
         """Keep matches that were set aside, as JSON, in a file of that name; return it. Raise DiskFailed."""
@@ -476,22 +481,19 @@ class Archive(ArchiveReader):
 
     def yardsticks(self) -> list[YardstickRecord]:
         """Return all figures on yardsticks that the ledger has, in the order of recording."""
-        return [
-            YardstickRecord(**{name: row[name] for name in columns.YARDSTICK_COLUMNS})
-            for frame in self._ledger.frames(tables=("yardsticks",))
-            if "yardsticks" in frame.tables
-            for row in frame.tables["yardsticks"].to_pylist()
-        ]
+        return self._records(YardstickRecord, "yardsticks")
 
     def branches(self) -> list[Branch]:
         """Return the moments at which this run and its ancestors were branched, oldest first."""
-        frames = self._ledger.frames(tables=("branches",))
-        return [branch for frame in frames for branch in branches_of(frame.tables["branches"])]
+        return self._records(Branch, "branches")
 
     def incidents(self) -> list[Incident]:
         """Return everything that died or was set aside, in the order of recording."""
-        frames = self._ledger.frames(tables=("incidents",))
-        return [incident for frame in frames for incident in incidents_of(frame.tables["incidents"])]
+        return self._records(Incident, "incidents")
+
+    def _records(self, kind: type[_T], table: str) -> list[_T]:
+        frames = self._ledger.frames(tables=(table,))
+        return [record for frame in frames for record in codec.records(kind, frame.tables[table])]
 
     # ------------------------------------------------------------------ learners
 

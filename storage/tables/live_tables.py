@@ -26,8 +26,7 @@ from storage.ledger.ledger import Follower
 from storage.ledger.segments import Segment
 from storage.snapshots import yardsticks
 from storage.snapshots.yardsticks import YARDSTICKS
-from storage.tables import schema
-from storage.tables.columns import yardstick_table
+from storage.tables import codec, schema
 from storage.tables.schema import Connection, arrow_schema, utc
 
 PARTS = "ledger"
@@ -141,7 +140,8 @@ class LiveRun:
                 found = yardsticks.read_file(path)
                 if found and found[0][0] <= self._until():
                     records = [record for _, record in found]
-                    self._tables[YARDSTICKS].take_lasting(yardstick_table(records, None, found[0][0]))
+                    rows = codec.rows(YARDSTICKS, records, seq=None, created_at=found[0][0])
+                    self._tables[YARDSTICKS].take_lasting(rows)
 
 
 class LiveTable:
