@@ -15,22 +15,22 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy.typing as npt
 import pyarrow as pa
 import yaml
 
-from storage.disk import Progress, guard, make_folder, whole_folder, write_json, write_whole
-from storage.ends import End, end_table
+from storage.disk import guard, make_folder, whole_folder, write_json, write_whole
+from storage.ends import MOST_REASON, End
 from storage.errors import NotARun, StorageError
-from storage.incidents import Incident, incident_table, incidents_of
+from storage.incidents import Incident
 from storage.layout import (
     CONFIG,
     FORMAT,
     INCIDENTS,
-    INDEX,
     LEARNERS,
     LEDGER,
     MANIFESTS,
@@ -40,10 +40,11 @@ from storage.layout import (
     require_run,
 )
 from storage.ledger.compaction import Compaction
-from storage.ledger.ledger import Frame, Ledger
+from storage.ledger.ledger import Ledger
 from storage.reader import SEATED, ArchiveReader, open_reader, read_competitors
 from storage.records import (
     Bot,
+    Branch,
     CacheRecord,
     Competitor,
     Decision,
@@ -63,20 +64,16 @@ from storage.retention.keep import Keep
 from storage.retention.retention import Retention
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
-from storage.tables import columns
-from storage.tables.branches import Branch, branches_of
+from storage.tables import codec, columns
 from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
-from storage.tables.database import Database, renew
+from storage.tables.database_file import METADATA
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]
 
-_LAST_ID = """
-SELECT max(id)
-FROM (SELECT max(match_id) AS id FROM matches UNION ALL SELECT max(last_match_id) FROM summed_matches)
-"""
 FOLD_MATCHES = 200_000  # behind the newest fold, for another one: a resume applies them in seconds
 LAST_FOLD_MATCHES = 10_000  # the same when training ends
 MATCHES_PER_BYTE = 2  # of a fold, at least between two: it takes about a twentieth of what matches take
+_T = TypeVar("_T")
 _NUMBERED = ("matches", "decisions", "updates")  # whose rows share the run's counter `seq`
 
 
@@ -86,21 +83,15 @@ class Archive(ArchiveReader):
     All that writes raises RunTaken, and has written nothing, once another process went on with the run.
     """
 
-    def __init__(
-        self, run: Path, ledger: Ledger, progress: Progress | None = None, keep: Keep | None = None
-    ) -> None:
+    def __init__(self, run: Path, ledger: Ledger, keep: Keep | None = None) -> None:
         super().__init__(run, read_competitors(run))
+        self.num_changes = 0  # frames with METADATA that were recorded since the run was opened
         self._ledger = ledger
         self._next_seq = _last_seq(ledger) + 1
-        if ledger.taken_over:
-            renew(run / INDEX)
-        self._database = Database.open(run / INDEX, ledger, progress)
-        (last,) = self._database.connection.execute(_LAST_ID).fetchall()
-        self._last_match_id = -1 if last[0] is None else int(last[0])
         self._keep = keep
         self._folded = 0  # frame of a fold that a resume goes on from; before it is known, no match goes
         self._fold_bytes, self._behind_fold = 0, 0  # of the newest fold, and the matches since
-        retention = None if keep is None else Retention(ledger, self._database, keep, lambda: self._folded)
+        retention = None if keep is None else Retention(ledger, keep, lambda: self._folded)
         self._compaction = Compaction(ledger, None if retention is None else retention.step)
         self._end_guard = guard(run, ledger.require_own)
 
@@ -110,7 +101,6 @@ class Archive(ArchiveReader):
         run: str | Path,
         config_yaml: str,
         run_row: Mapping[str, Any],
-        progress: Progress | None = None,
         entrants: Sequence[Entrant] = (),
         keep: Keep | None = None,
     ) -> Archive:
@@ -132,11 +122,11 @@ class Archive(ArchiveReader):
             with Ledger(fresh / LEDGER, _owner()) as ledger:
                 ledger.append(first)
             write_json(fresh / FORMAT, {"version": VERSION})
-        return cls.open(run, progress, keep)
+        return cls.open(run, keep)
 
     @classmethod
-    def open(cls, run: str | Path, progress: Progress | None = None, keep: Keep | None = None) -> Archive:
-        """Open the run at `run` for writing; `progress` reports an index that is rebuilt.
+    def open(cls, run: str | Path, keep: Keep | None = None) -> Archive:
+        """Open the run at `run` for writing.
 
         With `keep` older matches are summed up from now on, once `note_fold` has recorded what they led to.
 
@@ -149,7 +139,7 @@ class Archive(ArchiveReader):
             raise NotARun(f"{run}: no folder ledger in it, the run's facts are lost")
         ledger = Ledger(run / LEDGER, _owner())
         try:
-            return cls(run, ledger, progress, keep)
+            return cls(run, ledger, keep)
         except BaseException:
             ledger.close()
             raise
@@ -238,7 +228,7 @@ class Archive(ArchiveReader):
         if evidence is None:
             evidence = next((d.evidence for d in decisions if isinstance(d, Freeze)), {})
         fields = {
-            "evidence": json.loads(columns.numbers_to_json(evidence)),
+            "evidence": json.loads(codec.numbers_to_json(evidence)),
             "spec": dict(spec),
             "tensors": blobs.describe(tensors),
         }
@@ -272,9 +262,9 @@ class Archive(ArchiveReader):
         if not drawn:
             return self.append_all_results([(results, changes)])
         tables = columns.result_tables(results, changes, self._next_seq, self._ledger.last_sequence + 1)
-        tables["drawn_pairs"] = columns.drawn_table(drawn, results, self._next_seq)
+        row = {int(number): self._next_seq + at for at, number in enumerate(results.matches.match_id)}
+        tables["drawn_pairs"] = codec.rows("drawn_pairs", drawn, seq=[row[pair.match_id] for pair in drawn])
         self._append(tables, numbers=len(results))
-        self._last_match_id = max(self._last_match_id, int(results.matches.match_id.max()))
         self._behind_fold += len(results)
         return self._ledger.last_sequence
 
@@ -292,8 +282,6 @@ class Archive(ArchiveReader):
                 seq += len(results)
         self._append_all(several)
         self._behind_fold += sum(rows for _, rows in several)
-        highest = (int(results.matches.match_id.max()) for results, _ in batches if len(results))
-        self._last_match_id = max(self._last_match_id, *highest, -1)
         return self._ledger.last_sequence
 
     def append_ratings(self, changes: Sequence[RatingChange]) -> int:
@@ -301,7 +289,7 @@ class Archive(ArchiveReader):
         if not changes:
             return self._ledger.last_sequence
         batch = self._ledger.last_sequence + 1
-        table = columns.rating_table(changes, self._next_seq - 1, batch)
+        table = codec.rows("ratings", changes, seq=self._next_seq - 1, batch=batch)
         return self._append({"ratings": table}, numbers=0)
 
     def append_decisions(self, decisions: Sequence[Decision]) -> int:
@@ -322,25 +310,27 @@ class Archive(ArchiveReader):
         """Record the counters of the caches of this run's processes."""
         if not records:
             return self._ledger.last_sequence
-        table = columns.cache_table(records, self._next_seq - 1, time.time())
+        table = codec.rows("caches", records, seq=self._next_seq - 1, recorded_at=time.time())
         return self._append({"caches": table}, numbers=0)
 
     def append_yardsticks(self, records: Sequence[YardstickRecord]) -> int:
         """Record what competitors score on fixed yardsticks, durable on return."""
         if not records:
             return self._ledger.last_sequence
-        table = columns.yardstick_table(records, self._next_seq - 1, time.time())
+        table = codec.rows("yardsticks", records, seq=self._next_seq - 1, created_at=time.time())
         return self._append({"yardsticks": table}, numbers=0)
 
     def append_incidents(self, incidents: Sequence[Incident]) -> int:
         """Record what died or was set aside, durable on return."""
         if not incidents:
             return self._ledger.last_sequence
-        return self._append({"incidents": incident_table(incidents, self._next_seq - 1)}, numbers=0)
+        table = codec.rows("incidents", incidents, seq=self._next_seq - 1)
+        return self._append({"incidents": table}, numbers=0)
 
     def append_end(self, end: End) -> int:
         """Record how a session ended, durable on return."""
-        return self._append({"ends": end_table(end, self._next_seq - 1)}, numbers=0)
+        end = replace(end, reason=end.reason[:MOST_REASON])
+        return self._append({"ends": codec.rows("ends", [end], seq=self._next_seq - 1)}, numbers=0)
 
     def save_set_aside(self, name: str, fields: Mapping[str, Any]) -> Path:
         """Keep matches that were set aside, as JSON, in a file of that name; return it. Raise DiskFailed."""
@@ -374,25 +364,14 @@ class Archive(ArchiveReader):
         self._folded, self._behind_fold = sequence, matches
         self._compaction.wake()
 
-    def flush(self) -> None:
-        """Bring the index up to date. Facts need no flush. Raise RunTaken."""
-        self.require_own()
-        self._database.flush()
-
     def require_own(self) -> None:
         """Raise RunTaken if this process was cut off and another one goes on with the run."""
         self._ledger.require_own()
 
     def close(self) -> None:
-        """Close the index and the ledger, so that another process can open the run."""
+        """Close the ledger, so that another process can open the run."""
         try:
             self._compaction.close()
-            try:
-                self.require_own()
-            except StorageError:  # the index is another process's; the error that ended this one is known
-                self._database.abandon()
-            else:
-                self._database.close()
         finally:
             self._end_guard()
             self._ledger.close()
@@ -440,11 +419,9 @@ class Archive(ArchiveReader):
 
     def _append_all(self, batches: Sequence[tuple[dict[str, pa.Table], int]]) -> int:
         """Append batches, each with so many numbered rows; return the last sequence of the ledger."""
-        identified = [(tables, secrets.token_bytes(16)) for tables, _ in batches]
-        sequences = self._ledger.append_all(identified)
+        self._ledger.append_all([(tables, secrets.token_bytes(16)) for tables, _ in batches])
         self._next_seq += sum(numbers for _, numbers in batches)
-        for sequence, (tables, batch_id) in zip(sequences, identified, strict=True):
-            self._database.ingest(Frame(sequence, batch_id, tables))
+        self.num_changes += sum(not METADATA.isdisjoint(tables) for tables, _ in batches)
         self._compaction.look()
         return self._ledger.last_sequence
 
@@ -499,27 +476,24 @@ class Archive(ArchiveReader):
         return found if isinstance(found, dict) else self.config()
 
     def last_match_id(self) -> int:
-        """Return the highest match id recorded; -1 if there is none."""
-        return self._last_match_id
+        """Return the highest match id recorded; -1 if there is none. It reads the journals, and no files."""
+        return self._ledger.highest({"matches": "match_id", "summed_matches": "last_match_id"})
 
     def yardsticks(self) -> list[YardstickRecord]:
         """Return all figures on yardsticks that the ledger has, in the order of recording."""
-        return [
-            YardstickRecord(**{name: row[name] for name in columns.YARDSTICK_COLUMNS})
-            for frame in self._ledger.frames(tables=("yardsticks",))
-            if "yardsticks" in frame.tables
-            for row in frame.tables["yardsticks"].to_pylist()
-        ]
+        return self._records(YardstickRecord, "yardsticks")
 
     def branches(self) -> list[Branch]:
         """Return the moments at which this run and its ancestors were branched, oldest first."""
-        frames = self._ledger.frames(tables=("branches",))
-        return [branch for frame in frames for branch in branches_of(frame.tables["branches"])]
+        return self._records(Branch, "branches")
 
     def incidents(self) -> list[Incident]:
         """Return everything that died or was set aside, in the order of recording."""
-        frames = self._ledger.frames(tables=("incidents",))
-        return [incident for frame in frames for incident in incidents_of(frame.tables["incidents"])]
+        return self._records(Incident, "incidents")
+
+    def _records(self, kind: type[_T], table: str) -> list[_T]:
+        frames = self._ledger.frames(tables=(table,))
+        return [record for frame in frames for record in codec.records(kind, frame.tables[table])]
 
     # ------------------------------------------------------------------ learners
 

@@ -191,9 +191,7 @@ def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
     The file is written beside `path`, synced and renamed; then the folder is synced. It is durable when the
     block is left. An error leaves the old file. Raise DiskFailed, and what a guard of the folder raises.
     """
-    require_allowed(path)
-    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
-    try:
+    with _replacing(path) as temporary:
         handle = disk().open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             yield Growing(handle)
@@ -201,6 +199,30 @@ def whole(path: Path, mode: int = 0o644) -> Iterator[Growing]:
             disk().chmod(handle, mode)
         finally:
             disk().close(handle)
+
+
+@contextlib.contextmanager
+def whole_by_name(path: Path) -> Iterator[Path]:
+    """Yield the name of a file that does not exist yet, for a library that writes files by itself.
+
+    When the block is left, the file replaces `path`, as that of `whole` does. Raise as `whole`.
+    """
+    with _replacing(path) as temporary:
+        yield temporary
+        handle = disk().open(temporary, os.O_RDWR)
+        try:
+            disk().sync(handle)
+        finally:
+            disk().close(handle)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield the name of a file beside `path` that replaces it when the block is left without an error."""
+    require_allowed(path)
+    temporary = path.with_name(f".{path.name[:80]}.{secrets.token_hex(6)}.tmp")
+    try:
+        yield temporary
         require_allowed(path)
         disk().rename(temporary, path)
         disk().sync_folder(path.parent)

@@ -1,4 +1,4 @@
-"""Ends of sessions as rows of the table `ends`: trained, stopped before the end, failed.
+"""Ends of sessions, which the table `ends` has: trained, stopped before the end, failed.
 
 A session without a row was killed, or is still training: `state_of` decides which. No state of the league is
 a fold of ends, so a run resumes without reading them.
@@ -10,20 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-import pyarrow as pa
-
-_END = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("state", pa.string()),
-        ("reason", pa.string()),
-        ("seconds", pa.float64()),
-        ("of_seconds", pa.float64()),
-        ("env_steps", pa.int64()),
-        ("of_env_steps", pa.int64()),
-        ("ended_at", pa.float64()),
-    ]
-)
 MOST_REASON = 1000  # characters
 
 FACTS = """
@@ -91,13 +77,6 @@ def _newest_end(facts: Mapping[str, Any]) -> End | None:
         return None
     row = {field.name: facts[field.name] for field in fields(End)}
     return End(**row | {"ended_at": facts["ended_at"].timestamp(), "reason": row["reason"] or ""})
-
-
-def end_table(end: End, seq: int) -> pa.Table:
-    """Return a row of `ends`; `seq` numbers the last match, decision or update before."""
-    row: dict[str, Any] = {name: getattr(end, name) for name in End.__slots__}
-    row |= {"seq": seq, "reason": end.reason[:MOST_REASON]}
-    return pa.Table.from_pylist([row], _END)
 
 
 def span(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Incidents as rows of the table `incidents` and back: what died while a run trained, and what it cost.
+"""Incidents, which the table `incidents` has: what died while a run trained, and what it cost.
 
 A death is an event of a run, like a match or a decision: recorded with its place, its cost and what replaced
 it. No state of the league is a fold of incidents, so a run resumes without reading them.
@@ -6,28 +6,7 @@ it. No state of the league is a fold of incidents, so a run resumes without read
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
-
-_INCIDENT = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("kind", pa.string()),
-        ("who", pa.string()),
-        ("node", pa.string()),
-        ("cause", pa.string()),
-        ("players", pa.string()),
-        ("matches", pa.int64()),
-        ("env_steps", pa.int64()),
-        ("updates", pa.int64()),
-        ("remedy", pa.string()),
-        ("kept", pa.string()),
-        ("happened_at", pa.float64()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,19 +39,3 @@ class Incident:
         kept = f"; kept in {self.kept}" if self.kept else ""
         remedy = f"; {self.remedy}" if self.remedy else ""
         return f"{self.who}{where} {verb}{cause}: {cost}{of_players}{remedy}{kept}"
-
-
-def incident_table(incidents: Sequence[Incident], seq: int) -> pa.Table:
-    """Return rows of `incidents`; `seq` numbers the last match, decision or update before."""
-    rows = [
-        {name: getattr(incident, name) for name in Incident.__slots__}
-        | {"players": json.dumps(incident.players), "seq": seq}
-        for incident in incidents
-    ]
-    return pa.Table.from_pylist(rows, _INCIDENT)
-
-
-def incidents_of(table: pa.Table) -> list[Incident]:
-    """Return the incidents of these rows, in order."""
-    rows = table.select([name for name in _INCIDENT.names if name != "seq"]).to_pylist()
-    return [Incident(**row | {"players": tuple(json.loads(row["players"]))}) for row in rows]

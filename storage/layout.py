@@ -9,7 +9,7 @@ from urllib.parse import quote
 from storage.errors import NotARun, RunExists
 
 VERSION = 1
-FORMAT, CONFIG, INDEX = "FORMAT", "config.yaml", "league.duckdb"
+FORMAT, CONFIG, DATABASE = "FORMAT", "config.yaml", "league.duckdb"
 LEDGER, OBJECTS, MANIFESTS, LEARNERS = "ledger", "objects", "manifests", "learners"
 PINS = "pins"  # blobs that are kept though no manifest names them
 LABELS = "labels.json"  # tags and a note of its owner

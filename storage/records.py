@@ -404,3 +404,22 @@ class YardstickRecord:
     low: float  # of the 95 % interval
     high: float
     samples: int  # positions or games
+
+
+STATE = "state"
+"""In `Branch.learners`: the learner goes on from a state that was saved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Branch:
+    """The moment of a parent run at which a run was branched from it. Times are seconds since the epoch."""
+
+    parent: str  # its folder, or the address of its remote
+    frame: int  # last frame of the ledger that both runs have
+    env_steps: int  # of the league by then
+    matches: int  # by then
+    seconds: float  # of training by then
+    learners: Mapping[str, str]  # of each player: STATE, or the snapshot whose weights it goes on from
+    changes: tuple[str, ...]  # settings that are other than the parent's, as `a.b=value`
+    moment_at: float  # of the youngest fact that both runs have
+    branched_at: float

@@ -46,7 +46,7 @@ from league.commands.export import export
 from league.commands.matches import play, replay
 from league.commands.pages import plot, report, serve
 from league.commands.ratings import best_of, ratings
-from league.commands.runs import du, runs_app
+from league.commands.runs import du, runs_app, sized
 from league.commands.snapshots import snapshots_app
 from league.commands.sweep import sweep
 from league.commands.tournaments import compare, tournament
@@ -159,11 +159,17 @@ def sql(
     run: RunArgument,
     statement: Annotated[
         str, typer.Argument(metavar="SQL", help="A statement, such as SELECT * FROM leaderboard; or @name")
-    ],
+    ] = "",
     format_: Annotated[Format, typer.Option("--format", help="Format of the printed rows")] = Format.TABLE,
     limit: Annotated[int, typer.Option(min=1, help="Largest number of rows")] = 1_000_000,
     timeout: Annotated[float, typer.Option(min=0.001, max=1e7, help="Time limit in seconds")] = 60.0,
     as_of: AsOfOption = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Copy all tables and views into this DuckDB file; then SQL may be left out"
+        ),
+    ] = None,
 ) -> None:
     """Query the run's history in SQL, also while it trains; `@` lists the named queries."""
     from analysis.history.named_queries import expand, named_queries, what_it_answers
@@ -174,6 +180,10 @@ def sql(
         known = [(f"@{name}", what_it_answers(name)) for name in named_queries()]
         print_rows(("query", "answers"), known, format_ is Format.JSON)
         return
+    if save is not None:
+        _save_tables(run, save, as_of)
+        if not statement:
+            return
     statement = expand(statement)
     if not statement.strip(" \t\r\n;"):
         raise Mistake("sql: found no statement, expected one such as: SELECT * FROM leaderboard")
@@ -197,6 +207,15 @@ def sql(
                 "--format parquet: standard output is a terminal, expected a file: add > rows.parquet"
             )
         pyarrow.parquet.write_table(rows, sys.stdout.buffer)
+
+
+def _save_tables(run: Path, file: Path, as_of: str | None) -> None:
+    from storage.tables import database_file
+
+    database_file.require_replaceable(file)
+    with progress_bars() as progress:
+        database_file.save(run, file, as_of=as_of, progress=progress)
+    print(f"{file}: all tables of {run}, {sized(file.stat().st_size)}", file=sys.stderr)
 
 
 def _say_what_is_summed(run: Path, statement: str) -> None:

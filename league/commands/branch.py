@@ -14,7 +14,7 @@ import typer
 from league.commands.console import JsonOption, RunArgument, SetOption, printable, progress_bars
 
 if TYPE_CHECKING:
-    from storage.tables.branches import Branch
+    from storage.records import Branch
 
 
 def branch(
@@ -46,7 +46,7 @@ def branch(
 
 
 def _described(made: Branch, new: Path) -> list[str]:
-    from storage.tables.branches import STATE
+    from storage.records import STATE
 
     when = datetime.fromtimestamp(made.moment_at, UTC).strftime("%Y-%m-%d %H:%M:%S")
     lines = [

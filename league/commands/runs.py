@@ -198,28 +198,16 @@ def remove_runs(
         print(f"{run}: removed, {sized(size)} freed")
 
 
-def du(
-    run: RunArgument,
-    index: Annotated[
-        bool,
-        typer.Option("--drop-index", help="Remove the index: the run's next training makes it again"),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what takes the disk in a run folder: facts by table, index, weights, states of learners."""
-    from storage.upkeep.usage import disk_use, drop_index
+def du(run: RunArgument, as_json: JsonOption = False) -> None:
+    """Show what takes the disk in a run folder: facts by table, weights, states of learners, the copy."""
+    from storage.upkeep.usage import disk_use
 
     with working(f"looking through {run}"):
-        freed = drop_index(run) if index else None
         uses = disk_use(run)
     if as_json:
         parts = [{"part": u.part, "files": u.files, "bytes": u.bytes, "what": u.what} for u in uses]
-        print(
-            json.dumps({"run": str(run), "bytes": sum(u.bytes for u in uses), "freed": freed, "parts": parts})
-        )
+        print(json.dumps({"run": str(run), "bytes": sum(u.bytes for u in uses), "parts": parts}))
         return
-    if freed is not None:
-        print(f"{run}: index removed, {sized(freed)} freed")
     total = sum(use.bytes for use in uses)
     rows = [(u.part, u.files, sized(u.bytes), f"{u.bytes / max(1, total):.0%}", u.what) for u in uses]
     rows.append(("all", sum(u.files for u in uses), sized(total), "100%", ""))

@@ -139,7 +139,7 @@ def import_folder(
     from storage.archive import Archive
     from storage.upkeep.imports import import_snapshot
 
-    with progress_bars() as progress, Archive.open(run, progress) as archive:
+    with Archive.open(run) as archive:
         known = {snapshot.snapshot_id for snapshot in archive.snapshots()}
         snapshot = import_snapshot(archive, folder, name)
     done = "is here already, as in" if snapshot.snapshot_id in known else "imported from"

@@ -185,6 +185,12 @@ class StorageSettings(Section):
         default=5.0, gt=0, description="Least seconds between two uploads of new facts to the remote"
     )
 
+    database: Literal["all", "metadata", "none"] = Field(
+        default="all",
+        description="What the file `league.duckdb` has, a copy of the run's tables for other DuckDB tools. "
+        "`metadata`: snapshots, players and decisions, renewed while the run trains. `all`: every table too "
+        "when it ends, unless that takes over a tenth of its time. `none`: there is no such file",
+    )
     retention: RetentionSettings = Field(
         default_factory=RetentionSettings, description="Limits from which old matches are summed up"
     )

@@ -129,7 +129,6 @@ class Tournament:
                 if watched:
                     played += [dataclasses.replace(batch, recordings=None) for batch in results]
         observe(self.standing())
-        self._archive.flush()
         return conclusion
 
     def standing(self) -> Standing:
@@ -172,7 +171,6 @@ class Tournament:
         early: dict[int, ResultBatch] = {}  # results that came before those of an earlier request
         while len(results) < len(requests):
             if interrupted.is_set():
-                self._archive.flush()
                 raise Interrupted(
                     f"{self._archive.run}: interrupted after {self._games // self._pairs.games:,} of "
                     f"{self.standing().total_pairs:,} pairs; everything is saved: --resume goes on"
@@ -190,7 +188,6 @@ class Tournament:
                 if loss.suspect is not None:
                     losses[loss.suspect] += 1
                     if losses[loss.suspect] == MOST_LOSSES:
-                        self._archive.flush()
                         raise Failure(self._explain_losses(requests[loss.suspect]))
             while len(results) in early:
                 results.append(self._record(early.pop(len(results))))

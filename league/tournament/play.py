@@ -34,6 +34,7 @@ from storage.disk import Progress
 from storage.errors import Mistake
 from storage.layout import FORMAT, require_new
 from storage.records import Entrant
+from storage.tables.database_file import DatabaseFile
 
 MOST_PAIRS_EACH = 10**6  # of any two; more would take years of play and exceed memory
 MOST_PAIRS = 10**15  # in all; match numbers stay far below 2**63
@@ -101,10 +102,12 @@ def play(
         starter = _Starter(stack, resolved, runners, entrants, entries, progress)
         if not resume:
             starter.start()  # before anything is written, so that a mistake leaves no run folder
-        archive = stack.enter_context(_open(resolved, entrants[len(field) :], out, resume, progress))
+        archive = stack.enter_context(_open(resolved, entrants[len(field) :], out, resume))
+        database = DatabaseFile(out, lambda: archive.num_changes, say=tell)
         interrupted = stack.enter_context(interrupts())
         tournament = Tournament(resolved, entrants, pairs, stages_of(out), archive, starter.start)
         conclusion = tournament.run(interrupted, observe)
+        database.finish(progress)
     if conclusion is not None:
         tell(conclusion)
     return out
@@ -293,7 +296,6 @@ def _open(
     joining: tuple[Entrant, ...],
     out: Path,
     resume: bool,
-    progress: Progress | None,
 ) -> Archive:
     """Return the archive in `out`, a new one or, with `resume`, the existing one, with entrants that join."""
     game = registry.make(settings.env.id, 1, **settings.env.options)
@@ -304,7 +306,7 @@ def _open(
         "most_lead": game.most_lead,
     }
     if not resume:
-        return Archive.create(out, settings.to_yaml(), row, progress, entrants=joining)
-    archive = Archive.open(out, progress)
+        return Archive.create(out, settings.to_yaml(), row, entrants=joining)
+    archive = Archive.open(out)
     archive.begin_session(row, settings.to_yaml(), joining)
     return archive

@@ -317,7 +317,6 @@ class Actions:
                 self.freeze(Freeze(player=member.player.player, reason="end of training"))
         self.save_learners()
         self.report_updates()
-        self._archive.flush()
 
     def save_learners(self) -> None:
         """Save the states of all learners."""

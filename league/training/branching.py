@@ -19,7 +19,7 @@ from league.training.resume import KEPT, check_fits, require_empty, run_row
 from storage.disk import Progress, remove_tree
 from storage.layout import CONFIG, LEDGER, origin, require_new, require_run
 from storage.ledger.ledger import read_tables
-from storage.tables.branches import Branch
+from storage.records import Branch
 from storage.tables.moments import Moment
 from storage.upkeep.branches import Moved, find_moment, make_branch
 

@@ -41,6 +41,7 @@ from league.training.view import View
 from league.yardsticks.opened import open_yardsticks
 from storage.disk import Progress
 from storage.ends import End
+from storage.tables.database_file import DatabaseFile
 
 
 def train(
@@ -68,7 +69,8 @@ def train(
     )
     with (
         start_engine(settings) as engine,
-        open_archive(settings, run, resume, progress, _say) as archive,
+        open_archive(settings, run, resume, _say) as archive,
+        DatabaseFile(run, lambda: archive.num_changes, settings.storage.database, _say) as database,
         uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,
     ):
@@ -88,6 +90,7 @@ def train(
                     session.save()
                     show(session)
                 session.end()
+        database.finish(progress)
     return run
 
 

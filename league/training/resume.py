@@ -206,7 +206,6 @@ def open_archive(
     settings: Settings,
     run: Path,
     resume: bool,
-    progress: Progress | None = None,
     say: Callable[[str], None] | None = None,
 ) -> Archive:
     """Return a new archive at `run`, or with `resume` the existing one; `say` what else it is trained with.
@@ -217,7 +216,7 @@ def open_archive(
     row = run_row(settings)
     if not resume:
         return Archive.create(run, settings.to_yaml(), row, keep=settings.storage.retention.keep())
-    archive = Archive.open(run, progress, settings.storage.retention.keep())
+    archive = Archive.open(run, settings.storage.retention.keep())
     try:
         check_fits(settings, archive.config(), run)
         if settings.storage.remote is not None and archive.summed_until:

@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from storage.disk import disk, sync_folder, write_whole
 from storage.errors import CorruptLedger, DiskFailed, StorageError
@@ -175,13 +176,6 @@ class Ledger:
         """Last frame of the closed segments; 0 if there are none."""
         return self._segments[-2].last if len(self._segments) > 1 else 0
 
-    def batch_id(self, sequence: int) -> bytes | None:
-        """Return the batch id of that frame; `None` if there is none, or its segment was summed up."""
-        for segment in self._segments:
-            if segment.first <= sequence <= segment.last:
-                return segment.batch_ids().get(sequence)
-        return None
-
     def append(self, tables: Mapping[str, pa.Table], batch_id: bytes | None = None) -> int:
         """Write one batch and return its sequence once it is durable; see `append_all`."""
         return self.append_all(
@@ -243,11 +237,6 @@ class Ledger:
         self._sequences |= {place.batch_id: place.sequence for place in written}
         written.clear()
 
-    @property
-    def taken_over(self) -> bool:
-        """Whether the writer before was cut off and may come back: its files may then still change."""
-        return self._lock.in_doubt
-
     def require_own(self) -> None:
         """Raise RunTaken if another process went on in place of this one."""
         if not self._closed:
@@ -289,6 +278,24 @@ class Ledger:
                 return next(self.frames(sequence - 1, tables))
         return None
 
+    def highest(self, columns: Mapping[str, str]) -> int:
+        """Return the highest value of these columns of whole numbers, one of each table; -1 if there is none.
+
+        Of compacted segments it is in the statistics of their files. Values are 0 or more.
+        """
+        found = -1
+        for i, segment in enumerate(self._segments):
+            if isinstance(segment, Segment):
+                values = [segment.highest(table, column) for table, column in columns.items()]
+            else:
+                values = [
+                    pc.max(rows[columns[table]]).as_py()
+                    for frame in self._read(i, 0, columns)
+                    for table, rows in frame.tables.items()
+                ]
+            found = max([found, *(value for value in values if value is not None)])
+        return found
+
     def compact(self, most: int | None = None) -> int:
         """Turn closed journals (at most so many), oldest first, into Parquet; return their number.
 
@@ -310,8 +317,8 @@ class Ledger:
                     done += 1
         return done
 
-    def sum_up(self, number: int, make: Callable[[Segment], Segment]) -> Segment:
-        """Let `make` replace the compacted segment of that number, durably, and return the new one.
+    def sum_up(self, number: int, make: Callable[[Segment], Segment]) -> None:
+        """Let `make` replace the compacted segment of that number, durably.
 
         Run it in the thread of `compact`. Raise StorageError; the segment is then as it was.
         """
@@ -331,7 +338,6 @@ class Ledger:
             for sequence, batch_id in segment.batch_ids().items():
                 if sequence not in left:
                     self._sequences.pop(batch_id, None)
-        return fresh
 
     def remove_superseded(self, seconds: float) -> None:
         """Remove files of summed segments that were replaced `seconds` ago. Raise StorageError."""

@@ -16,8 +16,8 @@ compared. The old holder may come back at any moment. It is kept out by fencing:
 file once more and raises RunTaken unless this holder's token is in it. The ledger calls it before and after
 each frame, `storage.disk` before each file that is replaced or removed. A system call that was under way
 when the holder was cut off may still happen when it comes back, so the newcomer also gives the last
-journal and the index new files (`Lock.in_doubt`): such a late write reaches only the old file,
-which has no name any more.
+journal a new file (`Lock.in_doubt`): such a late write reaches only the old file, which has no name
+any more.
 
 A frame that was acknowledged is never lost: its writer saw its own token after the frame was durable, so
 the newcomer, which signs before it reads, finds the frame. What remains open is one instant: a holder that

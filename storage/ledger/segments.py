@@ -128,6 +128,18 @@ class Segment:
         with pq.ParquetFile(self.tables[name].path, read_dictionary=list(coded)) as file:
             return file.read()
 
+    def highest(self, table: str, column: str) -> int | None:
+        """Return the highest of a column's whole numbers, by the statistics of its file; `None`: no rows."""
+        if not self.rows(table):
+            return None
+        path = self.tables[table].path
+        described = pq.read_metadata(path)
+        at = described.schema.names.index(column)
+        groups = [described.row_group(i).column(at).statistics for i in range(described.num_row_groups)]
+        if any(group is None or not group.has_min_max for group in groups):
+            return pc.max(pq.read_table(path, columns=[column])[column]).as_py()
+        return max(group.max for group in groups)
+
     def files(self) -> list[tuple[Path, int]]:
         """Return (file, its bytes) of everything that a copy needs, the manifest last."""
         files = [(file.path, file.bytes) for file in (*self.tables.values(), self.index)]

@@ -3,8 +3,7 @@
 Arrays are compressed; all else is JSON.
 
 A frame with the table `folded` has the fold of all frames before it. Once the matches of old segments are
-summed up, a run resumes from such a frame: it cannot replay them any more. No index and no reader has this
-table.
+summed up, a run resumes from such a frame: it cannot replay them any more. No reader has this table.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Retention: sums up the matches of the oldest closed segments, in the thread of compaction.
 
 A segment is summed up once it is older than the limits (`Keep`), the ledger has a fold of all results behind
-it (`storage.retention.folded`), from which a resume goes on, and the index has taken it in. Files of before
-stay for some minutes, for readers that have them open.
+it (`storage.retention.folded`), from which a resume goes on. Files of before stay for some minutes, for
+readers that have them open.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from storage.ledger.ledger import Ledger
 from storage.ledger.segments import Segment, replace
 from storage.retention.keep import Keep
 from storage.retention.summing import DROPPED, SUMMED, sum_up
-from storage.tables.database import Database
 
 GRACE_SECONDS = 600.0
 
@@ -24,8 +23,8 @@ GRACE_SECONDS = 600.0
 class Retention:
     """The summing up of one run's old matches; `folded` returns the frame of the newest fold."""
 
-    def __init__(self, ledger: Ledger, database: Database, keep: Keep, folded: Callable[[], int]) -> None:
-        self._ledger, self._database, self._keep, self._folded = ledger, database, keep, folded
+    def __init__(self, ledger: Ledger, keep: Keep, folded: Callable[[], int]) -> None:
+        self._ledger, self._keep, self._folded = ledger, keep, folded
         self._origin: float | None = None  # when the first match began, in seconds since the epoch
 
     def step(self) -> bool:
@@ -41,7 +40,7 @@ class Retention:
             gone = (*SUMMED, *DROPPED)
             return replace(self._ledger.folder, whole, sums.tables, gone, sums.first_seq, sums.last_seq)
 
-        self._database.replace(self._ledger.sum_up(segment.number, make))
+        self._ledger.sum_up(segment.number, make)
         return True
 
     def _due(self) -> Segment | None:
@@ -54,10 +53,7 @@ class Retention:
         age = time.time() - oldest.manifest[0].stat().st_mtime
         old = self._keep.hours is not None and age > 3600.0 * self._keep.hours
         large = self._keep.bytes is not None and size > self._keep.bytes
-        if not (old or large) or self._folded() <= oldest.last:
-            return None
-        reached = self._database.reached()
-        return None if reached is not None and reached < oldest.last else oldest
+        return oldest if (old or large) and self._folded() > oldest.last else None
 
     def _began(self) -> float | None:
         """Return when the run's first match began, by its first segment with matches."""

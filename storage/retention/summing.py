@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from storage.errors import StorageError
 from storage.ledger.segments import Segment
 from storage.retention.folded import FOLDED
-from storage.tables import migrations
+from storage.tables import schema
 
 BOUNDS = ("decisions", "snapshots", "runs", "players")  # tables whose frames no group spans
 SUMMED = ("matches", "seats", "meetings", "ratings")
@@ -52,7 +52,7 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
     tables = counts["table"].to_pylist()
     bounds = {s for s, name in zip(counts["sequence"].to_pylist(), tables, strict=True) if name in BOUNDS}
     ends = np.array(sorted({*(s - 1 for s in bounds if s > segment.first), segment.last}), np.int64)
-    with duckdb.connect(":memory:", config=migrations.CONFIG | {"threads": 1}) as connection:
+    with duckdb.connect(":memory:", config=schema.CONFIG | {"threads": 1}) as connection:
         connection.execute("SET enable_progress_bar = false")
         for name in SUMMED:
             _show(connection, segment, name, ends)
@@ -84,10 +84,10 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
 
 def _show(connection: duckdb.DuckDBPyConnection, segment: Segment, name: str, ends: npt.NDArray) -> None:
     """Show the rows of a table of the segment as facts, with `frame`, the last one of their group."""
-    schema = migrations.arrow_schema(name)
-    texts = [field.name for field in schema if pa.types.is_string(field.type)]
-    rows = segment.table(name, texts) if name in segment.tables else schema.empty_table()
-    for field in schema:
+    columns = schema.arrow_schema(name)
+    texts = [field.name for field in columns if pa.types.is_string(field.type)]
+    rows = segment.table(name, texts) if name in segment.tables else columns.empty_table()
+    for field in columns:
         if field.name not in rows.column_names:
             rows = rows.append_column(field.name, pa.nulls(len(rows), field.type))
     counts = segment.counts()
@@ -100,9 +100,9 @@ def _show(connection: duckdb.DuckDBPyConnection, segment: Segment, name: str, en
 
 
 def _typed(name: str, rows: pa.Table) -> pa.Table:
-    schema = migrations.arrow_schema(name)
-    names = [field.name for field in schema if field.name in rows.column_names]
-    return pa.table({n: rows[n].cast(schema.field(n).type).combine_chunks() for n in names})
+    columns = schema.arrow_schema(name)
+    names = [field.name for field in columns if field.name in rows.column_names]
+    return pa.table({n: rows[n].cast(columns.field(n).type).combine_chunks() for n in names})
 
 
 # What older versions left out, and sums cannot do without: rows that lack it.

@@ -7,8 +7,6 @@ batch.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -21,9 +19,7 @@ import pyarrow.compute as pc
 from storage.errors import StorageError
 from storage.records import (
     Add,
-    CacheRecord,
     Decision,
-    DrawnPair,
     EndReason,
     Freeze,
     MatchBatch,
@@ -38,31 +34,14 @@ from storage.records import (
     Role,
     Stop,
     UpdateRecord,
-    YardstickRecord,
 )
+from storage.tables import codec
 from storage.tables.meetings import meetings, names_column, sorted_by_name
+from storage.tables.schema import arrow_schema
 
 OUTCOMES = [outcome.name.lower() for outcome in Outcome]
 REASONS = [reason.name.lower() for reason in EndReason]
 METRICS = ("policy_loss", "value_loss", "entropy", "gradient_norm")  # with a column of their own
-YARDSTICK_COLUMNS = {
-    **dict.fromkeys(("competitor", "yardstick", "kind", "measure", "mode", "part"), pa.string()),
-    **dict.fromkeys(("value", "low", "high"), pa.float64()),
-    "samples": pa.int64(),
-}
-
-_DECISION = pa.schema(
-    [
-        ("seq", pa.int64()),
-        ("kind", pa.string()),
-        ("player", pa.string()),
-        ("snapshot_id", pa.string()),
-        ("role", pa.string()),
-        ("reason", pa.string()),
-        ("evidence", pa.string()),
-        ("decided_at", pa.float64()),
-    ]
-)
 
 
 def run_table(row: Mapping[str, Any], config_yaml: str, seq: int, started_at: float) -> pa.Table:
@@ -74,38 +53,24 @@ def run_table(row: Mapping[str, Any], config_yaml: str, seq: int, started_at: fl
         installed = version("checkpoint-league")
     except PackageNotFoundError:  # a source tree that was never installed
         installed = "unknown"
-    return pa.table(
-        {
-            "seq": pa.array([seq], pa.int64()),
-            "name": pa.array([row.get("name")], pa.string()),
-            "env": pa.array([row.get("env")], pa.string()),
-            "seed": pa.array([row.get("seed")], pa.int64()),
-            "config": pa.array([config_yaml], pa.string()),
-            "version": pa.array([installed], pa.string()),
-            "started_at": pa.array([started_at], pa.float64()),
-            "most_lead": pa.array([row.get("most_lead")], pa.float64()),
-        }
-    )
+    made = {column: row.get(column) for column in ("name", "env", "seed", "most_lead")}
+    made |= {"seq": seq, "config": config_yaml, "version": installed, "started_at": started_at}
+    return pa.Table.from_pylist([made], arrow_schema("runs"))
 
 
 def decision_table(
     decisions: Sequence[Decision], seq: int, decided_at: float, snapshot_id: str | None = None
 ) -> pa.Table:
     """Return rows of `decisions`, numbered from `seq`; `snapshot_id` is what a Freeze made."""
-    rows = [
-        {
-            "seq": seq + i,
-            "kind": decision.kind,
-            "player": decision.player,
-            "snapshot_id": _about(decision, snapshot_id),
-            "role": decision.role if isinstance(decision, Add) else None,
-            "reason": decision.reason,
-            "evidence": numbers_to_json(decision.evidence),
-            "decided_at": decided_at,
-        }
-        for i, decision in enumerate(decisions)
-    ]
-    return pa.Table.from_pylist(rows, _DECISION)
+    return codec.rows(
+        "decisions",
+        decisions,
+        seq=list(range(seq, seq + len(decisions))),
+        kind=[decision.kind for decision in decisions],
+        snapshot_id=[_about(decision, snapshot_id) for decision in decisions],
+        role=[decision.role if isinstance(decision, Add) else None for decision in decisions],
+        decided_at=decided_at,
+    )
 
 
 def _about(decision: Decision, frozen: str | None) -> str | None:
@@ -118,7 +83,7 @@ def decisions_of(table: pa.Table) -> list[tuple[int, Decision]]:
     """Return (seq, decision) of each row."""
     found: list[tuple[int, Decision]] = []
     for row in table.to_pylist():
-        evidence = {name: float(value) for name, value in json.loads(row["evidence"]).items()}
+        evidence = codec.json_to_numbers(row["evidence"])
         common: dict[str, Any] = {"player": row["player"], "reason": row["reason"], "evidence": evidence}
         decision: Decision
         match row["kind"]:
@@ -142,19 +107,15 @@ def decisions_of(table: pa.Table) -> list[tuple[int, Decision]]:
 
 def update_table(records: Sequence[UpdateRecord], seq: int, recorded_at: float) -> pa.Table:
     """Return rows of `updates`, numbered from `seq`."""
-    columns: dict[str, pa.Array] = {
-        "seq": pa.array(range(seq, seq + len(records)), pa.int64()),
-        "player": pa.array([r.player for r in records], pa.string()),
-        "updates": pa.array([r.updates for r in records], pa.int64()),
-        "env_steps": pa.array([r.env_steps for r in records], pa.int64()),
-        "lag": pa.array([r.lag for r in records], pa.float64()),
-    }
-    for name in METRICS:
-        columns[name] = pa.array([r.metrics.get(name) for r in records], pa.float64())
     others = [{k: v for k, v in r.metrics.items() if k not in METRICS} for r in records]
-    columns["metrics"] = pa.array([numbers_to_json(other) for other in others], pa.string())
-    columns["recorded_at"] = pa.array([recorded_at] * len(records), pa.float64())
-    return pa.table(columns)
+    return codec.rows(
+        "updates",
+        records,
+        seq=list(range(seq, seq + len(records))),
+        **{name: [r.metrics.get(name) for r in records] for name in METRICS},
+        metrics=[codec.numbers_to_json(other) for other in others],
+        recorded_at=recorded_at,
+    )
 
 
 def result_tables(
@@ -204,24 +165,10 @@ def result_tables(
         digest = pa.array(results.digest, pa.int64(), mask=results.digest == 0)
         tables["matches"] = tables["matches"].append_column("digest", digest)
     if changes:
-        tables["ratings"] = rating_table(changes, seq + m - 1, batch)
+        tables["ratings"] = codec.rows("ratings", changes, seq=seq + m - 1, batch=batch)
     if results.recordings is not None and len(results.recordings):
         tables["recordings"] = _recording_table(results.recordings, seq)
     return tables
-
-
-def drawn_table(drawn: Sequence[DrawnPair], results: ResultBatch, seq: int) -> pa.Table:
-    """Return rows of `drawn_pairs`, of pairs whose first match is among M results numbered from `seq`."""
-    row = {int(number): seq + at for at, number in enumerate(results.matches.match_id)}
-    return pa.table(
-        {
-            "seq": pa.array([row[each.match_id] for each in drawn], pa.int64()),
-            "match_id": pa.array([each.match_id for each in drawn], pa.int64()),
-            "round": pa.array([each.round for each in drawn], pa.int32()),
-            "probability": pa.array([each.probability for each in drawn], pa.float64()),
-            "standing": pa.array([numbers_to_json(each.standing) for each in drawn], pa.string()),
-        }
-    )
 
 
 def _recording_table(recordings: Recordings, seq: int) -> pa.Table:
@@ -247,55 +194,6 @@ def _learners(matches: MatchBatch) -> pa.DictionaryArray:
     first = np.where(matches.learning, seated, len(names)).min(axis=1, initial=len(names))
     indices = pa.array(first.astype(np.int32), mask=first == len(names))
     return pa.DictionaryArray.from_arrays(indices, pa.array(names, pa.string()))
-
-
-def rating_table(changes: Sequence[RatingChange], seq: int, batch: int | None = None) -> pa.Table:
-    """Return rows of `ratings`, as they are after `seq`.
-
-    `batch` is the sequence of the frame that they go into: the latest rating of a competitor is that of the
-    latest frame.
-    """
-    return pa.table(
-        {
-            "seq": np.full(len(changes), seq, dtype=np.int64),
-            "competitor": pa.array([c.competitor for c in changes], pa.string()),
-            "mu": pa.array([c.mu for c in changes], pa.float64()),
-            "sigma": pa.array([c.sigma for c in changes], pa.float64()),
-            "games": pa.array([c.games for c in changes], pa.int64()),
-            "batch": pa.array([batch] * len(changes), pa.int64()),
-        }
-    )
-
-
-def cache_table(records: Sequence[CacheRecord], seq: int, recorded_at: float) -> pa.Table:
-    """Return rows of `caches`, as they are after `seq`; `recorded_at` in seconds since the epoch."""
-    return pa.table(
-        {
-            "seq": np.full(len(records), seq, dtype=np.int64),
-            "node": pa.array([r.node for r in records], pa.string()),
-            "tier": pa.array([r.tier for r in records], pa.string()),
-            "hits": pa.array([r.hits for r in records], pa.int64()),
-            "misses": pa.array([r.misses for r in records], pa.int64()),
-            "resident": pa.array([r.resident for r in records], pa.int64()),
-            "bytes": pa.array([r.bytes for r in records], pa.int64()),
-            "evictions": pa.array([json.dumps(dict(r.evictions)) for r in records], pa.string()),
-            "recorded_at": np.full(len(records), recorded_at, dtype=np.float64),
-        }
-    )
-
-
-def yardstick_table(records: Sequence[YardstickRecord], seq: int | None, created_at: float) -> pa.Table:
-    """Return rows of `yardsticks`, as they are after `seq`; `created_at` in seconds since the epoch."""
-    return pa.table(
-        {
-            "seq": pa.array([seq] * len(records), pa.int64()),
-            **{
-                name: pa.array([getattr(r, name) for r in records], kind)
-                for name, kind in YARDSTICK_COLUMNS.items()
-            },
-            "created_at": pa.array([created_at] * len(records), pa.float64()),
-        }
-    )
 
 
 def results_of(tables: Mapping[str, pa.Table]) -> ResultBatch:
@@ -338,12 +236,6 @@ def _teams_of(seats: pa.Table, num_seats: int) -> tuple[int, ...] | None:
         return None
     teams = seats["team"].slice(0, num_seats).to_pylist()
     return None if None in teams or teams == list(range(num_seats)) else tuple(teams)
-
-
-def numbers_to_json(values: Mapping[str, float]) -> str:
-    """Return a JSON object; infinities and NaN, which JSON lacks, become text that float() reads."""
-    plain = {k: float(v) for k, v in values.items()}
-    return json.dumps({k: v if math.isfinite(v) else str(v) for k, v in plain.items()})
 
 
 def _indices(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], tuple[str, ...]]:

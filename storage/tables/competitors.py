@@ -7,39 +7,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from storage.errors import StorageError
-from storage.records import Bot, Competitor, Entrant, LivePlayer, Role, Snapshot
-
-_SNAPSHOT = pa.schema(
-    [
-        ("snapshot_id", pa.string()),
-        ("player", pa.string()),
-        ("role", pa.string()),
-        ("env_steps", pa.int64()),
-        ("updates", pa.int64()),
-        ("parent_id", pa.string()),
-        ("blob_hash", pa.string()),
-        ("bytes", pa.int64()),
-        ("architecture", pa.string()),
-        ("created_at", pa.float64()),
-        ("reason", pa.string()),
-    ]
-)
-_ENTRANT = pa.schema(
-    [
-        ("competitor", pa.string()),
-        ("kind", pa.string()),
-        ("role", pa.string()),
-        ("player", pa.string()),
-        ("run", pa.string()),
-        ("snapshot_id", pa.string()),
-        ("blob_hash", pa.string()),
-        ("env_steps", pa.int64()),
-        ("created_at", pa.float64()),
-        ("architecture", pa.string()),
-        ("temperature", pa.float64()),
-    ]
-)
-_COMPETITOR = ["competitor", "kind", "role", "player"]  # the columns that entrants share with everyone
+from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
+from storage.tables import codec
 
 
 def competitor_tables(competitor: Snapshot | LivePlayer | Bot, added_at: float) -> dict[str, pa.Table]:
@@ -48,21 +17,12 @@ def competitor_tables(competitor: Snapshot | LivePlayer | Bot, added_at: float) 
     tables: dict[str, pa.Table] = {}
     if isinstance(competitor, Snapshot):
         kind, role, player = "snapshot", competitor.role, competitor.player
-        fields = {name: getattr(competitor, name) for name in _SNAPSHOT.names}
-        tables["snapshots"] = pa.Table.from_pylist([fields], _SNAPSHOT)
+        tables["snapshots"] = codec.rows("snapshots", [competitor])
     elif isinstance(competitor, LivePlayer):
         kind, role, player = "player", competitor.role, competitor.player
-        tables["players"] = pa.table({"player": [player], "role": [role], "added_at": [added_at]})
-    text = pa.string()
-    tables["competitors"] = pa.table(
-        {
-            "competitor": pa.array([competitor.competitor], text),
-            "kind": pa.array([kind], text),
-            "role": pa.array([role], text),
-            "player": pa.array([player], text),
-            "added_at": pa.array([added_at], pa.float64()),
-        }
-    )
+        tables["players"] = codec.rows("players", [competitor], added_at=added_at)
+    named = {"competitor": competitor.competitor, "kind": kind, "role": role, "player": player}
+    tables["competitors"] = codec.rows("competitors", [competitor], **named, added_at=added_at)
     return tables
 
 
@@ -76,28 +36,23 @@ def entrant_tables(entrants: Sequence[Entrant], joined_at: float) -> dict[str, p
         raise StorageError(
             f"entrants: {len(entrants)} have {len(names)} names between them, expected as many"
         )
-    rows = [{name: getattr(entrant, name) for name in _ENTRANT.names} for entrant in entrants]
-    table = pa.Table.from_pylist(rows, _ENTRANT)
-    now = pa.array([joined_at] * len(rows), pa.float64())
     return {
-        "entrants": table.append_column("joined_at", now),
-        "competitors": table.select(_COMPETITOR).append_column("added_at", now),
+        "entrants": codec.rows("entrants", entrants, joined_at=joined_at),
+        "competitors": codec.rows("competitors", entrants, added_at=joined_at),
     }
 
 
 def competitors_of(tables: Mapping[str, pa.Table]) -> list[Competitor]:
     """Return the competitors that a frame seats, in order: players, bots, snapshots, entrants."""
     found: list[Competitor] = []
-    entrants: list[Entrant] = []
-    if "entrants" in tables:
-        entrants = [Entrant(**row) for row in tables["entrants"].select(_ENTRANT.names).to_pylist()]
+    entrants = codec.records(Entrant, tables["entrants"]) if "entrants" in tables else []
     if "players" in tables:
-        found += [LivePlayer(row["player"], Role(row["role"])) for row in tables["players"].to_pylist()]
+        found += codec.records(LivePlayer, tables["players"])
     if "competitors" in tables:
         entered = {entrant.competitor for entrant in entrants}  # bots among them are here too
         rows = tables["competitors"].to_pylist()
         bots = [row["competitor"] for row in rows if row["kind"] == "bot"]
         found += [Bot(name) for name in bots if name not in entered]
     if "snapshots" in tables:
-        found += [Snapshot(**row) for row in tables["snapshots"].select(_SNAPSHOT.names).to_pylist()]
+        found += codec.records(Snapshot, tables["snapshots"])
     return found + entrants

@@ -1,8 +1,8 @@
 """Live readers: tables of runs in a DuckDB of the reader's own, always fresh.
 
-The writer has its index to itself, so readers read the ledger: compacted segments as Parquet files, and
-behind them the journal's frames, kept in memory as Arrow. Before each statement a reader looks for more. No
-lock is taken, nothing is written, and the writer is never disturbed.
+Readers read the ledger: compacted segments as Parquet files, and behind them the journal's frames, kept in
+memory as Arrow. Before each statement a reader looks for more. No lock is taken, nothing is written, and the
+writer is never disturbed.
 
     with connect(run) as connection:
         connection.execute("SELECT count(*) FROM matches").fetchall()
@@ -24,8 +24,8 @@ import pyarrow as pa
 
 from storage.errors import Mistake, NotARun
 from storage.layout import LEDGER, origin, require_run
-from storage.tables import migrations
-from storage.tables.live_tables import LiveRun
+from storage.tables import schema
+from storage.tables.live_tables import PARTS, LiveRun
 from storage.tables.moments import Moment, last_frame_at, last_time
 
 _UNIONED_AS = {"entrants": "* RENAME (run AS origin)"}  # it has a column `run` of its own
@@ -61,17 +61,21 @@ class LiveConnection:
         last = [None if as_of is None else last_frame_at(run, as_of) for run in runs]
         self.schemas = ["main"] if len(runs) == 1 else [f"run_{i}" for i in range(len(runs))]
         self._runs = [
-            LiveRun(run, schema, frame, native, functools.partial(_time_of, run, as_of))
-            for run, schema, frame in zip(runs, self.schemas, last, strict=True)
+            LiveRun(run, home, frame, native, functools.partial(_time_of, run, as_of))
+            for run, home, frame in zip(runs, self.schemas, last, strict=True)
         ]
-        self._connection = duckdb.connect(":memory:", config=migrations.CONFIG)
+        self._explained = False  # whether tables and columns have their comments
+        self._connection = duckdb.connect(":memory:", config=schema.CONFIG)
         try:
             with contextlib.suppress(duckdb.InvalidInputException):  # a notebook without ipywidgets has none
                 self._connection.execute(
                     "SET enable_progress_bar = false"
                 )  # it would be among what is printed
+            self._connection.execute(f"CREATE SCHEMA {PARTS}")
+            self._shelf = self._connection.cursor()
+            self._shelf.execute(f"SET schema = '{PARTS}'")
             for run in self._runs:
-                run.create(self._connection)
+                run.create(self._connection, self._shelf)
             if len(runs) > 1:
                 self._unite()
             self.refresh("")
@@ -80,8 +84,7 @@ class LiveConnection:
             raise
 
     def _unite(self) -> None:
-        schema = migrations.newest()
-        for table in (*schema.tables, *schema.views):
+        for table in (*schema.TABLES, *schema.VIEWS):
             chosen = _UNIONED_AS.get(table, "*")
             parts = [
                 f"SELECT '{name.replace(chr(39), chr(39) * 2)}' AS run, {chosen} FROM {home}.{table}"
@@ -100,12 +103,24 @@ class LiveConnection:
             for run in self._runs:
                 if not self._held:
                     run.look()
-                run.show(self._connection, _named(question))
+                run.show(self._shelf, _named(question))
+            if not self._explained and _asks_for_comments(question):
+                self._explain()
         except duckdb.ResourceInUseException:
             raise  # an answer that is being read still shows what was: shown at the next look
         except BaseException:  # what was found by then is lost
             self.close()
             raise
+
+    def _explain(self) -> None:
+        """Give tables, views and columns their comments, which take longer than all else of a connection."""
+        for home in {"main", *self.schemas}:
+            self._shelf.execute(schema.comments(schema=home))
+        if len(self.runs) > 1:
+            for table in (*schema.TABLES, *schema.VIEWS):
+                self._shelf.execute(f"COMMENT ON COLUMN main.{table}.run IS 'name of the run'")
+            self._shelf.execute("COMMENT ON COLUMN main.entrants.origin IS 'run that it comes from'")
+        self._explained = True
 
     @property
     def restarts(self) -> list[int]:
@@ -199,20 +214,28 @@ def _named(question: Any) -> set[str]:
 
     Too many are read rather than one too few.
     """
-    text = None if question is None else str(getattr(question, "query", question)).lower()
-    tables, views = migrations.newest().tables, _tables_of_views()
+    text = _text_of(question)
+    views = _tables_of_views()
     if text is None or any(word in text for word in _INDIRECT):
-        return set(tables)
-    found = {table for table in tables if table in text}
+        return set(schema.TABLES)
+    found = {table for table in schema.TABLES if table in text}
     return found.union(*(views[view] for view in views if view in text))
+
+
+def _asks_for_comments(question: Any) -> bool:
+    text = _text_of(question)
+    return text is None or any(word in text for word in ("duckdb_", "comment", *_INDIRECT))
+
+
+def _text_of(question: Any) -> str | None:
+    return None if question is None else str(getattr(question, "query", question)).lower()
 
 
 @functools.cache
 def _tables_of_views() -> dict[str, set[str]]:
-    schema = migrations.newest()
     found: dict[str, set[str]] = {}
-    for view, sql in schema.views.items():
-        text = sql.lower().split(" as ", 1)[1]
-        found[view] = {table for table in schema.tables if table in text}
+    for view, sql in schema.VIEWS.items():
+        text = sql.lower().split(" as", 1)[1]
+        found[view] = {table for table in schema.TABLES if table in text}
         found[view].update(*(tables for other, tables in found.items() if other in text))
     return found

@@ -26,9 +26,11 @@ from storage.ledger.ledger import Follower
 from storage.ledger.segments import Segment
 from storage.snapshots import yardsticks
 from storage.snapshots.yardsticks import YARDSTICKS
-from storage.tables import migrations
-from storage.tables.columns import yardstick_table
-from storage.tables.database import utc
+from storage.tables import codec, schema
+from storage.tables.schema import Connection, arrow_schema, utc
+
+PARTS = "ledger"
+"""Schema of DuckDB with the parts that the tables are made of, out of the user's sight."""
 
 _CODED = ("matches", "seats", "meetings")  # their texts repeat: read as dictionaries, a third of the time
 _MANY = 64  # frames that are worth several threads
@@ -40,7 +42,7 @@ _Section: TypeAlias = pa.Buffer | pa.Table  # rows of a frame, as they lie in it
 
 
 class LiveRun:
-    """All tables of the run in `folder`, in a schema of their own.
+    """All tables of the run in `folder`, in a schema `home` of DuckDB.
 
     `last` limits them to frames up to that one. `until` returns the time, in seconds since the epoch, up to
     which figures on yardsticks count that are in no frame; it is called when there are any. With `native`
@@ -48,9 +50,9 @@ class LiveRun:
     """
 
     def __init__(
-        self, folder: Path, schema: str, last: int | None, native: bool, until: Callable[[], float]
+        self, folder: Path, home: str, last: int | None, native: bool, until: Callable[[], float]
     ) -> None:
-        self.schema = schema
+        self.home = home
         self.restarts = 0  # how often rows became sums: what was derived from them is to be derived again
         self._last = last
         self._folder = folder
@@ -58,19 +60,18 @@ class LiveRun:
         self._figures: set[Path] = set()  # files with figures on yardsticks that were taken in
         self._follower = Follower(folder / LEDGER)
         self._tables = {
-            table: LiveTable(table, types, f"{table}_{schema}", native)
-            for table, types in migrations.newest().tables.items()
+            table: LiveTable(table, types, f"{table}_{home}", native)
+            for table, types in schema.TABLES.items()
         }
 
-    def create(self, connection: migrations.Connection) -> None:
-        """Make the tables and views, still empty."""
+    def create(self, connection: Connection, shelf: Connection) -> None:
+        """Make the tables and views, still empty; `shelf` is a connection whose schema is PARTS."""
         for table in self._tables.values():
-            table.show(connection)
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS \"{self.schema}\"; SET schema = '{self.schema}'")
+            table.show(shelf)
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS \"{self.home}\"; SET schema = '{self.home}'")
         for table in self._tables.values():
             connection.execute(table.view)
-        for view in migrations.newest().views.values():
-            connection.execute(view)
+        schema.create(connection, tables=())
         connection.execute("SET schema = 'main'")
 
     def look(self) -> None:
@@ -92,14 +93,14 @@ class LiveRun:
         self._follower, self._figures = Follower(self._folder / LEDGER), set()
         self._tables = {name: table.empty() for name, table in self._tables.items()}
 
-    def show(self, connection: migrations.Connection, wanted: Iterable[str]) -> None:
-        """Show `connection` all rows of the tables `wanted`, and of those that were wanted before."""
+    def show(self, shelf: Connection, wanted: Iterable[str]) -> None:
+        """Show DuckDB all rows of the tables `wanted`, and of those that were wanted before."""
         for name in wanted:
             self._tables[name].wanted = True
         if YARDSTICKS in self._tables and self._tables[YARDSTICKS].wanted:
             self._take_figures()
         for table in self._tables.values():
-            table.show(connection)
+            table.show(shelf)
 
     def newest(self, table: str) -> pa.Table:
         """Return some of the newest rows of `table`, those of the last match among them; none: no rows.
@@ -139,7 +140,8 @@ class LiveRun:
                 found = yardsticks.read_file(path)
                 if found and found[0][0] <= self._until():
                     records = [record for _, record in found]
-                    self._tables[YARDSTICKS].take_lasting(yardstick_table(records, None, found[0][0]))
+                    rows = codec.rows(YARDSTICKS, records, seq=None, created_at=found[0][0])
+                    self._tables[YARDSTICKS].take_lasting(rows)
 
 
 class LiveTable:
@@ -148,15 +150,11 @@ class LiveTable:
     def __init__(self, name: str, types: Mapping[str, str], key: str, native: bool) -> None:
         self.wanted = False
         self._arguments = name, types, key, native
-        self._renewed = False  # another table with the same names was shown before
         self._name, self._key, self._native = name, key, native
         self._types = {column: "DOUBLE" if kind == "TIMESTAMP" else kind for column, kind in types.items()}
         text = pa.dictionary(pa.int32(), pa.string()) if name in _CODED else pa.string()
         self._schema = pa.schema(
-            [
-                (field.name, text if field.type == pa.string() else field.type)
-                for field in migrations.arrow_schema(name)
-            ]
+            [(field.name, text if field.type == pa.string() else field.type) for field in arrow_schema(name)]
         )
         self._unverified: list[Segment] = []
         self._partial: list[tuple[Path, int]] = []  # a file of which only so many rows count
@@ -166,19 +164,19 @@ class LiveTable:
         self._recent: list[pa.Table] = []
         self._ends: list[tuple[int, int]] = []  # (sequence, rows of _recent up to its end) of each frame
         self._changed = self._unshown = True
-        self._refused = False  # whether DuckDB has a view that fails in the place of the rows
         chosen = ", ".join(
             f"{utc(column)} AS {column}" if kind == "TIMESTAMP" else f'"{column}"'
             for column, kind in types.items()
         )
         self.view = (
-            f"CREATE VIEW {name} AS SELECT {chosen} FROM (FROM stored_{key} UNION ALL FROM recent_{key})"
+            f"CREATE VIEW {name} AS SELECT {chosen} "
+            f"FROM (FROM {PARTS}.stored_{key} UNION ALL FROM {PARTS}.recent_{key})"
         )
 
     def empty(self) -> LiveTable:
         """Return the same table without rows."""
         other = LiveTable(*self._arguments)
-        other.wanted, other._renewed = self.wanted, True
+        other.wanted = self.wanted
         return other
 
     def take_segment(self, segment: Segment, rows: int | None) -> None:
@@ -214,28 +212,24 @@ class LiveTable:
         self._waiting.append((sequence, section))
         self._changed = True
 
-    def show(self, connection: migrations.Connection) -> None:
-        """Show `connection` the rows if the table is wanted; else only the columns."""
-        if self._renewed:
-            connection.execute(f"DROP VIEW IF EXISTS stored_{self._key}")
-            self._renewed = False
+    def show(self, shelf: Connection) -> None:
+        """Show DuckDB the rows if the table is wanted; else only the columns."""
+        stored, recent = f"stored_{self._key}", f"recent_{self._key}"
         if self.wanted and (self._changed or self._unshown):
             self._read()
             if self._files and self._native:
-                connection.execute(f"CREATE OR REPLACE TEMP VIEW stored_{self._key} AS {self._union()}")
+                shelf.execute(f"CREATE OR REPLACE VIEW {stored} AS {self._union()}")
             else:
-                stored = _files(self._files, self._schema) if self._files else _no_rows(self._schema)
-                if self._refused:  # what is registered does not replace a view
-                    connection.execute(f"DROP VIEW IF EXISTS stored_{self._key}")
-                connection.register(f"stored_{self._key}", stored)
-            recent = [*self._lasting, *self._recent]
-            rows = pa.concat_tables(recent) if recent else _no_rows(self._schema)
-            connection.register(f"recent_{self._key}", rows)
-            self._changed = self._unshown = self._refused = False
+                files = _files(self._files, self._schema) if self._files else _no_rows(self._schema)
+                shelf.from_arrow(files).create_view(stored)
+            parts = [*self._lasting, *self._recent]
+            rows = pa.concat_tables(parts) if parts else _no_rows(self._schema)
+            shelf.from_arrow(rows).create_view(recent)
+            self._changed = self._unshown = False
         elif self._unshown:
-            connection.execute(f"CREATE OR REPLACE TEMP VIEW stored_{self._key} AS {self._unread()}")
-            connection.register(f"recent_{self._key}", _no_rows(self._schema))
-            self._unshown, self._refused = False, True
+            shelf.execute(f"CREATE OR REPLACE VIEW {stored} AS {schema.refusing(self._types, _UNREAD)}")
+            shelf.execute(f"CREATE OR REPLACE VIEW {recent} AS FROM {stored}")
+            self._unshown = False
 
     def newest(self) -> pa.Table:
         """Return some of the newest rows, without reading the others. Raise CorruptLedger."""
@@ -254,11 +248,6 @@ class LiveTable:
         if self._files:
             return _fitted([_last_rows(self._files[-1])], self._schema)
         return _no_rows(self._schema)
-
-    def _unread(self) -> str:
-        """Return SQL that has the columns but fails when it is executed."""
-        columns = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in self._types.items())
-        return f"SELECT {columns} FROM (SELECT error('{_UNREAD}') AS failed) WHERE failed IS NULL"
 
     def _union(self) -> str:
         """Return SQL for the rows of all files; files of an older version may lack columns."""

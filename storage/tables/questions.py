@@ -16,9 +16,9 @@ import duckdb
 import pyarrow as pa
 
 from storage.errors import BadQuery
-from storage.tables.database import one_line
 from storage.tables.live import LiveConnection, connect
 from storage.tables.moments import Moment
+from storage.tables.schema import one_line
 
 QUERY_MEMORY = "4GB"  # what one question may take before it is refused
 ANSWER_BYTES = 2**30  # what its answer may hold
@@ -46,7 +46,7 @@ def query(
     with connect(run, as_of=as_of, native=False) as live:
         _lock(live)
         try:
-            with _interrupted_after(timeout_seconds, live.interrupt):
+            with interrupted_after(timeout_seconds, live.interrupt):
                 return _answer(live, sql, max_rows)
         except (duckdb.Error, OSError, pa.ArrowException) as error:  # behind its first rows, it is Arrow's
             message = one_line(error)
@@ -98,12 +98,12 @@ def _asks(statement: Any) -> bool:
 
 
 @contextmanager
-def _interrupted_after(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
+def interrupted_after(seconds: float, interrupt: Callable[[], None]) -> Iterator[None]:
     """End whatever DuckDB does in the block after `seconds`, as soon as it looks."""
     done = threading.Event()
 
     def watch() -> None:
-        if not done.wait(seconds):
+        if not done.wait(min(seconds, threading.TIMEOUT_MAX)):
             interrupt()
             while not done.wait(0.05):  # repeatedly: between two steps of a query it has no effect
                 interrupt()

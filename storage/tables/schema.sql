@@ -1,209 +1,304 @@
--- The tables of a run, as `league sql` and `analysis` see them: the newest schema, whole; migrations.py
--- brings older indexes to it. An index of the ledger: derived, disposable. `seq` numbers matches,
--- decisions and updates of a run in the order of recording; times are UTC. No keys: the ledger has seen
--- to uniqueness.
+-- The tables and views of a run, as `league sql`, `analysis` and copies for other tools (database_file.py) have them.
+-- They are read from the ledger, and hold nothing of their own. `seq` numbers matches, decisions and updates of a run
+-- in the order of recording; times are UTC. No keys: the ledger has seen to uniqueness.
+--
+-- A column of a table is one line: name, type, and behind `--` its comment, which lines below may go on with. The
+-- comment above a statement is that of its table or view; a view's columns are explained there, one `name: ...` each.
+-- storage/tables/schema.py reads all this: a fact is a record (storage/tables/codec.py) and a line here.
 
--- One row per session: the first, and one for each resume; and one where the run was branched from another.
+-- Sessions: one row for the first and for each resume, and one where the run was branched from another.
 CREATE TABLE runs (
-    seq BIGINT,      -- what the session's first match, decision or update is numbered
-    name VARCHAR, env VARCHAR, seed BIGINT,
-    config VARCHAR,  -- the settings of the session, YAML
-    version VARCHAR, started_at TIMESTAMP,
-    -- Payoffs count scores: the most that the game lets a seat be ahead per game. NULL: they count games won.
-    most_lead DOUBLE
+    seq BIGINT,  -- number of the session's first match, decision or update
+    name VARCHAR,  -- name of the run
+    env VARCHAR,  -- game that it plays
+    seed BIGINT,  -- seed of the settings
+    config VARCHAR,  -- settings of the session, YAML
+    version VARCHAR,  -- version of checkpoint-league
+    started_at TIMESTAMP,  -- beginning of the session
+    most_lead DOUBLE  -- where payoffs count scores: the most that the game lets a seat be ahead per game.
+                      -- NULL: payoffs count games won
 );
 
--- One row per moment at which this run was branched from another run, oldest first: the last row is its own, those
--- before it are of the runs that its parent was branched from. Rows of other tables up to that moment are the
--- parent's.
+-- Moments at which this run was branched from another run, oldest first: the last row is its own, those before it are
+-- of the runs that its parent was branched from. Rows of other tables up to that moment are the parent's.
 CREATE TABLE branches (
-    seq BIGINT,        -- what the branch's first match, decision or update is numbered
-    parent VARCHAR,    -- the run that it was branched from: its folder, or the address of its remote
-    frame BIGINT,      -- of the ledger, the last one that both runs have
-    env_steps BIGINT,  -- of the league by then
-    matches BIGINT, seconds DOUBLE,  -- matches, and seconds of training, by then
-    learners VARCHAR,  -- JSON: of each player `state`, or the snapshot whose weights it goes on from
-    changes VARCHAR,   -- JSON: settings that are other than the parent's
-    moment_at TIMESTAMP,  -- of the youngest fact that both runs have
-    branched_at TIMESTAMP
+    seq BIGINT,  -- number of the branch's first match, decision or update
+    parent VARCHAR,  -- run that it was branched from: its folder, or the address of its remote
+    frame BIGINT,  -- last frame of the ledger that both runs have
+    env_steps BIGINT,  -- env steps of the league by then
+    matches BIGINT,  -- matches by then
+    seconds DOUBLE,  -- seconds of training by then
+    learners VARCHAR,  -- JSON: for each player `state`, or the snapshot whose weights it goes on from
+    changes VARCHAR,  -- JSON: settings that differ from the parent's
+    moment_at TIMESTAMP,  -- time of the youngest fact that both runs have
+    branched_at TIMESTAMP  -- time of the branching
 );
 
--- One row per incident: a process that died, an object that was lost with its node, or matches that were set aside.
+-- Incidents: processes that died, objects that were lost with their node, and matches that were set aside.
 CREATE TABLE incidents (
-    seq BIGINT,         -- of the last match, decision or update before
-    kind VARCHAR,       -- runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside
-    who VARCHAR, node VARCHAR,
-    cause VARCHAR,      -- as far as it is known
-    players VARCHAR,    -- JSON: whose learning it cost
-    matches BIGINT,     -- that were under way: they are played again, or set aside
-    env_steps BIGINT,   -- of experience that is not learned from
-    updates BIGINT,     -- that were made and are lost
-    remedy VARCHAR,     -- what took its place
-    kept VARCHAR,       -- file in the run folder with what was set aside, and how to reproduce it
-    happened_at TIMESTAMP
+    seq BIGINT,  -- number of the last match, decision or update before
+    kind VARCHAR,  -- runner, evaluation_runner, learner, peer, aggregator, experience, results, set_aside, crash
+    who VARCHAR,  -- what it was, such as "runner 2"
+    node VARCHAR,  -- host where it was; empty: not known
+    cause VARCHAR,  -- cause, as far as it is known
+    players VARCHAR,  -- JSON: players whose learning it cost
+    matches BIGINT,  -- matches that were under way: they are played again, or set aside
+    env_steps BIGINT,  -- env steps of experience that is not learned from
+    updates BIGINT,  -- updates that were made and are lost
+    remedy VARCHAR,  -- what took its place
+    kept VARCHAR,  -- file in the run folder with what was set aside, and how to reproduce it
+    happened_at TIMESTAMP  -- time at which it was noticed
 );
 
--- How sessions of training ended: trained, stopped before the end, failed. One without a row was killed, or goes on.
+-- Ends of sessions of training. A session without a row was killed, or goes on.
 CREATE TABLE ends (
-    seq BIGINT, state VARCHAR, reason VARCHAR, seconds DOUBLE, of_seconds DOUBLE, env_steps BIGINT,
-    of_env_steps BIGINT, ended_at TIMESTAMP
+    seq BIGINT,  -- number of the last match, decision or update before
+    state VARCHAR,  -- trained, stopped (before the end), failed
+    reason VARCHAR,  -- error that ended it; empty: none
+    seconds DOUBLE,  -- seconds of training so far, earlier sessions included
+    of_seconds DOUBLE,  -- seconds that the settings ask for; NULL: no limit
+    env_steps BIGINT,  -- env steps played so far
+    of_env_steps BIGINT,  -- env steps that the settings ask for; NULL: no limit
+    ended_at TIMESTAMP  -- time of the end
 );
 
-CREATE TABLE players (player VARCHAR, role VARCHAR, added_at TIMESTAMP);
+-- Players: members of the league that learn.
+CREATE TABLE players (
+    player VARCHAR,  -- name
+    role VARCHAR,  -- main, main_exploiter, league_exploiter, or a role of the settings
+    added_at TIMESTAMP  -- time of joining
+);
 
+-- Snapshots: policies that never change, each frozen from a player or imported.
 CREATE TABLE snapshots (
-    snapshot_id VARCHAR, player VARCHAR, role VARCHAR,
-    env_steps BIGINT, updates BIGINT,  -- of its player, when it was frozen
-    parent_id VARCHAR,                 -- the snapshot its weights were trained on from; NULL: from scratch
-    blob_hash VARCHAR, bytes BIGINT, architecture VARCHAR, created_at TIMESTAMP, reason VARCHAR
+    snapshot_id VARCHAR,  -- name as a competitor
+    player VARCHAR,  -- player that was frozen
+    role VARCHAR,  -- role of the player; imported: it came from another run
+    env_steps BIGINT,  -- env steps that its player had learned from when it was frozen
+    updates BIGINT,  -- optimizer steps of its player by then
+    parent_id VARCHAR,  -- snapshot whose weights it was trained on from; NULL: from scratch
+    blob_hash VARCHAR,  -- blake3 of its weights, which name the file in `objects`
+    bytes BIGINT,  -- bytes of that file
+    architecture VARCHAR,  -- network: equal for policies whose weights fit each other
+    created_at TIMESTAMP,  -- time of freezing
+    reason VARCHAR  -- why it was frozen
 );
 
+-- Competitors: all that fill seats and are rated.
 CREATE TABLE competitors (
-    competitor VARCHAR,
-    kind VARCHAR,    -- player, snapshot, bot
-    role VARCHAR,    -- NULL: a bot
-    player VARCHAR,  -- whose policy it is; NULL: a bot
-    added_at TIMESTAMP
+    competitor VARCHAR,  -- name: of a player, a snapshot, a bot or an entrant
+    kind VARCHAR,  -- player, snapshot, bot, mixture
+    role VARCHAR,  -- role of its player; NULL: a bot or a mixture
+    player VARCHAR,  -- player whose policy it is; NULL: a bot or a mixture
+    added_at TIMESTAMP  -- time of joining
 );
 
--- Who takes part in a tournament: snapshots of other runs, mixtures of them, and bots. They are in `competitors` too.
+-- Entrants of a tournament: snapshots of other runs, mixtures of them, and bots. They are in `competitors` too.
 CREATE TABLE entrants (
-    competitor VARCHAR,   -- its name in the tournament, mode included
-    kind VARCHAR,         -- snapshot, bot, mixture
-    role VARCHAR, player VARCHAR,
-    run VARCHAR,          -- the folder it was in, or the run's address
-    -- Of a mixture: all its members with their weights, and the hash of all their hashes.
-    snapshot_id VARCHAR, blob_hash VARCHAR,
-    env_steps BIGINT,     -- of its player, when it was frozen; of a mixture, its newest member's
-    created_at TIMESTAMP, architecture VARCHAR,
-    temperature DOUBLE,   -- 1: it plays as it samples; 0: its likeliest action
-    joined_at TIMESTAMP
+    competitor VARCHAR,  -- name in the tournament, mode included
+    kind VARCHAR,  -- snapshot, bot, mixture
+    role VARCHAR,  -- role of its player; NULL: a bot or a mixture
+    player VARCHAR,  -- player that was frozen; NULL: a bot or a mixture
+    run VARCHAR,  -- folder that it was in, or the run's address; NULL: a bot
+    snapshot_id VARCHAR,  -- snapshot; of a mixture, all its members with their weights
+    blob_hash VARCHAR,  -- blake3 of its weights; of a mixture, of all its members' hashes
+    env_steps BIGINT,  -- env steps of its player when it was frozen; of a mixture, of its newest member
+    created_at TIMESTAMP,  -- time of freezing
+    architecture VARCHAR,  -- network
+    temperature DOUBLE,  -- 1: it samples its actions; 0: it takes its likeliest action
+    joined_at TIMESTAMP  -- time of joining the tournament
 );
 
--- One row per pair of a tournament whose schedule goes by results (swiss, adaptive, top_k): how it was drawn.
+-- Pairs of a tournament whose schedule goes by results (swiss, adaptive, top_k), and how they were drawn.
 CREATE TABLE drawn_pairs (
-    seq BIGINT,          -- of the pair's first match
-    match_id BIGINT,     -- of that match
-    round INTEGER,       -- 0 is the first
+    seq BIGINT,  -- number of the pair's first match
+    match_id BIGINT,  -- match_id of that match
+    round INTEGER,  -- round of the schedule; 0 is the first
     probability DOUBLE,  -- with which they were to meet in this round, given all results before; 1: these decided it
-    standing VARCHAR     -- JSON: of each of them what the schedule went by: points (swiss) or Elo; {}: nothing yet
+    standing VARCHAR  -- JSON: of each of them what the schedule went by: points (swiss) or Elo; {}: nothing yet
 );
 
+-- Matches that were played and are kept one by one; `played` has also those that were summed up.
 CREATE TABLE matches (
-    seq BIGINT, match_id BIGINT,
-    purpose VARCHAR,     -- training, evaluation, tournament
-    match_type VARCHAR,  -- the matchmaker's branch that drew it
-    env VARCHAR, seed BIGINT,
-    env_steps INTEGER,   -- decisions of all seats
-    reason VARCHAR,      -- finished, illegal_action, step_limit, crash
-    started_at TIMESTAMP, seconds REAL,
-    batch BIGINT,        -- the ledger's frame it came with: matches of one batch were recorded together
-    num_seats TINYINT,
-    player VARCHAR,      -- the player that learned from it, the first by name; NULL: none
-    -- Hash of all observations and actions: matches with the same digest are the same. NULL: some choice was
-    -- drawn at random, or no digest was computed.
-    digest BIGINT
+    seq BIGINT,  -- number in the order of recording, shared with decisions and updates
+    match_id BIGINT,  -- number in the order of drawing
+    purpose VARCHAR,  -- training, evaluation, tournament
+    match_type VARCHAR,  -- branch of the matchmaker that drew it
+    env VARCHAR,  -- game
+    seed BIGINT,  -- seed of the game
+    env_steps INTEGER,  -- decisions of all seats
+    reason VARCHAR,  -- why it ended: finished, illegal_action, step_limit, crash
+    started_at TIMESTAMP,  -- beginning of the match
+    seconds FLOAT,  -- duration
+    batch BIGINT,  -- frame of the ledger: matches of one batch were recorded together
+    num_seats TINYINT,  -- number of seats
+    player VARCHAR,  -- player that learned from it, the first by name; NULL: none
+    digest BIGINT  -- hash of all observations and actions: matches with the same digest are the same.
+                   -- NULL: some choice was drawn at random, or no digest was computed
 );
 
+-- Seats of the matches in `matches`: who filled them, and the result.
 CREATE TABLE seats (
-    seq BIGINT, seat TINYINT, competitor VARCHAR, learning BOOLEAN,
+    seq BIGINT,  -- number of the match
+    seat TINYINT,  -- number of the seat, from 0
+    competitor VARCHAR,  -- competitor in it
+    learning BOOLEAN,  -- whether its player learned from what it saw there
     outcome VARCHAR,  -- win, draw, loss, forfeit
-    score REAL,       -- sum of rewards
-    rank TINYINT,     -- 0 is best; tied seats share the lower number
-    team TINYINT      -- seats of one team win and lose together; without teams, the seat's own number.
-                      -- NULL: recorded before teams were stored
+    score FLOAT,  -- sum of rewards
+    rank TINYINT,  -- 0 is best; tied seats share the lower number
+    team TINYINT  -- seats of one team win and lose together; without teams, the seat's own number.
+                  -- NULL: recorded before teams were stored
 );
 
--- How often each ordered pair of competitors met in one batch of results, and how it went for `home`. A
--- seat beats another by outcome, else by rank; a forfeit loses; two forfeits of one rank say nothing.
+-- How often each ordered pair of competitors met in one batch of results, and how it went for `home`. A seat beats
+-- another by outcome, else by rank; a forfeit loses; two forfeits of one rank say nothing.
 CREATE TABLE meetings (
-    seq BIGINT,  -- of the batch's last match
-    purpose VARCHAR, home VARCHAR, away VARCHAR,
-    games INTEGER, wins INTEGER, draws INTEGER, losses INTEGER,
-    -- Sums over the games of home's leads and of their squares; a lead is half of what home's score is above
-    -- away's: where one pays the other, what home won. NULL: recorded before leads were stored.
-    lead DOUBLE, squares DOUBLE
+    seq BIGINT,  -- number of the batch's last match
+    purpose VARCHAR,  -- training, evaluation, tournament
+    home VARCHAR,  -- competitor whose results these are
+    away VARCHAR,  -- competitor that it met
+    games INTEGER,  -- games of the pair
+    wins INTEGER,  -- games that home won
+    draws INTEGER,  -- games that were even
+    losses INTEGER,  -- games that home lost
+    lead DOUBLE,  -- sum of home's leads; the lead of a game is half of what home's score is above away's: where one
+                  -- pays the other, what home won. NULL: recorded before leads were stored
+    squares DOUBLE  -- sum of the squares of home's leads, for their deviation; NULL as `lead`
 );
 
--- TrueSkill after a batch of results, or of a newcomer; seq is that of the last match before.
+-- TrueSkill ratings after a batch of results, or of a newcomer.
 CREATE TABLE ratings (
-    seq BIGINT, competitor VARCHAR, mu DOUBLE, sigma DOUBLE, games BIGINT,
-    batch BIGINT  -- the ledger's frame it came with; NULL: not recorded
+    seq BIGINT,  -- number of the last match before
+    competitor VARCHAR,  -- competitor that is rated
+    mu DOUBLE,  -- mean of its skill
+    sigma DOUBLE,  -- standard deviation of what is known of its skill
+    games BIGINT,  -- games that it was rated by
+    batch BIGINT  -- frame of the ledger that it came with; NULL: not recorded
 );
 
+-- Decisions of the league builder, with their reasons.
 CREATE TABLE decisions (
-    seq BIGINT,
-    kind VARCHAR,         -- freeze, reset, add, remove, retire, stop
-    player VARCHAR,
-    snapshot_id VARCHAR,  -- frozen, reset to, or retired
-    role VARCHAR,         -- of a player added
-    reason VARCHAR,
-    evidence VARCHAR,     -- JSON: the numbers that triggered it
-    decided_at TIMESTAMP
+    seq BIGINT,  -- number in the order of recording, shared with matches and updates
+    kind VARCHAR,  -- freeze, reset, add, remove, retire, stop
+    player VARCHAR,  -- player that it is about
+    snapshot_id VARCHAR,  -- snapshot that was frozen, reset to, or retired; NULL: none
+    role VARCHAR,  -- role of a player that was added; NULL: other decisions
+    reason VARCHAR,  -- why it was taken
+    evidence VARCHAR,  -- JSON: numbers that triggered it
+    decided_at TIMESTAMP  -- time of the decision
 );
 
--- One row per player and reporting interval: means over the updates since the last row.
+-- Reports of learners, one row per player and reporting interval: means over the updates since the last row.
 CREATE TABLE updates (
-    seq BIGINT, player VARCHAR, updates BIGINT, env_steps BIGINT,
+    seq BIGINT,  -- number in the order of recording, shared with matches and decisions
+    player VARCHAR,  -- player that learned
+    updates BIGINT,  -- optimizer steps so far
+    env_steps BIGINT,  -- env steps learned from so far
     lag DOUBLE,  -- updates between the weights that acted and those that learned
-    policy_loss DOUBLE, value_loss DOUBLE, entropy DOUBLE, gradient_norm DOUBLE,
+    policy_loss DOUBLE,  -- loss of the policy
+    value_loss DOUBLE,  -- loss of the value function
+    entropy DOUBLE,  -- entropy of the policy, in nats
+    gradient_norm DOUBLE,  -- norm of the gradient before it is clipped
     metrics VARCHAR,  -- JSON: whatever else the learner reported
-    recorded_at TIMESTAMP
+    recorded_at TIMESTAMP  -- time of recording
 );
 
--- One row per node, tier of its caches and reporting interval in which they did something. Counts are
--- sums over the node's runners since they began.
+-- Caches, one row per node, tier and reporting interval in which it did something. Counts are sums over the node's
+-- runners since they began.
 CREATE TABLE caches (
-    seq BIGINT,       -- of the last match, decision or update before
-    node VARCHAR,
-    tier VARCHAR,     -- device, mapped, disk, remote
-    hits BIGINT, misses BIGINT,
-    resident BIGINT, bytes BIGINT,  -- snapshots it holds now
-    evictions VARCHAR,              -- JSON: how many, by cause
-    recorded_at TIMESTAMP
+    seq BIGINT,  -- number of the last match, decision or update before
+    node VARCHAR,  -- host
+    tier VARCHAR,  -- device, mapped, disk, remote
+    hits BIGINT,  -- requests for a snapshot that it had
+    misses BIGINT,  -- requests for a snapshot that it did not have
+    resident BIGINT,  -- snapshots that it holds now
+    bytes BIGINT,  -- bytes of these
+    evictions VARCHAR,  -- JSON: number of evictions by cause
+    recorded_at TIMESTAMP  -- time of recording
 );
 
--- What was done in the matches that were chosen for it (rollout.record): with the match's seed, all
--- that playing it again needs.
+-- Actions of the matches that were chosen for recording (rollout.record): with the match's seed, all that playing it
+-- again needs.
 CREATE TABLE recordings (
-    seq BIGINT,
+    seq BIGINT,  -- number of the match
     actions FLOAT[]  -- in order of time, then of seats; the numbers of one action side by side
 );
 
--- What competitors score on fixed yardsticks: positions with known best moves, and fixed opponents. One row
--- per measure, mode and part. Live readers also show what was measured in a folder `yardsticks` of the run.
+-- Figures of competitors on fixed yardsticks: positions with known best moves, and fixed opponents. One row per
+-- measure, mode and part; those that `league yardstick` measured are here too.
 CREATE TABLE yardsticks (
-    seq BIGINT,          -- of the last match, decision or update before; NULL: measured by `league yardstick`
-    competitor VARCHAR,  -- a snapshot, or a bot for comparison
-    yardstick VARCHAR,   -- positions, or the name of the fixed opponent
-    kind VARCHAR,        -- positions, games
-    measure VARCHAR,     -- best, kept: shares of positions; score: points per game
-    mode VARCHAR,        -- how the competitor acts: sample, greedy
-    part VARCHAR,        -- all, decisive, or a band of plies
-    value DOUBLE, low DOUBLE, high DOUBLE,  -- with its 95 % interval
-    samples BIGINT,      -- positions or games
-    created_at TIMESTAMP
+    seq BIGINT,  -- number of the last match, decision or update before; NULL: measured by `league yardstick`
+    competitor VARCHAR,  -- snapshot, or bot for comparison
+    yardstick VARCHAR,  -- positions, or the name of the fixed opponent
+    kind VARCHAR,  -- positions, games
+    measure VARCHAR,  -- best, kept: shares of positions; score: points per game
+    mode VARCHAR,  -- how the competitor acts: sample, greedy
+    part VARCHAR,  -- all, decisive, or a band of plies
+    value DOUBLE,  -- figure, in [0, 1]
+    low DOUBLE,  -- lower end of its 95 % interval
+    high DOUBLE,  -- upper end of its 95 % interval
+    samples BIGINT,  -- positions or games
+    created_at TIMESTAMP  -- time of measuring
 );
 
--- Matches that are no rows of `matches` any more (storage.retention): sums by minute and kind. `seq` and `batch` are
--- those of the last match that a sum has; no sum has matches of before and after a decision. `step_squares` is the
--- sum of the squares of the env steps.
+-- Matches that are no rows of `matches` any more (storage.retention), as sums by minute and kind. No sum has matches
+-- of before and after a decision.
 CREATE TABLE summed_matches (
-    seq BIGINT, batch BIGINT, purpose VARCHAR, match_type VARCHAR, env VARCHAR, reason VARCHAR, num_seats TINYINT,
-    player VARCHAR, started_at TIMESTAMP, ended_at TIMESTAMP, matches BIGINT, env_steps BIGINT, step_squares DOUBLE,
-    seconds DOUBLE, last_match_id BIGINT
+    seq BIGINT,  -- number of the last match in the sum
+    batch BIGINT,  -- frame of the ledger that this match came with
+    purpose VARCHAR,  -- training, evaluation, tournament
+    match_type VARCHAR,  -- branch of the matchmaker that drew them
+    env VARCHAR,  -- game
+    reason VARCHAR,  -- why they ended: finished, illegal_action, step_limit, crash
+    num_seats TINYINT,  -- number of seats of each
+    player VARCHAR,  -- player that learned from them, the first by name; NULL: none
+    started_at TIMESTAMP,  -- beginning of the first
+    ended_at TIMESTAMP,  -- end of the last
+    matches BIGINT,  -- number of matches
+    env_steps BIGINT,  -- sum of their decisions
+    step_squares DOUBLE,  -- sum of the squares of each match's decisions
+    seconds DOUBLE,  -- sum of their durations
+    last_match_id BIGINT  -- highest match_id
 );
 
--- Seats of these matches. `score` and `squares` are sums of scores and of their squares.
+-- Seats of the matches in `summed_matches`, as sums.
 CREATE TABLE summed_seats (
-    seq BIGINT, purpose VARCHAR, reason VARCHAR, num_seats TINYINT, competitor VARCHAR, seat TINYINT,
-    learning BOOLEAN, outcome VARCHAR, seats BIGINT, score DOUBLE, squares DOUBLE
+    seq BIGINT,  -- number of the last match in the sum
+    purpose VARCHAR,  -- training, evaluation, tournament
+    reason VARCHAR,  -- why the matches ended: finished, illegal_action, step_limit, crash
+    num_seats TINYINT,  -- number of seats of each match
+    competitor VARCHAR,  -- competitor in the seats
+    seat TINYINT,  -- number of the seat, from 0
+    learning BOOLEAN,  -- whether its player learned from what it saw there
+    outcome VARCHAR,  -- win, draw, loss, forfeit
+    seats BIGINT,  -- number of seats
+    score DOUBLE,  -- sum of their scores
+    squares DOUBLE  -- sum of the squares of their scores
 );
 
--- Games of these matches that a player learned from, by each other seat.
-CREATE TABLE summed_opponents (seq BIGINT, player VARCHAR, opponent VARCHAR, games BIGINT);
+-- Games of the matches in `summed_matches` that a player learned from, by each other seat.
+CREATE TABLE summed_opponents (
+    seq BIGINT,  -- number of the last match in the sum
+    player VARCHAR,  -- player that learned
+    opponent VARCHAR,  -- competitor in the other seat
+    games BIGINT  -- number of games
+);
 
--- All matches: one by one (`matches` is 1), and what was summed up.
+-- All matches: those of `matches`, each one row, and the sums of `summed_matches`.
+--   seq: number of the match, or of the last one in the sum
+--   batch: frame of the ledger that this match came with
+--   purpose: training, evaluation, tournament
+--   match_type: branch of the matchmaker that drew it
+--   env: game
+--   reason: why it ended: finished, illegal_action, step_limit, crash
+--   num_seats: number of seats of each match
+--   player: player that learned from it, the first by name; NULL: none
+--   started_at: beginning of the first match
+--   ended_at: end of the last match
+--   matches: number of matches; 1: a row of `matches`
+--   env_steps: sum of their decisions
+--   step_squares: sum of the squares of each match's decisions
+--   seconds: sum of their durations
 CREATE VIEW played AS
 SELECT
     seq, batch, purpose, match_type, env, reason, num_seats, player, started_at,
@@ -217,7 +312,18 @@ SELECT
     step_squares, seconds
 FROM summed_matches;
 
--- All seats, in the same way: `seats` is their number, `score` and `squares` are sums.
+-- All seats: those of `seats`, each one row, and the sums of `summed_seats`.
+--   seq: number of the match, or of the last one in the sum
+--   purpose: training, evaluation, tournament
+--   reason: why the match ended: finished, illegal_action, step_limit, crash
+--   num_seats: number of seats of the match
+--   competitor: competitor in the seat
+--   seat: number of the seat, from 0
+--   learning: whether its player learned from what it saw there
+--   outcome: win, draw, loss, forfeit
+--   seats: number of seats; 1: a row of `seats`
+--   score: sum of their scores
+--   squares: sum of the squares of their scores
 CREATE VIEW seated AS
 SELECT
     s.seq, m.purpose, m.reason, m.num_seats, s.competitor, s.seat, s.learning, s.outcome,
@@ -225,10 +331,18 @@ SELECT
 FROM seats s JOIN matches m ON m.seq = s.seq
 UNION ALL FROM summed_seats;
 
--- Every ordered pair of competitors that met, over all purposes, from `home`'s side. `lead` is per game, in the
--- game's own units; NULL: some games were recorded before leads were stored. `unit` (outcome, score) is what the
--- run's payoffs count; `points` and `deviation` are mean and standard deviation of that, per game and in [0, 1]:
--- 1, 1/2 and 0 of the outcomes, or 1/2 + lead / (2 most_lead).
+-- Every ordered pair of competitors that met, over all purposes, from `home`'s side.
+--   home: competitor whose results these are
+--   away: competitor that it met
+--   games: games of the pair
+--   wins: games that home won
+--   draws: games that were even
+--   losses: games that home lost
+--   win_rate: share of games that home won, draws counting half
+--   lead: mean lead of home per game, in the game's own units; NULL: some games were recorded before leads were stored
+--   unit: outcome or score: what the run's payoffs count
+--   points: mean of the unit per game, in [0, 1]: 1, 1/2 and 0 of the outcomes, or 1/2 + lead / (2 most_lead)
+--   deviation: standard deviation of the unit per game
 CREATE VIEW payoff AS
 WITH own AS (SELECT most_lead FROM runs ORDER BY seq DESC, started_at DESC LIMIT 1),
 summed AS (
@@ -255,8 +369,16 @@ SELECT
     END AS deviation
 FROM summed LEFT JOIN own ON true;
 
--- Everyone who was rated, best first. `games` is the rating's own count; `win_rate` is over all opponents
--- of all time, draws counting half; `lead` is what it was ahead per game, in the game's own units.
+-- All competitors that were rated, best first.
+--   competitor: competitor
+--   role: role of its player; NULL: a bot or a mixture
+--   kind: player, snapshot, bot, mixture
+--   mu: mean of its skill (TrueSkill)
+--   sigma: standard deviation of what is known of its skill
+--   games: games that it was rated by
+--   win_rate: share of games won over all opponents of all time, draws counting half
+--   lead: mean lead per game over all opponents, in the game's own units; NULL: not recorded for all games
+--   skill: mu - 3 sigma, which orders the board
 CREATE VIEW leaderboard AS
 WITH latest AS (
     SELECT competitor, max_by({mu: mu, sigma: sigma, games: games}, (seq, coalesce(batch, 0))) AS rating
@@ -278,7 +400,12 @@ SELECT
 FROM latest LEFT JOIN competitors USING (competitor) LEFT JOIN rates USING (competitor)
 ORDER BY skill DESC, competitor;
 
--- What was played: `share` is of all matches of one purpose that `player` learned from (NULL: none did).
+-- What was played: matches by player, purpose and branch of the matchmaker.
+--   player: player that learned from them, the first by name; NULL: none
+--   purpose: training, evaluation, tournament
+--   match_type: branch of the matchmaker that drew them
+--   matches: number of matches
+--   share: share of all matches of this player and purpose
 CREATE VIEW match_mix AS
 SELECT
     player, purpose, match_type,
@@ -288,7 +415,13 @@ FROM played p
 GROUP BY player, purpose, match_type
 ORDER BY player, purpose, sum(p.matches) DESC, match_type;
 
--- The same, minute by minute from the first match on: how the mix changes as the league grows.
+-- `match_mix` minute by minute from the first match on: how the mix changes as the league grows.
+--   player: player that learned from them, the first by name; NULL: none
+--   purpose: training, evaluation, tournament
+--   minute: minutes since the run's first match began
+--   match_type: branch of the matchmaker that drew them
+--   matches: number of matches
+--   share: share of all matches of this player, purpose and minute
 CREATE VIEW match_mix_over_time AS
 WITH timed AS (
     SELECT
@@ -304,7 +437,11 @@ FROM timed
 GROUP BY player, purpose, minute, match_type
 ORDER BY player, purpose, minute, sum(n) DESC, match_type;
 
--- Opponents that were learned from: games that `player` learned from, by each other seat; its own name: self-play.
+-- Opponents that were learned from.
+--   player: player that learned
+--   opponent: competitor in another seat; the player's own name: self-play
+--   games: games that the player learned from, with this opponent in them
+--   share: share of the player's games
 CREATE VIEW learned_from AS
 WITH met AS (
     SELECT learner.competitor AS player, other.competitor AS opponent, count(DISTINCT learner.seq) AS n
@@ -321,7 +458,10 @@ FROM met
 GROUP BY player, opponent
 ORDER BY player, games DESC, opponent;
 
--- Every ancestor of every snapshot; generation 1 is its parent.
+-- Every ancestor of every snapshot.
+--   snapshot_id: snapshot
+--   ancestor_id: snapshot that it descends from
+--   generation: 1 is its parent
 CREATE VIEW lineage AS
 WITH RECURSIVE ancestors AS (
     SELECT snapshot_id, parent_id AS ancestor_id, 1 AS generation FROM snapshots WHERE parent_id IS NOT NULL

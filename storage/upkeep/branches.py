@@ -43,12 +43,21 @@ from storage.layout import (
 from storage.ledger.cut import copy_until
 from storage.ledger.ledger import Ledger, last_frame, read_frames, summed_until
 from storage.reader import SEATED
-from storage.records import Competitor, Decision, Entrant, LivePlayer, Remove, Reset, Snapshot
+from storage.records import (
+    STATE,
+    Branch,
+    Competitor,
+    Decision,
+    Entrant,
+    LivePlayer,
+    Remove,
+    Reset,
+    Snapshot,
+)
 from storage.retention.folded import FOLDED
 from storage.snapshots import learner_states
 from storage.snapshots.learner_states import SavedState
-from storage.tables import columns, live
-from storage.tables.branches import STATE, Branch, branch_table
+from storage.tables import codec, columns, live
 from storage.tables.competitors import competitors_of
 from storage.tables.moments import Moment, last_frame_at
 
@@ -152,7 +161,7 @@ def make_branch(
         branch, seq = _measured(past, fresh, parent, tuple(changes))
         with Ledger(fresh / LEDGER, "making a branch") as ledger:
             begun = columns.run_table(run_row, config_yaml, seq, branch.branched_at)
-            ledger.append({"runs": begun, "branches": branch_table(branch, seq)})
+            ledger.append({"runs": begun, "branches": codec.rows("branches", [branch], seq=seq)})
     return branch
 
 

@@ -1,4 +1,4 @@
-"""What takes the disk in a run folder, and the removal of an index or of a whole run."""
+"""What takes the disk in a run folder, and the removal of a whole run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from storage.disk import disk, failed, remove_tree, sync_folder
 from storage.errors import Mistake
-from storage.layout import FORMAT, INDEX, KEPT, LEARNERS, LEDGER, MANIFESTS, OBJECTS, REFUSED, require_run
+from storage.layout import DATABASE, FORMAT, KEPT, LEARNERS, LEDGER, MANIFESTS, OBJECTS, REFUSED, require_run
 from storage.ledger import lock
 
 _TABLE = re.compile(r"\d{8}\.([A-Za-z][A-Za-z0-9_]*)(?:\.summed)?\.parquet")
@@ -21,7 +21,7 @@ _PARTS = {
     LEARNERS: "what training resumes from",
     f"{LEARNERS}/{KEPT}": "earlier states of learners, for branches",
     f"{LEARNERS}/{REFUSED}": "batches that an update was refused for",
-    INDEX: "index: made again from the ledger when the run is next trained",
+    DATABASE: "copy of the tables for DuckDB tools: league sql RUN --save FILE makes it again",
 }
 
 
@@ -54,8 +54,8 @@ def _part(path: Path) -> str:
     name, parts = path.name, path.parts
     if parts[0] == LEDGER and (table := _TABLE.fullmatch(name)):
         return f"{LEDGER}, {table[1]}"
-    if name.startswith(INDEX):
-        return INDEX
+    if name.startswith(DATABASE):
+        return DATABASE
     if parts[0] == LEARNERS and len(parts) > 2 and parts[1] in (KEPT, REFUSED):
         return f"{LEARNERS}/{parts[1]}"
     return parts[0] if len(parts) > 1 else "settings and labels"
@@ -76,28 +76,6 @@ def _files(folder: Path) -> Iterator[tuple[Path, int]]:
                 yield path, path.lstat().st_size
             except OSError:  # a run in training has replaced it
                 continue
-
-
-def drop_index(run: Path) -> int:
-    """Remove the index of `run` and copies of damaged ones; return their bytes.
-
-    The next training, or `Archive.open`, makes it again. Raise NotARun, DiskFailed, RunLocked while a process
-    writes the run.
-    """
-    require_run(run)
-    freed = 0
-    held = lock.take(run / LEDGER, "dropping the index")
-    try:
-        for path in sorted(run.glob(f"{INDEX}*")):
-            if path.is_file() and not path.is_symlink():
-                freed += path.stat().st_size
-                disk().unlink(path)
-        sync_folder(run)
-    except OSError as error:
-        raise failed(run / INDEX, "removed", error) from error
-    finally:
-        held.release()
-    return freed
 
 
 def remove_run(run: Path) -> None:

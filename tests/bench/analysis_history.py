@@ -34,7 +34,8 @@ from storage.disk import using
 from storage.layout import LEDGER
 from storage.ledger.ledger import Ledger
 from storage.records import MAIN, Freeze, LivePlayer, RatingChange, Snapshot, UpdateRecord
-from storage.tables.columns import decision_table, rating_table, result_tables, update_table
+from storage.tables import codec
+from storage.tables.columns import decision_table, result_tables, update_table
 from storage.tables.competitors import competitor_tables
 from tests.bench.storage_results import ENV, Unsynced, random_results
 
@@ -58,7 +59,8 @@ def make_run(run: Path, matches: int, snapshots: int, opponents: int) -> None:
             now = START + number
             while seated * batches <= number * snapshots and seated < snapshots:
                 ledger.append(_freeze(seated, seq, now))
-                ledger.append({"ratings": rating_table([_rating(_id(seated), 0)], seq, number)})
+                rating = _rating(_id(seated), 0)
+                ledger.append({"ratings": codec.rows("ratings", [rating], seq=seq, batch=number)})
                 seq, seated = seq + 1, seated + 1
             drawn = rng.choice(seated, size=min(opponents, seated), replace=False)
             competitors = (PLAYER, *(_id(i) for i in drawn.tolist()))

@@ -3,11 +3,11 @@
     python -m tests.bench.driver [--snapshots 10 1000] [--matches 1024] [--seconds 20] [--profile]
 
 What is left is the loop itself: matchmaking, requests, results into ratings, tallies and payoffs, rows of the
-ledger, written and synced, and the index. Opponents are drawn by prioritized fictitious self-play from so
+ledger, written and synced. Opponents are drawn by prioritized fictitious self-play from so
 many snapshots, with one update of the ratings for all requests that are ready together, as in training.
 
 Beside matches per second of the clock it prints the processor's time for each match, which other work on the
-machine changes less: of the loop's thread, and of the whole process (the index and Parquet files come from
+machine changes less: of the loop's thread, and of the whole process (Parquet files come from
 threads of their own).
 """
 

@@ -4,7 +4,7 @@
 
 Runners are simulated, hundreds of them in one process: a request is answered after the time that its
 matches take at the rate, divided among all runners, with made-up results. Everything else is as in training:
-the loop, actor calls with their arguments and results, matchmaking, ledger and index. The cost of a match
+the loop, actor calls with their arguments and results, matchmaking and ledger. The cost of a match
 must not grow with the number of runners. A result that is there waits for the turn under way: the time of a
 turn is the driver's part of the latency.
 """

@@ -7,7 +7,7 @@ A day of Kuhn poker at 28,000 matches a second has 2.4 billion matches, in segme
 minutes, and 2 GB of disk for the run that keeps all.
 
 Matches are made up, all else is real: results are rated and recorded, snapshots frozen, segments compacted
-and summed up, the index kept. The process that writes is killed at random moments and resumed. Both runs are
+and summed up. The process that writes is killed at random moments and resumed. Both runs are
 then resumed once more: standings have to be equal to the bit, and the payoffs, leaderboard and mix of matches
 that SQL shows have to be equal. Exits with 1 otherwise.
 """
@@ -15,6 +15,7 @@ that SQL shows have to be equal. Exits with 1 otherwise.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -145,7 +146,6 @@ def write(run: Path, keep: Keep | None, size: Size) -> None:
             if archive.wants_fold:
                 archive.note_fold(*folded(state))
             while keep is not None and _behind(archive) > MOST_BEHIND:
-                archive.flush()  # a league takes a minute for a segment, and is never so far ahead
                 time.sleep(0.02)
 
 
@@ -155,17 +155,16 @@ def _behind(archive: Archive) -> int:
     return len(whole) + archive._ledger.num_closed
 
 
-def train(run: Path, keep: Keep | None, size: Size, kills: int, seed: int) -> tuple[int, dict[str, int]]:
-    """Write a run in processes that are killed; return (kills, greatest bytes of its parts)."""
-    rng, most, done = random.Random(seed), {"ledger": 0, "index": 0}, 0
+def train(run: Path, keep: Keep | None, size: Size, kills: int, seed: int) -> tuple[int, int]:
+    """Write a run in processes that are killed; return (kills, greatest bytes of its ledger)."""
+    rng, most, done = random.Random(seed), 0, 0
     while True:
         writer = multiprocessing.get_context("spawn").Process(target=write, args=(run, keep, size))
         writer.start()
         ends = time.monotonic() + (rng.uniform(6.0, 20.0) if done < kills else 1e9)
         while writer.is_alive() and time.monotonic() < ends:
             writer.join(0.5)
-            for part, found in sizes(run).items():
-                most[part] = max(most[part], found)
+            most = max(most, size_of(run / "ledger"))
         if not writer.is_alive():
             if writer.exitcode != 0:
                 sys.exit(f"the writer ended with {writer.exitcode}")
@@ -175,16 +174,13 @@ def train(run: Path, keep: Keep | None, size: Size, kills: int, seed: int) -> tu
         done += 1
 
 
-def sizes(run: Path) -> dict[str, int]:
-    """Return the bytes of the ledger and the index."""
-    found = {"ledger": 0, "index": 0}
-    for part, paths in (("ledger", (run / "ledger").glob("*")), ("index", run.glob("league.duckdb*"))):
-        for path in paths:
-            try:
-                found[part] += path.stat().st_size
-            except FileNotFoundError:  # it was replaced meanwhile
-                continue
-    return found
+def size_of(ledger: Path) -> int:
+    """Return the bytes of the ledger."""
+    size = 0
+    for path in ledger.glob("*"):
+        with contextlib.suppress(FileNotFoundError):  # it was replaced meanwhile
+            size += path.stat().st_size
+    return size
 
 
 def resumed(run: Path) -> tuple[State, float]:
@@ -217,11 +213,9 @@ def main() -> None:
         wrong: list[str] = []
         for run, keep, kills in ((thin, thinned, given.kills), (whole, None, 0)):
             done, most = train(run, keep, size, kills, given.seed)
-            now = sizes(run)
             print(
-                f"{run.name}: {done} kills; ledger {now['ledger'] / 1e6:.1f} MB (at most "
-                f"{most['ledger'] / 1e6:.1f}), index {now['index'] / 1e6:.1f} MB (at most "
-                f"{most['index'] / 1e6:.1f}), {len(os.listdir(run / 'ledger'))} files",
+                f"{run.name}: {done} kills; ledger {size_of(run / 'ledger') / 1e6:.1f} MB (at most "
+                f"{most / 1e6:.1f}), {len(os.listdir(run / 'ledger'))} files",
                 flush=True,
             )
         (one, quick), (other, slow) = resumed(thin), resumed(whole)

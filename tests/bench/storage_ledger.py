@@ -3,7 +3,7 @@
     python -m tests.bench.storage_ledger [--seconds 4] [--folder DIR]
 
 Batches of results as rollouts return them, each a frame of matches, seats, meetings and ratings: through
-the ledger alone, through the archive (which also feeds the index), and, for comparison, the same tables
+the ledger alone, through the archive, and, for comparison, the same tables
 inserted into a DuckDB file with a commit per batch. Rows are those of matches and seats.
 """
 

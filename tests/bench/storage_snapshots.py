@@ -109,7 +109,7 @@ def main() -> None:
             )
         timed("found by its id", lambda: reader.resolve("main-0@1"))
         timed("opened: manifest, weights, hash", lambda: use(reader, whole))
-        with timed("opened to go on, the index built", lambda: Archive.open(run)) as archive:
+        with timed("opened to go on", lambda: Archive.open(run)) as archive:
             assert len(archive.snapshots()) == arguments.snapshots
 
 

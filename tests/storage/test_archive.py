@@ -399,19 +399,6 @@ def test_creating_refuses_foreign_folders_and_leaves_no_remains(tmp_path):
         Archive.create(tmp_path / "file" / "run", "", ROW)
 
 
-@pytest.mark.slow
-def test_an_index_that_is_built_anew_tells_how_far_it_is(run, make_results):
-    with Archive.open(run) as archive:
-        archive.append_results(make_results(5), [])
-    (run / "league.duckdb").unlink()
-    told = []
-    Archive.open(run, lambda *args: told.append(args)).close()
-    assert told[-1][1] == told[-1][2] > 0
-    told.clear()
-    Archive.open(run, lambda *args: told.append(args)).close()
-    assert told == []
-
-
 def test_learner_states_come_back_and_only_the_last_is_kept(run):
     first = {"weights/w": torch.ones(3), "optimizer/step": torch.tensor(4.0)}
     with Archive.open(run) as archive:

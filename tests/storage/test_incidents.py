@@ -4,7 +4,8 @@ import dataclasses
 
 import storage
 from storage.archive import Archive
-from storage.incidents import Incident, incident_table, incidents_of
+from storage.incidents import Incident
+from storage.tables import codec
 
 RUNNER = Incident(
     kind="runner",
@@ -41,7 +42,8 @@ def test_an_incident_is_one_sentence_who_where_why_what_it_cost_and_what_came_in
 
 
 def test_incidents_come_back_from_their_rows():
-    assert incidents_of(incident_table([RUNNER, LEARNER, ASIDE], 5)) == [RUNNER, LEARNER, ASIDE]
+    rows = codec.rows("incidents", [RUNNER, LEARNER, ASIDE], seq=5)
+    assert codec.records(Incident, rows) == [RUNNER, LEARNER, ASIDE]
 
 
 def test_an_archive_remembers_incidents_and_their_rows_can_be_queried_while_it_is_open(tmp_path):

@@ -13,7 +13,7 @@ import duckdb
 
 from storage import query
 from storage.errors import BadQuery, Mistake
-from storage.tables import migrations
+from storage.tables import schema
 
 OWN = (
     "snapshot_id",
@@ -80,8 +80,8 @@ def _check_bound(condition: str) -> None:
 
     DuckDB reports a place only for the text of a whole query.
     """
-    with duckdb.connect(":memory:", config=migrations.CONFIG) as connection:
-        migrations.create(connection)
+    with duckdb.connect(":memory:", config=schema.CONFIG) as connection:
+        schema.create(connection)
         for setting in (
             "python_enable_replacements = false",
             "enable_external_access = false",

@@ -17,8 +17,8 @@ import pandas as pd
 import pyarrow as pa
 
 from storage.archive import Archive
-from storage.tables import migrations
-from storage.tables.database import utc
+from storage.tables import schema
+from storage.tables.schema import utc
 from tests.analysis.planted_runs import Plan, Planter
 
 
@@ -35,15 +35,12 @@ class Remembered:
             mock.patch("storage.archive.blobs.publish", return_value=("", 0)),
         ):
             planter.write(memory)
-        self._connection = duckdb.connect(":memory:", config=migrations.CONFIG)
-        for name, types in migrations.newest().tables.items():
+        self._connection = duckdb.connect(":memory:", config=schema.CONFIG)
+        schema.create(self._connection)
+        for name, types in schema.TABLES.items():
             self._fill(name, types, [frame[name] for frame in memory.frames if name in frame])
-        for view in migrations.newest().views.values():
-            self._connection.execute(view)
 
     def _fill(self, name: str, types: Any, parts: list[pa.Table]) -> None:
-        columns = ", ".join(f'"{column}" {kind}' for column, kind in types.items())
-        self._connection.execute(f"CREATE TABLE {name} ({columns})")
         if not parts or name == "seats":  # the largest, and no diagnostic asks for it
             return
         whole = pa.concat_tables(parts, promote_options="default").unify_dictionaries()
@@ -70,7 +67,7 @@ class _Memory(Archive):
         self.frames: list[dict[str, pa.Table]] = []
         self._competitors = {}
         self._next_seq = 1
-        self._last_match_id, self._behind_fold = -1, 0
+        self._behind_fold = 0
         self._ledger: Any = self
 
     @property

@@ -10,7 +10,7 @@ import analysis
 import league
 from analysis.history.history import History
 from storage.errors import Mistake
-from storage.tables import migrations
+from storage.tables import schema
 
 torch.set_num_threads(1)
 STOP = 4_000  # env steps
@@ -67,8 +67,7 @@ def uninterrupted(tmp_path_factory):
 
 
 def tables_of(history):
-    schema = migrations.newest()
-    return {name: history.sql(f"FROM {name} ORDER BY ALL") for name in (*schema.tables, *schema.views)}
+    return {name: history.sql(f"FROM {name} ORDER BY ALL") for name in (*schema.TABLES, *schema.VIEWS)}
 
 
 @pytest.mark.slow
@@ -102,7 +101,7 @@ def test_a_run_that_was_never_stopped_had_the_same_but_for_clocks_and_what_an_en
             assert len(past[name]) > 0
         for name, table in there.items():
             kept = table
-            if name in migrations.newest().tables and "seq" in table:
+            if name in schema.TABLES and "seq" in table:
                 kept = table[table["seq"] < ending["seq"].min()]
             if name in (*names, "lineage"):
                 kept = table[~table[names.get(name, "snapshot_id")].isin(ending["snapshot_id"])]

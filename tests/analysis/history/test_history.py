@@ -18,6 +18,7 @@ from storage.ledger.ledger import Ledger
 from storage.records import (
     MAIN,
     Bot,
+    Branch,
     CacheRecord,
     Freeze,
     LivePlayer,
@@ -28,7 +29,7 @@ from storage.records import (
 )
 from storage.snapshots import measurements, yardsticks
 from storage.snapshots.measurements import Measurement
-from storage.tables.branches import Branch, branch_table
+from storage.tables import codec
 from tests import made_up
 
 pytestmark = pytest.mark.slow
@@ -169,7 +170,7 @@ def eventful(archive):
         branched_at=1.7e9 + 1,
     )
     with Ledger(archive.run / "ledger", "a test") as ledger:
-        ledger.append({"branches": branch_table(made, 5)})
+        ledger.append({"branches": codec.rows("branches", [made], seq=5)})
     measured = Measurement(
         "main-0@40", "main-0", 40, 36, "lower_bound", 0.5, 0.25, 0.75, "points per game", 10_000, 1.7e9
     )

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import duckdb
 import pyarrow.parquet
 import pytest
 
@@ -372,6 +373,25 @@ def test_comparing_a_damaged_snapshot_fails(league_command, copied):
 
 
 # ---------------------------------------------------------------- sql
+
+
+def test_a_trained_run_has_its_tables_in_a_file_and_sql_saves_them_at_any_time(
+    league_command, trained, tmp_path
+):
+    question = "SELECT count(*) FROM matches"
+    (asked,) = rows(league_command("sql", trained, question, "--format", "json"))
+    saved = league_command("sql", trained, "--save", tmp_path / "all.duckdb")
+    assert (saved.returncode, saved.stdout) == (0, "")
+    assert f"{tmp_path}/all.duckdb: all tables of {trained}" in saved.stderr
+    for file in (trained / "league.duckdb", tmp_path / "all.duckdb"):
+        with duckdb.connect(str(file), read_only=True) as copy:
+            assert copy.execute(question).fetchone() == tuple(asked.values())
+            assert copy.execute("SELECT state FROM ends").fetchall()[-1:] == [("trained",)]
+    both = league_command("sql", trained, question, "--save", tmp_path / "all.duckdb", "--format", "csv")
+    assert both.stdout.split()[1:] == [str(*asked.values())]
+    (tmp_path / "text").write_text("mine")
+    refused(league_command("sql", trained, "--save", tmp_path / "text"), "no DuckDB database", "a new name")
+    refused(league_command("sql", trained), "found no statement")
 
 
 def test_sql_answers_in_all_formats_alike(league_command, trained, tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from league.config.loading import load
 from league.training.resume import open_archive
 from storage.ends import End, span
+from storage.tables.database_file import save
 
 pytestmark = pytest.mark.slow
 
@@ -94,17 +95,11 @@ def test_a_run_is_removed_when_it_is_said_twice_and_never_while_it_is_written(le
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b"]
 
 
-def test_a_dropped_index_is_made_again(league_here, tiny, tmp_path):
+def test_what_takes_the_disk_is_shown_by_part(league_here, tiny, tmp_path):
     begun(tiny, tmp_path / "a", STOPPED)
+    save(tmp_path / "a", tmp_path / "a" / "league.duckdb")
     size = (tmp_path / "a" / "league.duckdb").stat().st_size
     found = json.loads(league_here("du", tmp_path / "a", "--json").stdout)
     assert {part["part"]: part["bytes"] for part in found["parts"]}["league.duckdb"] == size
     everything = sum(path.stat().st_size for path in (tmp_path / "a").rglob("*") if path.is_file())
     assert found["bytes"] == everything
-    dropped = json.loads(league_here("du", tmp_path / "a", "--drop-index", "--json").stdout)
-    assert dropped["freed"] == size
-    assert not (tmp_path / "a" / "league.duckdb").exists()
-    with open_archive(load(tiny()), tmp_path / "a", resume=True):
-        assert (tmp_path / "a" / "league.duckdb").exists()
-        refused = league_here("du", tmp_path / "a", "--drop-index")
-    assert refused.returncode == 2

@@ -20,8 +20,8 @@ from storage.archive import open_reader
 from storage.errors import Mistake, NotARun
 from storage.ledger.ledger import read_frames, read_tables
 from storage.reader import SEATED
+from storage.records import STATE
 from storage.tables import columns
-from storage.tables.branches import STATE
 from storage.tables.competitors import competitors_of
 from storage.upkeep.verification import verify_snapshots
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from storage.ledger.lock import LOCK
 from storage.records import MatchBatch, ResultBatch
 from storage.snapshots import blobs, learner_states
 from storage.tables import columns
+from storage.tables.live import LiveConnection
 from tests.storage.faults.faulty_disk import Killed
 from tests.storage.faults.workload import PLAYER, SPEC, Item, blob_hash, results
 
@@ -68,8 +69,7 @@ def check_opening(run: Path, promises: Promises) -> None:
         found = items_of(archive)
         _compare(found, promises)
         assert asked == sorted(number for kind, number in found if kind == "results")
-        archive.flush()
-        check_index(archive, found)
+        check_tables(run, found)
     before = listing(run / LEDGER)
     Archive.open(run).close()
     assert listing(run / LEDGER) == before
@@ -156,9 +156,13 @@ def _check_learner(run: Path, promises: Promises) -> None:
     assert blobs.hash_of(blobs.encode(tensors)) == blob_hash(number)
 
 
-def check_index(archive: Archive, found: list[Item]) -> None:
-    """The index has the rows of the ledger, no more and no less."""
-    ask = archive._database.connection.execute
+def check_tables(run: Path, found: list[Item]) -> None:
+    """The tables have the rows of the ledger, no more and no less."""
+    with storage.connect(run) as live:
+        _check_rows(live.execute, found)
+
+
+def _check_rows(ask: Callable[[str], LiveConnection], found: list[Item]) -> None:
     for kind, sql in (
         ("results", "SELECT DISTINCT match_id // 10 FROM matches ORDER BY ALL"),
         ("snapshot", "SELECT env_steps FROM snapshots ORDER BY ALL"),
@@ -166,7 +170,7 @@ def check_index(archive: Archive, found: list[Item]) -> None:
         ("session", "SELECT seed FROM runs ORDER BY ALL"),
     ):
         rows = [number for (number,) in ask(sql).fetchall()]
-        assert rows == sorted(number for of, number in found if of == kind), f"the index differs in {kind}"
+        assert rows == sorted(number for of, number in found if of == kind), f"the tables differ in {kind}"
     for table, column in (("matches", "match_id"), ("seats", "(seq, seat)"), ("decisions", "seq")):
         ((rows, different),) = ask(f"SELECT count(*), count(DISTINCT {column}) FROM {table}").fetchall()
         assert rows == different, f"rows of {table} are there twice"

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import random
-import shutil
-from pathlib import Path
 
 from storage.archive import Archive
 from storage.disk import using
 from storage.errors import StorageError
-from storage.layout import INDEX
 from tests.storage.faults.faulty_disk import DEATHS, FAILURES, Fault, FaultyDisk, Killed
 from tests.storage.faults.power import PowerDisk
 from tests.storage.faults.workload import any_kind, create, write
@@ -18,16 +15,13 @@ FAULT_SHARE = 0.12  # of the steps
 
 
 class Recording:
-    """`steps` items written to a run at `disk.root / "run"`; calls and promises are in `disk.calls`, and
-    copies of the index, as it was left at times, in `indexes`."""
+    """`steps` items written to a run at `disk.root / "run"`; calls and promises are in `disk.calls`."""
 
-    def __init__(self, disk: PowerDisk, seed: int, steps: int, indexes: Path) -> None:
+    def __init__(self, disk: PowerDisk, seed: int, steps: int) -> None:
         self.run = disk.root / "run"
-        self.indexes: list[Path] = []
         self._disk = disk
         self._faulty = FaultyDisk(disk)
         self._rng = random.Random(seed)
-        self._folder = indexes
         self._archive: Archive | None = None
         with using(self._faulty):
             for number in range(1, steps + 1):
@@ -58,6 +52,3 @@ class Recording:
             pass  # what is lost by that, if anything, is what is looked for
         self._archive = None
         self._faulty.revive()
-        if (self.run / INDEX).exists() and self._rng.random() < 0.3:
-            self.indexes.append(self._folder / f"{len(self.indexes)}.duckdb")
-            shutil.copyfile(self.run / INDEX, self.indexes[-1])

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 import shutil
 
-import duckdb
 import pytest
 
 import storage.archive
@@ -28,29 +27,8 @@ SCRIPT = (
     *("results", "leave", "results", "snapshot", "export", "update", "results", "results", "learner"),
     *("collect", "results", "session"),
 )
-FULL_OPENINGS = 50  # one in so many opens the index as well
+FULL_OPENINGS = 50  # one in so many looks at the tables as well
 EFFECTS = (*FAILURES, *DEATHS)
-
-
-class NoIndex:
-    """Stands in for DuckDB, which writes its file by itself, not through the disk."""
-
-    connection = duckdb.connect(":memory:").execute(
-        "CREATE TABLE matches (match_id BIGINT); CREATE TABLE summed_matches (last_match_id BIGINT)"
-    )
-
-    @classmethod
-    def open(cls, *_, **__):
-        return cls()
-
-    def ingest(self, frame):
-        pass
-
-    def flush(self):
-        pass
-
-    def close(self):
-        pass
 
 
 @pytest.fixture(autouse=True)
@@ -171,14 +149,12 @@ def test_every_call_failing_in_turn_is_an_error_or_done_and_nothing_acknowledged
     scratch, monkeypatch, effect
 ):
     """In the short form every second call fails in one of the ways, in the long form each in all."""
-    indexed = storage.archive.Database
     numbers, calls = calls_of(scratch / "counting")
     if not LONG:
         numbers = numbers[EFFECTS.index(effect) :: 2 * len(EFFECTS)]
     tried, refused, died = 0, 0, 0
     for call in numbers:
         full = call % FULL_OPENINGS == 0
-        monkeypatch.setattr(storage.archive, "Database", indexed if full else NoIndex)
         script, happened = play(scratch / f"{call}", Fault(call, effect), full)
         shutil.rmtree(scratch / f"{call}")
         tried += happened
@@ -199,7 +175,6 @@ def test_a_write_that_does_not_look_how_much_was_written_is_caught(scratch, monk
         self._end += len(data)
         return len(data)
 
-    monkeypatch.setattr(storage.archive, "Database", NoIndex)
     monkeypatch.setattr(Growing, "write", write)
     caught = 0
     for call in range(20):
@@ -212,7 +187,6 @@ def test_a_write_that_does_not_look_how_much_was_written_is_caught(scratch, monk
 
 @pytest.mark.slow
 def test_what_a_full_disk_refuses_is_not_lost_and_room_lets_all_go_on(scratch, monkeypatch):
-    monkeypatch.setattr(storage.archive, "Database", NoIndex)
     needed = 10**9
     disk = FullDisk(needed)
     (scratch / "all").mkdir()
@@ -235,7 +209,6 @@ def test_what_a_full_disk_refuses_is_not_lost_and_room_lets_all_go_on(scratch, m
 
 @pytest.mark.slow
 def test_an_import_that_fails_at_any_call_is_refused_or_done(scratch, monkeypatch):
-    monkeypatch.setattr(storage.archive, "Database", NoIndex)
     promises = Promises()
     with create(scratch / "theirs", promises.hear) as theirs:
         write(theirs, "snapshot", 1, promises.hear)

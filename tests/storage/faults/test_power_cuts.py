@@ -15,7 +15,7 @@ import pytest
 import storage.archive
 from storage.disk import make_folder, using
 from storage.errors import StorageError
-from storage.layout import INDEX, LEDGER, OBJECTS, blob_path
+from storage.layout import LEDGER, OBJECTS, blob_path
 from storage.ledger.ledger import Ledger, read_frames
 from storage.snapshots import blobs
 from tests.parameters import mostly_long
@@ -28,7 +28,7 @@ from tests.storage.faults.workload import CompactionInStep, small_ledger, weight
 
 CUTS = 100  # of each recording
 STEPS = tried(40, 60)
-FULL_OPENINGS = 0.05  # share of cuts after which the whole run is opened, its index too
+FULL_OPENINGS = 0.05  # share of cuts after which the whole run is opened, its tables too
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def tally():
     figure(f"{tally['cuts']} power cuts in recordings of {tally['calls']} calls, 0 lost, 0 in part")
 
 
-def cuts(recording, disk, seed, count):
+def cuts(disk, seed, count):
     """(call, what was promised by then, files) of `count` power cuts, anywhere."""
     rng, volume, promises = random.Random(seed), Volume(seed), Promises()
     ends = [at for at, _ in without_inner_writes(disk.calls)]
@@ -59,15 +59,13 @@ def cuts(recording, disk, seed, count):
             yield at, promises, volume.cut(rng)
 
 
-def look(run, promises, rng, indexes):
+def look(run, promises, rng):
     """As a reader finds it, and as a writer does."""
     check(run, promises)
     if not run.exists():
         return
     before = listing(run / LEDGER)
     if rng.random() < FULL_OPENINGS:
-        if indexes and rng.random() < 0.7:  # of any time: older than the ledger, or newer
-            shutil.copyfile(rng.choice(indexes), run / INDEX)
         check_opening(run, promises)
     else:
         Ledger(run / LEDGER, "after the cut").close()
@@ -100,15 +98,14 @@ def after_all(disk, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_long(range(tried(2, 100))))
 def test_nothing_acknowledged_is_lost_and_nothing_is_there_in_part(scratch, tally, seed):
-    for folder in ("disk", "indexes"):
-        (scratch / folder).mkdir()
+    (scratch / "disk").mkdir()
     disk = PowerDisk(scratch / "disk")
-    recording = Recording(disk, seed, STEPS, scratch / "indexes")
+    Recording(disk, seed, STEPS)
     rng = random.Random(seed)
-    for number, (at, promises, files) in enumerate(cuts(recording, disk, seed, CUTS)):
+    for number, (at, promises, files) in enumerate(cuts(disk, seed, CUTS)):
         after = lay_out(files, scratch / "after")
         try:
-            look(after / "run", promises, rng, recording.indexes)
+            look(after / "run", promises, rng)
         except Exception as error:
             raise AssertionError(
                 f"seed {seed}, cut {number}: {error}; calls:{recent(disk.calls[: at + 1])}"
@@ -169,12 +166,11 @@ class Lying(PowerDisk):
 @pytest.mark.parametrize("kind", ["sync", "sync_folder"])
 def test_a_disk_that_lies_about_syncing_is_caught(scratch, kind):
     """Were a sync missing in storage, it would be noticed."""
-    for folder in ("disk", "indexes"):
-        (scratch / folder).mkdir()
+    (scratch / "disk").mkdir()
     disk = Lying(scratch / "disk", kind)
-    recording = Recording(disk, 0, STEPS, scratch / "indexes")
+    Recording(disk, 0, STEPS)
     caught = 0
-    for number, (_, promises, files) in enumerate(itertools.islice(cuts(recording, disk, 0, 20), 20)):
+    for number, (_, promises, files) in enumerate(itertools.islice(cuts(disk, 0, 20), 20)):
         try:
             check(lay_out(files, scratch / f"after-{number}") / "run", promises)
         except Exception:

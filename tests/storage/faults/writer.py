@@ -13,12 +13,9 @@ from pathlib import Path
 import torch
 
 import storage.archive
-import storage.tables.database
 from storage.archive import Archive
-from tests.storage.faults.checks import Promises, check, check_index, items_of
+from tests.storage.faults.checks import Promises, check, check_tables, items_of
 from tests.storage.faults.workload import any_kind, create, small_ledger, write
-
-CHECKPOINT_SHARE = 0.3  # of the items written, DuckDB's file is rewritten behind
 
 
 def said(log: Path) -> Promises:
@@ -35,7 +32,6 @@ def live(run: Path, log: Path, seed: int, only_look: bool = False) -> None:
     """One life."""
     torch.set_num_threads(1)
     storage.archive.Ledger = small_ledger
-    storage.tables.database.FLUSH_SECONDS = 0.02
     handle = os.open(log, os.O_WRONLY | os.O_APPEND)
 
     def say(*words: object) -> None:
@@ -47,8 +43,7 @@ def live(run: Path, log: Path, seed: int, only_look: bool = False) -> None:
         archive = Archive.open(run) if run.exists() else create(run, say)
         say("opened")
         check(run, said(log))
-        archive.flush()
-        check_index(archive, items_of(archive))
+        check_tables(run, items_of(archive))
         say("checked")
     except Exception as error:
         say("failed", f"{type(error).__name__}: {' '.join(str(error).split())}")
@@ -58,7 +53,4 @@ def live(run: Path, log: Path, seed: int, only_look: bool = False) -> None:
     while not only_look:
         number += 1
         write(archive, any_kind(rng), number, say)
-        if rng.random() < CHECKPOINT_SHARE:
-            archive.flush()
-            archive._database.connection.execute("CHECKPOINT")
     archive.close()

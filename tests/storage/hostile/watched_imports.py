@@ -58,7 +58,6 @@ def import_all(home: str, honest: str, folders: list[str]) -> list[dict[str, Any
     """
     run, found = Path(home) / "run", []
     with Archive.open(run) as archive:
-        archive.flush()
         read_export(Path(honest))
         import_snapshot(archive, Path(honest))
         watch = Watch(run)

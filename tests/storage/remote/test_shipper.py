@@ -109,7 +109,7 @@ def test_all_of_a_run_is_sent_and_comes_back(run, url, tmp_path, make_results):
     came = {
         str(path.relative_to(tmp_path / "back")) for path in (tmp_path / "back").rglob("*") if path.is_file()
     }
-    assert names - came == {"league.duckdb", "ledger/LOCK"}
+    assert names - came == {"ledger/LOCK"}
     assert came - names == set()
 
 

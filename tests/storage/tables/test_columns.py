@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.records import CacheRecord, Purpose, RatingChange
-from storage.tables import columns, meetings, migrations
+from storage.tables import codec, columns, meetings, schema
 from tests import made_up
 
 # The view `payoff` as it was before meetings were recorded: the reference.
@@ -114,7 +114,7 @@ def test_a_batch_of_self_play_is_no_meeting():
     results = random_results(0, 30, 2, ("only",))
     rows = columns.result_tables(results, [], 1, 1)["meetings"]
     assert len(rows) == 0
-    assert rows.column_names == list(migrations.newest().tables["meetings"])
+    assert rows.column_names == list(schema.TABLES["meetings"])
 
 
 def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
@@ -157,12 +157,12 @@ def test_ratings_know_the_frame_they_come_with():
     tables = columns.result_tables(random_results(3, 10, 2, ("a", "b")), changes, 1, batch=9)
     assert tables["ratings"]["batch"].to_pylist() == [9, 9]
     assert tables["ratings"]["seq"].to_pylist() == [10, 10]
-    assert columns.rating_table(changes, 10)["batch"].to_pylist() == [None, None]
+    assert codec.rows("ratings", changes, seq=10, batch=None)["batch"].to_pylist() == [None, None]
 
 
 def test_rows_of_caches_have_a_column_for_each_count():
     records = [CacheRecord("host", "mapped", 90, 10, 4, 4096, {"count": 3, "bytes": 3})]
-    (row,) = columns.cache_table(records, seq=8, recorded_at=1.5).to_pylist()
+    (row,) = codec.rows("caches", records, seq=8, recorded_at=1.5).to_pylist()
     assert row == {
         "seq": 8,
         "node": "host",
@@ -174,4 +174,4 @@ def test_rows_of_caches_have_a_column_for_each_count():
         "evictions": '{"count": 3, "bytes": 3}',
         "recorded_at": 1.5,
     }
-    assert list(row) == list(migrations.newest().tables["caches"])
+    assert list(row) == list(schema.TABLES["caches"])

@@ -7,7 +7,7 @@ import storage
 from storage.errors import Mistake
 from storage.ledger.ledger import Ledger
 from storage.records import MAIN, CacheRecord, Freeze, LivePlayer, RatingChange, Snapshot, UpdateRecord
-from storage.tables import columns, migrations
+from storage.tables import codec, columns, schema
 from storage.tables.competitors import competitor_tables
 from storage.tables.moments import last_frame_at, last_time, parse_moment
 
@@ -49,14 +49,16 @@ def frames(make_results, old=False):
                 snapshot = Snapshot(name, "main-0", MAIN, number, 1, None, "ab", 8, "mlp", now, "due")
                 freeze = columns.decision_table([Freeze(player="main-0", reason="due")], seq, now, name)
                 add(competitor_tables(snapshot, now) | {"decisions": freeze})
-                add({"ratings": columns.rating_table([RatingChange(name, 1.0, 8.0, 0)], seq, len(made) + 1)})
+                rating = RatingChange(name, 1.0, 8.0, 0)
+                add({"ratings": codec.rows("ratings", [rating], seq=seq, batch=len(made) + 1)})
                 seq += 1
             if number % 3 == 2:
                 now += 1
                 record = UpdateRecord("main-0", number, 10, 0.5, {"entropy": 1.0})
                 add({"updates": columns.update_table([record], seq, now)})
                 seq += 1
-                add({"caches": columns.cache_table([CacheRecord("here", "disk", 1, 2, 3, 4, {})], seq, now)})
+                cache = CacheRecord("here", "disk", 1, 2, 3, 4, {})
+                add({"caches": codec.rows("caches", [cache], seq=seq, recorded_at=now)})
         now += 100  # what an end of training writes, and a pause
         add({"updates": columns.update_table([UpdateRecord("main-0", 9, 10, 0.5, {})], seq, now)})
         seq += 1
@@ -77,11 +79,10 @@ def write(folder, made, compacted):
 
 def everything(run, as_of=None):
     """The rows of every table and view."""
-    schema = migrations.newest()
     with storage.connect(run, as_of=as_of) as live:
         return {
             name: sorted(live.execute(f"FROM {name}").fetchall(), key=repr)
-            for name in (*schema.tables, *schema.views)
+            for name in (*schema.TABLES, *schema.VIEWS)
         }
 
 

@@ -12,9 +12,8 @@ from storage.archive import Archive, open_reader
 from storage.disk import using
 from storage.errors import DiskFailed, Mistake, RunExists
 from storage.ledger.ledger import read_tables
-from storage.records import MAIN, Bot, Entrant, Freeze, LivePlayer, RatingChange, Reset
+from storage.records import MAIN, STATE, Bot, Entrant, Freeze, LivePlayer, RatingChange, Reset
 from storage.snapshots import learner_states, manifests
-from storage.tables.branches import STATE
 from storage.upkeep.branches import Moved, find_moment, make_branch
 from storage.upkeep.garbage import collect
 from storage.upkeep.verification import verify_snapshots

@@ -17,9 +17,8 @@ pytestmark = pytest.mark.slow
 
 
 def files(run):
-    """All bytes of the run but those of the index, which DuckDB writes."""
-    paths = (path for path in run.rglob("*") if path.is_file() and not path.name.startswith("league.duckdb"))
-    return {str(path): path.read_bytes() for path in paths}
+    """All bytes of the run."""
+    return {str(path): path.read_bytes() for path in run.rglob("*") if path.is_file()}
 
 
 @pytest.mark.long
