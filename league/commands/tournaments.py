@@ -25,7 +25,7 @@ from league.commands.console import (
 )
 
 if TYPE_CHECKING:
-    from league.tournament.comparison import Comparison
+    from league.arena.comparison import Comparison
     from league.tournament.settings import TournamentSettings
 
 
@@ -247,8 +247,8 @@ def compare(
 ) -> None:
     """Play A against B, and estimate which is stronger and how certain that is."""
     from analysis.statistics.sprt import Sprt
+    from league.arena.comparison import compare as play
     from league.models.networks.networks import trust_network
-    from league.tournament.comparison import compare as play
 
     run, a, b, other = _sides(words)
     for path in trust or ():

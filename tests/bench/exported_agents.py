@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 
 import league
+from league.arena.evaluation import evaluate
 from league.competitors.decisions import record
 from league.competitors.exporting import export_to
 from league.competitors.mixtures import Mixture
 from league.competitors.modes import SAMPLE
 from league.competitors.names import Names, load_snapshot, mixture_actor, mixture_source, source_of
 from league.envs import registry
-from league.tournament.evaluation import evaluate
 from storage.archive import open_reader
 
 PLAYER = Path(__file__).parent / "peers" / "onnxruntime_alone.py"

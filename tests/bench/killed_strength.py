@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import analysis
+from league.arena.comparison import compare
 from league.config.loading import load
-from league.tournament.comparison import compare
 from league.training.loop import train
 from league.training.session import Session
 

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import league
+from league.arena.comparison import compare
 from league.config.file import read
 from league.exploit.exact import exact_each
-from league.tournament.comparison import compare
 from tests.bench.strength import AVERAGE, CONFIGS, LAST, merged, spread
 
 PRECISIONS = ("float32", "bfloat16")

@@ -23,9 +23,9 @@ from analysis.statistics.games import Games, games_of
 from analysis.statistics.ratings import Ratings, bradley_terry
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Pairings, Schedule
-from league.tournament.schedules.pairing.designs import cyclic_design, developed
+from league.tournament.schedules.designs import cyclic_design, developed
+from league.tournament.schedules.rated import best, doubt
 from league.tournament.schedules.settings import ScheduleSettings
-from league.tournament.schedules.top_k import best, doubt
 from tests.analysis.simulated_games import join
 
 FIRST_MOVER = 50.0  # Elo

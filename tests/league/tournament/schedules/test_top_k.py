@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from analysis.statistics.ratings import Ratings
-from league.tournament.schedules.top_k import best, doubt
+from league.tournament.schedules.rated import best, doubt
 from tests.bench.schedules import Evenly, normal, rounds, search, top_k
 
 

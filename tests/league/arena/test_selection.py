@@ -3,8 +3,8 @@
 import pyarrow as pa
 import pytest
 
-from league.tournament.entry import selection
-from league.tournament.entry.selection import BadSelection, selected
+from league.arena import selection
+from league.arena.selection import BadSelection, selected
 from storage.archive import Archive
 from storage.records import RatingChange
 

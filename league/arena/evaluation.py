@@ -8,40 +8,26 @@ is the seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtrit
 
-from analysis.statistics.elo import elo_from_pairs, score_of_elo
-from league.competitors.names import bot_settings, name_of, resolve, role_of
-from league.envs import registry
-from league.envs.adapters.gymnasium.following import FollowingEnvs, following
-from league.envs.base import BatchedGame
-from league.models.bots.seated import seated_bot
-from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import BotSource, MixtureSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
-from league.rollout.snapshots import SnapshotSource
-from league.rules.matchmaking.seating import match_seeds
-from league.tournament.entry.agreement import Agreed
-from league.yardsticks.figures import wilson
-from storage import open_reader
+from analysis.statistics.elo import elo_from_pairs, score_of_elo, wilson
+from league.arena.agreement import seats_of
+from league.arena.arena import Arena
+from league.arena.matches import drawn_seed, one_against_others
+from league.competitors.names import name_of
 from storage.arrays import Floats, Indices
-from storage.cache.settings import CacheSettings
 from storage.disk import Progress
-from storage.errors import Failure, Mistake, NotARun
-from storage.records import EndReason, MatchBatch, Outcome, Purpose, ResultBatch, by_team
+from storage.errors import Failure, Mistake
+from storage.records import EndReason, Outcome, ResultBatch, by_team
 
 BATCH = 256  # matches at once; another number would give other episodes for the same seed
 OPPONENT = "random"  # in games of several teams, if none is named
-_SELF, _OTHER = "competitor", "opponent"
-
-Stored = SnapshotSource | BotSource | MixtureSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,87 +85,38 @@ def evaluate(
     tournament, Mistake for an opponent in a game of one team and for competitors that do not fit the seats,
     Failure if every match crashed.
     """
-    reader = open_reader(run)
-    config = reader.config()
-    if "competitors" in config:
-        raise NotARun(
-            f"{run}: found the run of a tournament, expected that of a league; name the one that '{name}' "
-            "comes from"
-        )
-    env: Mapping[str, Any] = reader.env()
-    limit, teams = config["rollout"]["step_limit"], config["matchmaking"]["teams"]
-    game = registry.make(env["id"], 1, step_limit=limit, **env["options"])
-    teams = tuple(teams or game.teams or (1,) * game.num_seats)
-    agreed = Agreed(env["id"], env["options"], limit, teams, game)
+    arena = Arena.of_runs(run)
+    agreed = arena.agreed
     if agreed.num_teams == 1 and opponent is not None:
-        kind = "seat" if game.num_seats == 1 else "team"
+        kind = "seat" if agreed.game.num_seats == 1 else "team"
         raise Mistake(
-            f"evaluate: found the opponent '{opponent}', but '{env['id']}' has one {kind}; name none"
+            f"evaluate: found the opponent '{opponent}', but '{agreed.env_id}' has one {kind}; name none"
         )
-    given = {_SELF: name} if agreed.num_teams == 1 else {_SELF: name, _OTHER: opponent or OPPONENT}
-    sources = {key: resolve(reader, text, env["id"]) for key, text in given.items()}
-    envs, bots = following(config), bot_settings(config)
-    brings = {key: role_of(reader, source) if envs else None for key, source in sources.items()}
-    seats = {
-        key: _seats(given[key], source, agreed, envs, brings[key], bots) for key, source in sources.items()
-    }
-    team_of_seat = np.repeat(np.arange(agreed.num_teams), teams)
-    places = _places(given, seats, team_of_seat, env["id"])
-    matches = _matches(env["id"], team_of_seat, places, -(-episodes // len(places)), seed, len(sources))
-    setup = PlaySetup(
-        env["id"],
-        env["options"],
-        RolloutSettings(slots=min(len(matches), BATCH), step_limit=limit),
-        cache=CacheSettings(verify="always"),
-        bots=bots,
-    )
-    runner = EnvRunner(setup)
+    given = [name] if agreed.num_teams == 1 else [name, opponent or OPPONENT]
+    sources = [arena.find(text) for text in given]
+    seated = replace(arena.seated(sources, [0] * len(sources)), fingerprint=True)
+    seats = [
+        set(seats_of(text, source, agreed, arena.game_of(seated, shown), arena.bots))
+        for text, source, shown in zip(given, sources, seated.names, strict=True)
+    ]
+    team_of_seat = agreed.team_of_seat
+    places = _places(given, seats, team_of_seat, agreed.env_id)
+    seeds = np.arange(-(-episodes // len(places)), dtype=np.int64)
+    by_team = one_against_others(agreed.num_teams)[places]
+    matches = arena.table("evaluate", seed).matches(seated.names, by_team, seeds)
+    arena.slots = min(len(matches), BATCH)
     played: list[ResultBatch] = []
     for first in range(0, len(matches), BATCH):
         rows = np.arange(first, min(first + BATCH, len(matches)), dtype=np.int64)
-        drawn = int(match_seeds(seed + 1, rows[:1])[0])  # seed of sampled actions
-        for part, env_options in envs.split(matches.take(rows), brings.get):
-            request = PlayRequest(
-                part, tuple(sources.values()), (), drawn, env_options=env_options, fingerprint=True
-            )
-            played.append(runner.play(request, {})[0])
+        played += arena.play(seated, matches.take(rows), drawn_seed(seed, first))
         progress("episodes", int(rows[-1]) + 1, len(matches))
-    names = [name_of(source) for source in sources.values()]
-    return _summary(names, env["id"], played, places, team_of_seat)
+    names = [name_of(source) for source in sources]
+    return _summary(names, agreed.env_id, played, places, team_of_seat)
 
 
-def _seats(
-    name: str,
-    source: Stored,
-    agreed: Agreed,
-    envs: FollowingEnvs,
-    role: str | None,
-    bots: Mapping[str, Any],
-) -> set[int]:
-    """Return the seats that a competitor can take. Raise Mistake if there are none."""
-    game = agreed.game_of(envs, role or "")
-    if isinstance(source, BotSource):
-        return set(seated_bot(source.name, agreed.env_id, agreed.game, bots).seats)
-    members = source.members if isinstance(source, MixtureSource) else (source,)
-    found = {seat for seat in range(game.num_seats) if all(_fits(member, game, seat) for member in members)}
-    if not found:
-        raise Mistake(
-            f"'{name}' cannot take any seat of '{agreed.env_id}', whose observations or actions differ from "
-            "its own; is it of another game?"
-        )
-    return found
-
-
-def _fits(source: SnapshotSource, game: BatchedGame, seat: int) -> bool:
-    spaces = game.observation_specs[seat], game.action_specs[seat]
-    return (source.spec.observation, source.spec.action) == spaces
-
-
-def _places(
-    given: Mapping[str, str], seats: Mapping[str, set[int]], team_of_seat: Indices, env_id: str
-) -> list[int]:
+def _places(given: Sequence[str], seats: Sequence[set[int]], team_of_seat: Indices, env_id: str) -> list[int]:
     """Return the teams that the competitor can play, with its opponent in all others."""
-    own, others = seats[_SELF], seats.get(_OTHER, set())
+    own, others = seats[0], set().union(*seats[1:])
     found = [
         team
         for team in range(int(team_of_seat[-1]) + 1)
@@ -188,31 +125,10 @@ def _places(
     ]
     if not found:
         raise Mistake(
-            f"evaluate: '{given[_SELF]}' can take seats {sorted(own)} of '{env_id}', '{given.get(_OTHER)}' "
+            f"evaluate: '{given[0]}' can take seats {sorted(own)} of '{env_id}', '{given[-1]}' "
             f"{sorted(others)}, expected two that make up a match; name another opponent"
         )
     return found
-
-
-def _matches(
-    env_id: str, team_of_seat: Indices, places: list[int], seeds: int, seed: int, competitors: int
-) -> MatchBatch:
-    """Return the matches: each of `seeds` seeds once from every one of `places`, in this order."""
-    number = seeds * len(places)
-    own = np.array(places, dtype=np.int64)[:, None] == team_of_seat
-    alone = int(team_of_seat[-1]) + 1 == len(team_of_seat)
-    return MatchBatch(
-        env=env_id,
-        purpose=Purpose.EVALUATION,
-        match_types=("evaluate",),
-        competitors=(_SELF, _OTHER)[:competitors],
-        match_id=np.arange(number, dtype=np.int64),
-        seed=np.repeat(match_seeds(seed, np.arange(seeds)), len(places)),
-        match_type=np.zeros(number, dtype=np.int16),
-        seat=np.tile(np.where(own, 0, 1).astype(np.int32), (seeds, 1)),
-        learning=np.zeros((number, len(team_of_seat)), dtype=np.bool_),
-        team_of_seat=None if alone else tuple(team_of_seat.tolist()),
-    )
 
 
 def _summary(

@@ -5,15 +5,15 @@ import shutil
 
 import pytest
 
-from league.rollout.snapshots import load_tensors
-from league.tournament.entry.entrants import gather, sources_of
-from league.tournament.entry.origins import (
+from league.arena.origins import (
     ExportOrigin,
     RunOrigin,
     open_origin,
 )
-from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors
-from league.tournament.entry.source import EntrantSource, address_of
+from league.rollout.snapshots import load_tensors
+from league.tournament.entrant_source import EntrantSource, address_of
+from league.tournament.entrants import gather, sources_of
+from league.tournament.soundness import DAMAGE, DamagedCompetitors
 from storage.archive import Archive, open_reader
 from storage.remote.mirror import local_mirror
 from storage.remote.uploader import Uploader

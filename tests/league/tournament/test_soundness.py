@@ -6,9 +6,9 @@ import pytest
 
 from league.models.networks.networks import BadNetwork
 from league.models.spec import PolicySettings
-from league.tournament.entry.entrants import gather
-from league.tournament.entry.soundness import find_damaged
-from league.tournament.entry.source import EntrantSource
+from league.tournament.entrant_source import EntrantSource
+from league.tournament.entrants import gather
+from league.tournament.soundness import find_damaged
 from storage.errors import WeightsMismatch
 from storage.remote.remote import RemoteFailed
 
@@ -55,6 +55,6 @@ def test_a_store_that_cannot_be_reached_leaves_nobody_out(source, monkeypatch):
     def unreachable(*_):
         raise RemoteFailed("s3://bucket: no answer")
 
-    monkeypatch.setattr("league.tournament.entry.soundness.load_tensors", unreachable)
+    monkeypatch.setattr("league.tournament.soundness.load_tensors", unreachable)
     with pytest.raises(RemoteFailed):
         find_damaged({"a": source})

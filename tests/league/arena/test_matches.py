@@ -1,5 +1,6 @@
 """A pair is one seed in all seatings: nobody owes anything to a place, a deal or a partner."""
 
+import functools
 import itertools
 from collections import Counter
 
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 
 from analysis.statistics.games import games_per_pair
-from league.tournament.pairs import Pairs, seatings
+from league.arena.matches import Table, seatings
 from storage.records import Purpose
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -15,11 +16,12 @@ NAMES = ["a", "b", "c", "d", "e"]
 
 def pairs_of(sizes, seed=0):
     team_of_seat = np.repeat(np.arange(len(sizes)), sizes)
-    return Pairs(NAMES, team_of_seat, env="game", match_type="round_robin", seed=seed)
+    table = Table("game", team_of_seat, "round_robin", seed, Purpose.TOURNAMENT)
+    return functools.partial(table.pairs, NAMES)
 
 
 def test_two_who_meet_swap_seats():
-    matches = pairs_of((1, 1)).matches(np.array([[0, 3], [3, 1]]), 0)
+    matches = pairs_of((1, 1))(np.array([[0, 3], [3, 1]]), 0)
     seated = [[seat.competitor for seat in matches[i].seats] for i in range(len(matches))]
     assert seated == [["a", "d"], ["d", "a"], ["d", "b"], ["b", "d"]]
     assert matches.purpose is Purpose.TOURNAMENT
@@ -43,14 +45,14 @@ def test_up_to_four_meet_in_every_order():
 
 
 def test_partners_sit_together_and_a_team_is_one_competitor():
-    matches = pairs_of((2, 2)).matches(np.array([[1, 4]]), 0)
+    matches = pairs_of((2, 2))(np.array([[1, 4]]), 0)
     seated = [[seat.competitor for seat in matches[i].seats] for i in range(len(matches))]
     assert seated == [["b", "b", "e", "e"], ["e", "e", "b", "b"]]
     assert matches.team_of_seat == (0, 0, 1, 1)
 
 
 def test_the_games_of_a_pair_share_its_seed_and_no_two_pairs_do():
-    matches = pairs_of((1, 1, 1)).matches(np.array([[0, 1, 2], [0, 1, 2], [2, 3, 4]]), 7)
+    matches = pairs_of((1, 1, 1))(np.array([[0, 1, 2], [0, 1, 2], [2, 3, 4]]), 7)
     by_pair = matches.seed.reshape(3, 6)
     assert (by_pair == by_pair[:, :1]).all()
     assert len(np.unique(by_pair)) == 3
@@ -58,8 +60,8 @@ def test_the_games_of_a_pair_share_its_seed_and_no_two_pairs_do():
 
 
 def test_seeds_follow_from_the_tournaments_seed_and_the_number_of_the_pair_alone():
-    some = pairs_of((1, 1), seed=5).matches(np.array([[0, 1], [2, 3]]), 10)
-    alone = pairs_of((1, 1), seed=5).matches(np.array([[4, 1]]), 11)
-    other = pairs_of((1, 1), seed=6).matches(np.array([[4, 1]]), 11)
+    some = pairs_of((1, 1), seed=5)(np.array([[0, 1], [2, 3]]), 10)
+    alone = pairs_of((1, 1), seed=5)(np.array([[4, 1]]), 11)
+    other = pairs_of((1, 1), seed=6)(np.array([[4, 1]]), 11)
     assert alone.seed.tolist() == some.seed[2:].tolist()
     assert alone.seed.tolist() != other.seed.tolist()

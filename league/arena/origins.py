@@ -1,4 +1,4 @@
-"""Origins: the runs and exported folders that the snapshots of a tournament come from.
+"""Origins: the runs and exported folders that competitors come from, and the game that each was trained in.
 
 An origin has an address: the absolute path of a folder, or the URL of an object store. A resumed
 tournament finds its entrants again by it.
@@ -15,16 +15,23 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
+from league.arena.selection import MAY_BE_ASKED, BadSelection, selected
 from league.competitors.mixtures import Mixture
 from league.competitors.modes import SAMPLE, in_mode
-from league.competitors.names import Names, UnknownCompetitor, bot_settings, mixture_source, source_of
-from league.envs.adapters.gymnasium.following import role_envs
+from league.competitors.names import (
+    Names,
+    UnknownCompetitor,
+    bot_settings,
+    config_of_league,
+    mixture_source,
+    source_of,
+)
+from league.envs.adapters.gymnasium.following import following, role_envs
 from league.mistakes import explain
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec
 from league.rollout.requests import MixtureSource
 from league.rollout.snapshots import SnapshotSource
-from league.tournament.entry.selection import MAY_BE_ASKED, BadSelection, selected
 from storage import open_reader, run_folder
 from storage.disk import Progress
 from storage.errors import CorruptBlob, NotARun
@@ -59,24 +66,25 @@ class Origin(ABC):
 class RunOrigin(Origin):
     """Run as an origin; it may be in training."""
 
-    def __init__(self, address: str, progress: Progress | None = None) -> None:
+    def __init__(self, address: str | Path, progress: Progress | None = None) -> None:
         """Raise NotARun for the run of a tournament; CorruptLedger, RemoteFailed."""
         folder = run_folder(address, progress)
-        self._reader = open_reader(folder)
-        self.address = origin(folder) or address
-        config = self._reader.config() or {}
-        if "competitors" in config:
-            raise NotARun(
-                f"{address}: found the run of a tournament, expected that of a league; name the runs that "
-                "its entrants come from"
-            )
-        self.env = self._reader.env()
+        self.reader = open_reader(folder)
+        config = config_of_league(self.reader, address)
+        self.address = origin(folder) or str(address)
+        self.env = self.reader.env()
+        self.envs = following(config)  # that its roles bring to their seats
         self.role_envs = role_envs(config)
-        self._remote = self._reader.remote()
+        self._remote = self.reader.remote()
         self.step_limit: int | None = (config.get("rollout") or {}).get("step_limit")
         teams = (config.get("matchmaking") or {}).get("teams")
         self.teams: tuple[int, ...] | None = None if teams is None else tuple(teams)
         self.bots: dict[str, BotSettings] = bot_settings(config)
+
+    @functools.cached_property
+    def names(self) -> Names:
+        """The names of its competitors."""
+        return Names(self.reader, self.env["id"])
 
     def chosen(
         self, select: str | None, names: Sequence[str], temperatures: Sequence[float]
@@ -89,7 +97,7 @@ class RunOrigin(Origin):
         try:
             if names:
                 return [entrant for name in names for entrant in self._named(name, temperatures)]
-            snapshots = self._reader.snapshots() if select is None else self._selected(select)
+            snapshots = self.reader.snapshots() if select is None else self._selected(select)
         except (BadSelection, UnknownCompetitor) as error:
             raise type(error)(f"{self.address}: {error}") from None
         return [_entrant(snapshot, self.address, t) for snapshot in snapshots for t in temperatures]
@@ -98,35 +106,31 @@ class RunOrigin(Origin):
         """Return the source of the policy of an entrant; see `Origin.source`."""
         if entrant.kind == "mixture":
             return self._mixture(entrant)
-        found = self._reader.find(entrant.snapshot_id or "")
+        found = self.reader.find(entrant.snapshot_id or "")
         if not isinstance(found, Snapshot) or found.blob_hash != entrant.blob_hash:
             raise self._changed(entrant)
-        return source_of(self._reader, found, entrant.temperature, self._remote)
+        return source_of(self.reader, found, entrant.temperature, self._remote)
 
     def _mixture(self, entrant: Entrant) -> MixtureSource:
         """Return the source of a mixture, as it was when it entered."""
         try:
-            who = self._names.find(entrant.snapshot_id or "").who
+            who = self.names.find(entrant.snapshot_id or "").who
         except UnknownCompetitor:
             who = None
         if not isinstance(who, Mixture) or who.digest != entrant.blob_hash:
             raise self._changed(entrant)
-        return replace(mixture_source(self._reader, who, self._remote), name=entrant.competitor)
+        return replace(mixture_source(self.reader, who, self._remote), name=entrant.competitor)
 
     def _selected(self, condition: str) -> list[Snapshot]:
-        wanted, snapshots = selected(self._reader.run, condition), self._reader.snapshots()
+        wanted, snapshots = selected(self.reader.run, condition), self.reader.snapshots()
         found = [snapshot for snapshot in snapshots if snapshot.snapshot_id in wanted]
         if not found:
             asked = " ".join(condition.split())
             raise BadSelection(f"select: none of {len(snapshots):,} snapshots fits {asked}; {MAY_BE_ASKED}")
         return found
 
-    @functools.cached_property
-    def _names(self) -> Names:
-        return Names(self._reader, self.env["id"])
-
     def _named(self, name: str, temperatures: Sequence[float]) -> list[Entrant]:
-        who, temperature = self._names.find(name)
+        who, temperature = self.names.find(name)
         if isinstance(who, Bot):
             return [bot_entrant(who.name)]
         if isinstance(who, Mixture):

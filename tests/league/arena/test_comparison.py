@@ -10,10 +10,10 @@ import pytest
 import league
 from analysis.statistics.elo import elo_of_score
 from analysis.statistics.sprt import Sprt
+from league.arena.comparison import FIRST_BATCH, LAST_BATCH, batches, compare
 from league.competitors.names import UnknownCompetitor
 from league.envs.games.tic_tac_toe import TicTacToe
 from league.models.bots.kinds.own import FunctionBot
-from league.tournament.comparison import FIRST_BATCH, LAST_BATCH, batches, compare
 from storage.errors import CorruptBlob, Failure, Mistake, NotARun
 from storage.records import EndReason, Outcome, Purpose
 from tests.parameters import mostly_long

@@ -14,23 +14,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from analysis.gates.names import labels_of, with_runs
-from league.competitors.modes import temperature_of
-from league.competitors.names import named_bot
-from league.envs.adapters.gymnasium.following import FollowingEnvs
-from league.models.bots.scripted import bots_for
-from league.models.bots.settings import BotSettings
-from league.rollout.requests import BotSource, MixtureSource
-from league.rollout.snapshots import SnapshotSource
-from league.tournament.entry.agreement import Agreed, agree, alike, require_bot, require_fit
-from league.tournament.entry.origins import (
+from league.arena.agreement import Agreed, agree, alike, require_bot, require_fit
+from league.arena.origins import (
     ExportOrigin,
     Origin,
     RunOrigin,
     bot_entrant,
     open_origin,
 )
-from league.tournament.entry.soundness import DAMAGE, DamagedCompetitors, find_damaged
-from league.tournament.entry.source import EntrantSource
+from league.competitors.modes import temperature_of
+from league.competitors.names import named_bot
+from league.envs.adapters.gymnasium.following import FollowingEnvs
+from league.models.bots.scripted import bots_for
+from league.models.bots.settings import BotSettings
+from league.rollout.requests import BotSource, MixtureSource, StoredSource
+from league.rollout.snapshots import SnapshotSource
+from league.tournament.entrant_source import EntrantSource
+from league.tournament.soundness import DAMAGE, DamagedCompetitors, find_damaged
 from storage.disk import Progress
 from storage.errors import Mistake, NotARun
 from storage.records import Entrant
@@ -40,7 +40,6 @@ from storage.upkeep.exports import NotAnExport
 
 _LEAVE_OUT = "restore them from a copy, or leave them out (leave_out_damaged)"
 Stored = SnapshotSource | MixtureSource
-Source = Stored | BotSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Entries:
     teams: tuple[int, ...] | None  # number of seats of each; None: every seat plays for itself
     bots: dict[str, BotSettings]  # settings by name: of the entrants, and all that were given
     entrants: tuple[Entrant, ...]  # in the order of the settings
-    sources: tuple[Source, ...]  # in the same order
+    sources: tuple[StoredSource, ...]  # in the same order
     left_out: tuple[tuple[str, str], ...]  # names and reasons
     seat_envs: dict[str, dict[str, Any]]  # envs that entrants bring to their seats (`id`, `options`)
 
@@ -86,6 +85,7 @@ def gather(
     if unreadable and not origins and not leave_out_damaged:  # the game is unknown
         raise DamagedCompetitors(unreadable, _LEAVE_OUT)
     agreed = agree(list(origins.values()), env, teams, step_limit)
+    agreed.require_swaps()
     entrants = _beside(beside, _choose(sources, origins, agreed, bots))
     _require_enough([*beside, *entrants], agreed, 0)
     settings = _bot_settings(entrants, origins, agreed, bots)
@@ -115,7 +115,7 @@ def gather(
     )
 
 
-def sources_of(entrants: Sequence[Entrant], *, progress: Progress | None = None) -> tuple[Source, ...]:
+def sources_of(entrants: Sequence[Entrant], *, progress: Progress | None = None) -> tuple[StoredSource, ...]:
     """Return the sources of recorded entrants, in the same order, after verifying their weights again.
 
     Raise DamagedCompetitors with all that are missing or changed.
@@ -265,7 +265,7 @@ def _read(
     return found, damaged
 
 
-def _in_order(entrants: Sequence[Entrant], found: Mapping[str, Stored]) -> tuple[Source, ...]:
+def _in_order(entrants: Sequence[Entrant], found: Mapping[str, Stored]) -> tuple[StoredSource, ...]:
     return tuple(
         BotSource(entrant.competitor) if entrant.run is None else found[entrant.competitor]
         for entrant in entrants

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from league.tournament.evaluation import _places, evaluate, figure
+from league.arena.evaluation import _places, evaluate, figure
 from storage.errors import Mistake, NotARun
 
 
@@ -48,12 +48,12 @@ def test_episodes_that_are_all_alike_have_no_interval():
 
 
 def test_a_place_is_one_that_the_competitor_can_take_while_the_opponent_fills_the_others():
-    names, teams = {"competitor": "a", "opponent": "b"}, np.array([0, 0, 1, 1])
+    names, teams = ["a", "b"], np.array([0, 0, 1, 1])
     everything = {0, 1, 2, 3}
-    assert _places(names, {"competitor": everything, "opponent": everything}, teams, "x") == [0, 1]
-    assert _places(names, {"competitor": everything, "opponent": {2, 3}}, teams, "x") == [0]
+    assert _places(names, [everything, everything], teams, "x") == [0, 1]
+    assert _places(names, [everything, {2, 3}], teams, "x") == [0]
     with pytest.raises(Mistake, match=r"'a' can take seats \[0\] .* 'b' \[2, 3\]"):
-        _places(names, {"competitor": {0}, "opponent": {2, 3}}, teams, "x")
+        _places(names, [{0}, {2, 3}], teams, "x")
 
 
 # ---------------------------------------------------------------- games

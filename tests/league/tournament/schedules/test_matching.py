@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from league.tournament.schedules.pairing.matching import largest_matching
+from league.tournament.schedules.matching import largest_matching
 
 
 def most_couples(allowed):

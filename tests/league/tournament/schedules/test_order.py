@@ -6,7 +6,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from analysis.statistics.ratings import ELO, Ratings
-from league.tournament.schedules.pairing.order import (
+from league.tournament.schedules.order import (
     boundary_stakes,
     information,
     misorder_stakes,

@@ -7,10 +7,9 @@ grow, so that a large difference is found after a few pairs and a small one take
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +17,11 @@ import numpy.typing as npt
 from analysis.statistics.elo import EloEstimate, elo_from_pairs, normalized_elo, score_counts
 from analysis.statistics.games import Tally, pair_scores, tally
 from analysis.statistics.sprt import Answer, Sprt
-from league.envs import registry
-from league.rollout.env_runner import EnvRunner
+from league.arena.arena import Arena
+from league.arena.matches import drawn_seed
 from league.rollout.openings import Openings
-from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
-from league.rules.matchmaking.seating import match_seeds
-from league.tournament.entry.agreement import Agreed, require_bot, require_fit
-from league.tournament.pairs import Pairs
-from league.tournament.sides import open_sides
-from storage.cache.settings import CacheSettings
 from storage.errors import Failure, Mistake
-from storage.records import ResultBatch
+from storage.records import Purpose, ResultBatch
 
 FIRST_BATCH, LAST_BATCH = 16, 256  # pairs; other numbers would give other games for the same seed
 
@@ -121,62 +113,43 @@ def compare(
     CorruptBlob if weights are damaged, Mistake for runs of different games, for a game without two sides and
     for an opening that leaves no moves, NotARun for the run of a tournament, Failure if not one pair counts.
     """
-    sides = open_sides(run, a, b, other)
-    config, bots, envs, names, sources = sides.config, sides.bots, sides.envs, sides.names, sides.sources
-    env: Mapping[str, Any] = config["env"]
-    limit, teams = config["rollout"]["step_limit"], config["matchmaking"]["teams"]
-    game = registry.make(env["id"], 1, step_limit=limit, **env["options"])
-    agreed = Agreed(env["id"], env["options"], limit, None if teams is None else tuple(teams), game)
+    if other is not None and other.resolve() == run.resolve():
+        other = None
+    arena = Arena.of_runs(*([run] if other is None else [run, other]), slots=2 * min(pairs, LAST_BATCH))
+    agreed = arena.agreed
     if agreed.num_teams != 2:
         if agreed.num_teams == 1:
             raise Mistake(
-                f"compare: matches of '{game.id}' have one side, so that no two competitors meet; what each "
-                f"scored is shown by: league evaluate {run} {a}"
+                f"compare: matches of '{agreed.env_id}' have one side, so that no two competitors meet; what "
+                f"each scored is shown by: league evaluate {run} {a}"
             )
         raise Mistake(
-            f"compare: '{game.id}' has {game.num_seats} seats, expected 2, or two teams; "
+            f"compare: '{agreed.env_id}' has {agreed.game.num_seats} seats, expected 2, or two teams; "
             "use league tournament, which compares any number"
         )
-    brings = dict(zip(names, sides.roles, strict=True))
-    for name, shown, source in zip((a, b), names, sources, strict=True):
-        if isinstance(source, BotSource):
-            require_bot(source.name, agreed, bots)
-        else:
-            require_fit(name, source, agreed.game_of(envs, brings[shown] or ""))
-    team_of_seat = np.repeat(np.arange(2), agreed.teams or (1, 1))
-    meeting = Pairs(names, team_of_seat, env=env["id"], match_type="compare", seed=seed)
-    settings = RolloutSettings(slots=2 * min(pairs, LAST_BATCH), step_limit=limit)
-    cache = CacheSettings(verify="always")
-    runner = EnvRunner(PlaySetup(env["id"], env["options"], settings, cache=cache, bots=bots))
     openings = Openings(opening_plies) if opening_plies else None
     if openings is not None:
-        openings.check(game)
+        openings.check(agreed.game)
+    seated = replace(
+        arena.seat(a, b, runs=[0, 0 if other is None else 1]), openings=openings, fingerprint=True
+    )
+    one, another = seated.names
+    table = arena.table("compare", seed, Purpose.TOURNAMENT)
     results: list[ResultBatch] = []
 
     def so_far() -> Comparison:
-        return Comparison(*names, results=tuple(results), tally=tally(results, names), sprt=sprt)
+        return Comparison(one, another, tuple(results), tally(results, seated.names), sprt)
 
     for first, size in batches(pairs):
-        matches = meeting.matches(np.tile([0, 1], (size, 1)), first)
-        drawn = int(match_seeds(seed + 1, matches.match_id[:1])[0])  # seed of sampled actions
-        for part, env_options in envs.split(matches, brings.get):
-            request = PlayRequest(
-                part,
-                sources,
-                learners=(),
-                seed=drawn,
-                openings=openings,
-                env_options=env_options,
-                fingerprint=True,
-            )
-            results.append(runner.play(request, {})[0])
+        matches = table.pairs(seated.names, np.tile([0, 1], (size, 1)), first)
+        results += arena.play(seated, matches, drawn_seed(seed, int(matches.match_id[0])))
         if sprt is not None and so_far().answer is not None:
             break
     played = so_far()
     if not played.tally.games.num_pairs:
         raise Failure(
             f"compare: in each of {played.played_pairs} pairs of {played.a} and {played.b} a match crashed, "
-            f"or was forfeited by both; nothing counts (see: league envs check {env['id']})"
+            f"or was forfeited by both; nothing counts (see: league envs check {agreed.env_id})"
         )
     return played
 

@@ -7,22 +7,22 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from league.arena.matches import Table
+from league.arena.selection import BadSelection
 from league.competitors.names import UnknownCompetitor
 from league.models.bots.settings import FunctionSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
 from league.rollout.settings.play import RolloutSettings
-from league.tournament.entry.entrants import gather, sources_of
-from league.tournament.entry.selection import BadSelection
-from league.tournament.entry.soundness import DamagedCompetitors
-from league.tournament.entry.source import EntrantSource
-from league.tournament.pairs import Pairs
+from league.tournament.entrant_source import EntrantSource
+from league.tournament.entrants import gather, sources_of
+from league.tournament.soundness import DamagedCompetitors
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake, NotARun
 from storage.records import MAIN, EndReason, LivePlayer
 from storage.upkeep.exports import export_snapshot
 
-FIRST = FunctionSettings(kind="function", function="tests.league.tournament.entry.test_entrants:first_legal")
+FIRST = FunctionSettings(kind="function", function="tests.league.tournament.test_entrants:first_legal")
 
 
 def first_legal(observation, mask, rng):
@@ -152,9 +152,7 @@ def test_whoever_is_gathered_can_be_played(make_run, tmp_path, exported):
     )
     field = range(len(entries.entrants))
     pairings = np.array(list(itertools.combinations(field, 2)))
-    matches = Pairs(ids(entries), np.arange(2), env="tic_tac_toe", match_type="test", seed=0).matches(
-        pairings, 0
-    )
+    matches = Table("tic_tac_toe", np.arange(2), "test", 0).pairs(ids(entries), pairings, 0)
     runner = EnvRunner(PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=64), bots=entries.bots))
     source_of = dict(zip(ids(entries), entries.sources, strict=True))
     sources = tuple(source_of[competitor] for competitor in matches.competitors)
@@ -199,7 +197,7 @@ def test_runs_that_mean_different_bots_by_one_name_are_refused_if_it_takes_part(
     sources = [EntrantSource(run=str(run)) for run in runs]
     assert gather(sources).bots == {}
     with pytest.raises(
-        Mistake, match=rf"{runs[1]}: bots.left is .*, expected .* as in {runs[0]}.*set bots.left"
+        Mistake, match=rf"{runs[1]}: bots.left: found .*, expected .* as in {runs[0]}.*set bots.left"
     ):
         gather([*sources, EntrantSource(bots=("left",))])
 

@@ -16,13 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import PlayRequest, Source
-from league.rules.matchmaking.seating import match_seeds
-from league.tournament.entry.agreement import Agreed
+from league.arena.arena import Arena
+from league.arena.matches import drawn_seed
+from league.rollout.requests import StoredSource
 from storage.arrays import Floats
 from storage.errors import Failure
-from storage.records import EndReason, MatchBatch, Purpose, ResultBatch, by_team
+from storage.records import EndReason, ResultBatch, by_team
 
 SEEDS_AT_ONCE = 256
 Z = 1.959963984540054  # standard errors on each side of a 95 % interval
@@ -68,22 +67,21 @@ def interval(sample: Floats, spread: float) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
-def measure(
-    runner: EnvRunner, agreed: Agreed, response: Source, target: Source, *, seeds: int, seed: int
-) -> Gains:
+def measure(arena: Arena, response: StoredSource, target: StoredSource, *, seeds: int, seed: int) -> Gains:
     """Return the gains of `response` against copies of `target` in `seeds` matches of each seating.
 
     All randomness comes from `seed`. Raise Failure if every seed has a crashed match.
     """
     gains, points, own, scores, left_out = [], [], [], [], 0
+    agreed, seated = arena.agreed, arena.seated([response, target])
+    teams = np.arange(agreed.num_teams)
+    by_team = 1 - np.eye(len(teams) + 1, len(teams), dtype=np.int64)  # at last the target alone
+    table = arena.table("exploit", seed)
     for first in range(0, seeds, SEEDS_AT_ONCE):
         number = np.arange(first, min(first + SEEDS_AT_ONCE, seeds))
-        matches = _matches(agreed, number, seed)
-        drawn = int(match_seeds(seed + 1, number[:1])[0])  # seed of sampled actions
-        batch = runner.play(PlayRequest(matches, (response, target), learners=(), seed=drawn), {})[0]
+        (batch,) = arena.play(seated, table.matches(seated.names, by_team, number), drawn_seed(seed, first))
         score, point, whole = _by_seed(batch, len(number), agreed.num_teams)
         left_out += int((~whole).sum())
-        teams = np.arange(agreed.num_teams)
         gains.append((score[:, teams, teams] - score[:, -1]).mean(axis=1)[whole])
         points.append(point[:, teams, teams].mean(axis=1)[whole])
         own.append(score[whole, -1].ravel())
@@ -100,26 +98,6 @@ def measure(
         spread=max(float(np.ptp(np.concatenate(scores))), 2.0 * abs(agreed.game.loss_reward)),
         deviation=float(np.concatenate(own).std()),
         left_out=left_out,
-    )
-
-
-def _matches(agreed: Agreed, number: npt.NDArray[np.int64], seed: int) -> MatchBatch:
-    """Return T + 1 matches per seed: the response (0) as each team in turn, then the target (1) alone."""
-    teams = agreed.num_teams
-    team_of_seat = np.repeat(np.arange(teams), agreed.teams or (1,) * teams)
-    seat = 1 - np.eye(teams + 1, teams, dtype=np.int32)[:, team_of_seat]
-    games = len(number) * (teams + 1)
-    return MatchBatch(
-        env=agreed.env_id,
-        purpose=Purpose.EVALUATION,
-        match_types=("exploit",),
-        competitors=("response", "target"),
-        match_id=np.arange(games, dtype=np.int64),
-        seed=np.repeat(match_seeds(seed, number), teams + 1),
-        match_type=np.zeros(games, dtype=np.int16),
-        seat=np.tile(seat, (len(number), 1)),
-        learning=np.zeros((games, len(team_of_seat)), dtype=np.bool_),
-        team_of_seat=None if agreed.teams is None else tuple(team_of_seat.tolist()),
     )
 
 

@@ -5,13 +5,13 @@ import types
 
 import pytest
 
+from league.arena.agreement import Agreed, agree, require_bot, require_fit
+from league.arena.origins import RunOrigin
 from league.envs import registry
 from league.envs.games.tic_tac_toe import TicTacToe
 from league.models.bots.settings import ExportSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.snapshots import SnapshotSource
-from league.tournament.entry.agreement import Agreed, agree, require_bot, require_fit
-from league.tournament.entry.origins import RunOrigin
 from storage.archive import open_reader
 from storage.errors import Mistake
 from storage.upkeep.exports import export_snapshot
@@ -57,9 +57,9 @@ def test_the_game_is_that_of_the_runs(origin):
 
 def test_competitors_of_another_game_are_refused_by_name(origin):
     runs = [origin("a"), origin("b", env="connect_four")]
+    one, other = (run.address for run in runs)
     with pytest.raises(
-        Mistake,
-        match=rf"^{runs[1].address}: env is 'connect_four', expected 'tic_tac_toe' as in {runs[0].address};",
+        Mistake, match=rf"^{other}: env: found 'connect_four', expected 'tic_tac_toe' as in {one};"
     ):
         agree(runs, None, None, None)
 
@@ -69,11 +69,13 @@ def test_options_and_step_limits_are_part_of_the_game(origin):
     options = {"id": "connect_four", "options": {"rows": 5}}
     runs = [origin("a", env="connect_four"), origin("b", env="connect_four")]
     runs[1].env = options
-    with pytest.raises(Mistake, match=r"env is 'connect_four' \{'rows': 5\}, expected 'connect_four' as in"):
+    with pytest.raises(
+        Mistake, match=r"env: found 'connect_four' \{'rows': 5\}, expected 'connect_four' as in"
+    ):
         agree(runs, None, None, None)
     limited = [origin("c"), origin("d", rollout={"step_limit": 7})]
     with pytest.raises(
-        Mistake, match=r"rollout.step_limit is 7, expected none as in .*set rollout.step_limit"
+        Mistake, match=r"rollout.step_limit: found 7, expected none as in .*set rollout.step_limit"
     ):
         agree(limited, None, None, None)
     assert agree(limited, None, None, 5).step_limit == 5
@@ -103,16 +105,16 @@ def test_teams_make_up_the_seats(teams):
 
 def test_a_game_in_which_nobody_meets_is_refused(variants):
     with pytest.raises(Mistake, match="'games_to_agree_on:Solo' has one seat, expected a game in which"):
-        agree([], variants["Solo"], None, None)
+        agree([], variants["Solo"]).require_swaps()
     with pytest.raises(Mistake, match="'tic_tac_toe' has one team, expected a game in which"):
-        agree([], {"id": "tic_tac_toe", "options": {}}, (2,), None)
+        agree([], {"id": "tic_tac_toe", "options": {}}, (2,)).require_swaps()
 
 
 def test_a_game_whose_seats_differ_is_refused_once_for_all(variants):
     with pytest.raises(
         Mistake, match="'games_to_agree_on:Uneven': its seats differ in observations or actions"
     ):
-        agree([], variants["Uneven"], None, None)
+        agree([], variants["Uneven"]).require_swaps()
 
 
 def test_a_game_that_there_is_not_is_told():

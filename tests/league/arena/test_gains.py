@@ -4,28 +4,18 @@ import numpy as np
 import pytest
 
 from analysis.exploitability import values
-from league.envs import registry
+from league.arena.agreement import agree
+from league.arena.arena import Arena
+from league.arena.gains import RARE, interval, measure
 from league.envs.trees.trees import tree_of
 from league.exploit.exact import strategy_of
-from league.exploit.gains import RARE, interval, measure
 from league.models.bots.scripted import make_bot
-from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import BotSource, PlaySetup
-from league.rollout.settings.play import RolloutSettings
-from league.tournament.entry.agreement import Agreed
-
-SETTINGS = RolloutSettings(slots=1024)
-
-
-def agreed(env, **options):
-    game = registry.make(env, 1, **options)
-    return Agreed(env, options, None, game.teams, game)
+from league.rollout.requests import BotSource
 
 
 def gains(env, response, target, seeds=64, seed=5, **options):
-    game = agreed(env, **options)
-    runner = EnvRunner(PlaySetup(env, options, SETTINGS))
-    return measure(runner, game, BotSource(response), BotSource(target), seeds=seeds, seed=seed)
+    arena = Arena(agree([], {"id": env, "options": options}), slots=1024)
+    return measure(arena, BotSource(response), BotSource(target), seeds=seeds, seed=seed)
 
 
 def test_paper_gains_a_whole_point_against_rock_and_rock_nothing_against_itself():
@@ -78,11 +68,11 @@ def exact_gain(response, target):
 def test_the_interval_holds_the_true_gain_about_as_often_as_it_says():
     truth = exact_gain("equilibrium", "random")
     assert truth > 0.1
-    runner, game = EnvRunner(PlaySetup("kuhn_poker", {}, SETTINGS)), agreed("kuhn_poker")
+    arena = Arena(agree([], {"id": "kuhn_poker", "options": {}}), slots=1024)
     held = []
     for seed in range(120):
         sources = BotSource("equilibrium"), BotSource("random")
-        _, low, high = measure(runner, game, *sources, seeds=256, seed=1000 + seed).score()
+        _, low, high = measure(arena, *sources, seeds=256, seed=1000 + seed).score()
         held.append(low <= truth <= high)
     assert 0.90 <= np.mean(held) <= 0.99
 
