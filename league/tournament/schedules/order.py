@@ -24,7 +24,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.ratings import ELO, Ratings
+from analysis.statistics.davidson import ELO
+from analysis.statistics.hierarchy.normal import Normal
 from league.tournament.schedules.base import Pairings
 from storage.arrays import Floats, Indices
 
@@ -35,14 +36,14 @@ _NEARLY = 0.5  # share of the greatest worth that a pairing of the same step mus
 _SEEN = 32  # number of such pairings that are examined for each one to be chosen
 
 
-def distances(ratings: Ratings) -> tuple[Floats, Floats]:
+def distances(ratings: Normal) -> tuple[Floats, Floats]:
     """Return [N, N] the Elo of the row less that of the column, and its variance (1 on the diagonal)."""
     variance = _variance(ratings.covariance)
     np.fill_diagonal(variance, 1.0)
     return ratings.elo[:, None] - ratings.elo, np.maximum(variance, 1e-9)
 
 
-def misorder_stakes(ratings: Ratings) -> Floats:
+def misorder_stakes(ratings: Normal) -> Floats:
     """Return [N, N] the rate at which the chance that two are misordered rises with variance.
 
     The difference has the variance s^2 around m. The truth is drawn from it and estimated with variance t^2:
@@ -57,7 +58,7 @@ def misorder_stakes(ratings: Ratings) -> Floats:
     return stakes
 
 
-def boundary_stakes(ratings: Ratings, best: npt.NDArray[np.bool_], margin: float) -> Floats:
+def boundary_stakes(ratings: Normal, best: npt.NDArray[np.bool_], margin: float) -> Floats:
     """Return [N, N] the rate at which the chance that one of the `best` [N] is overtaken rises with variance.
 
     The difference of two has the variance s^2 around m. The rate is the derivative of Phi(-z),
@@ -70,15 +71,13 @@ def boundary_stakes(ratings: Ratings, best: npt.NDArray[np.bool_], margin: float
     return np.where(best[:, None] != best, stakes, 0.0)
 
 
-def information(ratings: Ratings, games: int) -> Floats:
+def information(ratings: Normal, games: int) -> Floats:
     """Return [N, N] the Fisher information, in Elo^-2, of `games` games of two on their difference.
 
-    In Davidson's model with draws it is the variance of the score.
+    It is the variance of the score in Bradley and Terry's model, over the luck that games of a pair share.
     """
-    half = np.exp((ratings.elo[:, None] - ratings.elo) / (2.0 * ELO))
-    total = half + 1.0 / half + ratings.draw
-    mean = (half + 0.5 * ratings.draw) / total
-    return games * ((half + 0.25 * ratings.draw) / total - mean**2) / ELO**2
+    apart = (ratings.elo[:, None] - ratings.elo) / (2.0 * ELO)
+    return games * 0.25 * (1.0 - np.tanh(apart) ** 2) / (ratings.dispersion * ELO**2)
 
 
 def most_worth(

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.games import Games, games_per_pair
-from analysis.statistics.ratings import Ratings, bradley_terry
+from analysis.statistics.games import Games, games_per_pair, of_those_who_played
+from analysis.statistics.hierarchy.normal import Normal, normal_of
+from analysis.statistics.hierarchy.posterior import posterior
 from league.tournament.schedules.base import (
     Pairings,
     Round,
@@ -59,7 +60,7 @@ class Rated(Schedule):
         )
 
     @abstractmethod
-    def stakes(self, ratings: Ratings) -> npt.NDArray[np.float64] | None:
+    def stakes(self, ratings: Normal) -> npt.NDArray[np.float64] | None:
         """Return [N, N] the cost of variance of each difference (see `order`), or `None` to end."""
 
     def next_round(
@@ -81,7 +82,7 @@ class Rated(Schedule):
         if len(history) == self._rounds_before and len(newcomers):
             rows = _first_meetings(newcomers, self._field, self._num_teams, rng)[:number]
             return _in_tiles(rows, _first_chances(rows, newcomers, self._field))
-        ratings = bradley_terry(games)
+        ratings = normal_of(games)
         stakes = self.stakes(ratings)
         if stakes is None:
             return None
@@ -126,7 +127,7 @@ class Adaptive(Rated):
         half = math.ceil(settings.pairs * pairs_until_all_met(field, num_teams) / 2)
         super().__init__(field, num_teams, settings, settings.budget or max(field, half), before)
 
-    def stakes(self, ratings: Ratings) -> npt.NDArray[np.float64]:
+    def stakes(self, ratings: Normal) -> npt.NDArray[np.float64]:
         """Return [N, N] the stakes of a wrong order of any two."""
         return misorder_stakes(ratings)
 
@@ -142,33 +143,36 @@ class TopK(Rated):
         self._k, self._confidence, self._margin = settings.k, settings.confidence, settings.margin
 
     def conclusion(self, games: Games) -> str:
-        """Return the k best as a sentence, with the confidence or the lack of it."""
-        ratings = bradley_terry(games)
-        found = np.flatnonzero(best(ratings, self._k))
-        names = ", ".join(games.competitors[i] for i in found[np.argsort(-ratings.elo[found], kind="stable")])
-        unsure = doubt(ratings, self._k, self._margin)
-        if unsure <= 1.0 - self._confidence:
+        """Return the k best as a sentence, with the confidence or the lack of it.
+
+        They are the first of the verdict: its posterior orders them, and `normal_of` is near to it.
+        """
+        played = of_those_who_played(games)
+        found = posterior(played)
+        order = np.lexsort((-found.elo, found.part))[: self._k]
+        names = ", ".join(played.competitors[i] for i in order)
+        if doubt(normal_of(games), self._k, self._margin) <= 1.0 - self._confidence:
             return f"the {self._k} best, with a confidence of {self._confidence:g}: {names}"
         return (
             f"the {self._k} best were not known with a confidence of {self._confidence:g} when the budget of "
             f"{self.total_pairs():,} pairs was used up; they seem to be {names}"
         )
 
-    def stakes(self, ratings: Ratings) -> npt.NDArray[np.float64] | None:
+    def stakes(self, ratings: Normal) -> npt.NDArray[np.float64] | None:
         """Return [N, N] the stakes at the boundary of the k best, or `None` once these are known."""
         if doubt(ratings, self._k, self._margin) <= 1.0 - self._confidence:
             return None
         return boundary_stakes(ratings, best(ratings, self._k), self._margin)
 
 
-def best(ratings: Ratings, k: int) -> npt.NDArray[np.bool_]:
+def best(ratings: Normal, k: int) -> npt.NDArray[np.bool_]:
     """Return [N] True for the k best rated."""
     chosen = np.zeros(len(ratings.elo), dtype=np.bool_)
     chosen[np.argsort(-ratings.elo, kind="stable")[:k]] = True
     return chosen
 
 
-def doubt(ratings: Ratings, k: int, margin: float = 0.0) -> float:
+def doubt(ratings: Normal, k: int, margin: float = 0.0) -> float:
     """Return a bound of the chance that another is over `margin` Elo better than one of the k best rated.
 
     The bound is a sum over such pairs, which may be above 1. It holds for any number of looks.

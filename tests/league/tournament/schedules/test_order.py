@@ -5,7 +5,8 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from analysis.statistics.ratings import ELO, Ratings
+from analysis.statistics.davidson import ELO
+from analysis.statistics.hierarchy.normal import Normal
 from league.tournament.schedules.order import (
     boundary_stakes,
     information,
@@ -14,13 +15,12 @@ from league.tournament.schedules.order import (
 )
 
 
-def rated(elo, covariance, draw=0.0):
-    names = tuple(f"c{i}" for i in range(len(elo)))
-    return Ratings(names, np.array(elo), np.array(covariance), np.zeros(2), np.zeros(2), draw)
+def rated(elo, covariance, dispersion=1.0):
+    return Normal(np.array(elo), np.array(covariance), dispersion)
 
 
 def some_ratings(field, seed=0, width=400.0):
-    """Ratings with errors that hang together."""
+    """Strengths with errors that hang together."""
     rng = np.random.default_rng(seed)
     root = rng.normal(0.0, 40.0, (field, field))
     return rated(rng.uniform(0.0, width, field), root @ root.T / field + 100.0 * np.eye(field))
@@ -54,14 +54,12 @@ def test_stakes_at_the_boundary_are_the_slope_of_the_chance_of_being_overtaken()
         assert stakes[a, b] == stakes[b, a] == pytest.approx(slope if best[a] != best[b] else 0.0, rel=1e-4)
 
 
-@pytest.mark.parametrize("draw", [0.0, 1.5])
-def test_games_inform_by_the_variance_of_their_score(draw):
-    win, lost = 10 ** (100 / 800), 10 ** (-100 / 800)  # Davidson's model
-    p = np.array([win, draw, lost]) / (win + draw + lost)
-    mean = p @ [1.0, 0.5, 0.0]
-    variance = p @ (np.array([1.0, 0.5, 0.0]) - mean) ** 2
-    found = information(rated([100.0, 0.0], np.eye(2), draw), games=6)
-    np.testing.assert_allclose(found[[0, 1], [1, 0]], 6 * variance / ELO**2)
+@pytest.mark.parametrize("dispersion", [1.0, 1.5])
+def test_games_inform_by_the_variance_of_their_score_over_the_luck_that_they_share(dispersion):
+    score = 1 / (1 + 10 ** (-100 / 400))
+    found = information(rated([100.0, 0.0], np.eye(2), dispersion), games=6)
+    expected = 6 * score * (1 - score) / dispersion / ELO**2
+    np.testing.assert_allclose(found[[0, 1], [1, 0]], expected)
 
 
 def chosen_one_by_one(covariance, stakes, w, number):
