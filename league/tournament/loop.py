@@ -6,7 +6,8 @@
 
 A round is a function of the settings and of the recorded results. The result of a request is a function
 of the request. So a tournament that was killed goes on with exactly the games that it would have played,
-with any number of runners, and its ledger ends like that of a tournament that never stopped.
+with any number of runners, and its ledger ends like that of a tournament that never stopped. Rounds that
+another version drew otherwise are taken as they were recorded.
 
 A tournament that goes on with more pairs or more competitors plays one stage after the other
 (league/tournament/stages.py): what earlier stages recorded is remembered, then the last one plays the rest.
@@ -35,7 +36,7 @@ from league.rules.standings import Standings
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Pairings, Round
 from league.tournament.settings import Resolved
-from league.tournament.stages import Stage
+from league.tournament.stages import Stage, rounds_of
 from storage.archive import Archive
 from storage.errors import Failure
 from storage.records import DrawnPair, Entrant, MatchBatch, ResultBatch
@@ -86,6 +87,7 @@ class Tournament:
         self._total_pairs = 0
         self._standings = Standings(Roster(entrants), settings.ratings, teams=table.team_of_seat)
         self._recorded = deque(archive.results())  # results of earlier sessions, until their round comes
+        self._rounds = rounds_of(archive.run, self._recorded, self._names, table.games)  # as they drew them
         self._resumed_games = sum(map(len, self._recorded))
         self._first = 0  # number of the first pair of the next round
         self._round: tuple[int, int, Round] | None = None  # being played: its number, its first pair's, draw
@@ -108,7 +110,7 @@ class Tournament:
                     played if schedule.goes_by_results else [], names, self._settings.rules.rule()
                 )
                 rng = np.random.default_rng([self._settings.seed, len(history)])
-                drawn = schedule.drawn_round(history, games, rng)
+                drawn = self._as_recorded(len(history), schedule.drawn_round(history, games, rng))
                 if drawn is None:
                     conclusion = schedule.conclusion(games)
                     break
@@ -120,6 +122,15 @@ class Tournament:
         observe(self.standing())
         self._archive.flush()
         return conclusion
+
+    def _as_recorded(self, number: int, drawn: Round | None) -> Round | None:
+        """Return the round with this number, as it was recorded if another version drew it otherwise."""
+        recorded = self._rounds.get(number)
+        if recorded is None or (
+            drawn is not None and np.array_equal(drawn.pairings[: len(recorded)], recorded)
+        ):
+            return drawn
+        return Round(recorded)
 
     def standing(self) -> Standing:
         """Return the progress so far."""

@@ -24,8 +24,8 @@ from storage.arrays import Floats
 
 _SPREADS = 25  # that are weighed, each 1.3 times the one before
 _MOST_STEPS = 30
-_LARGEST = 2.0  # step of a strength, in log-odds
-_ROUGH, _NEAR = 0.4, 0.05  # steps before which pairs show their dispersion, and before the last one
+_LARGEST = 4.0  # step of a strength, in log-odds
+_ROUGH, _NEAR = 1.0, 0.1  # steps before which pairs show their dispersion, and before the last one
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +46,12 @@ def normal_of(games: Games) -> Normal:
     n = len(games.competitors)
     cells = cells_of(games, int(games.away_place.max(initial=1)) + 1, drawn=False)
     prior = Prior(n, cells.num_places, None)
+    spreads = grid(prior, _SPREADS)
+    log_prior = prior.log_hyper(spreads) - n * np.log(spreads[:, 0])
+    of_places = prior.precision((np.inf,))[cells.place, cells.place]
     x, dispersion = np.zeros(prior.num_parameters), None if len(games) else 1.0
     for _ in range(_MOST_STEPS):
-        ahead, covariance = _normal(cells, prior, x, dispersion or 1.0)
+        ahead, covariance = _normal(cells, spreads, log_prior, of_places, x, dispersion or 1.0)
         step = np.clip(ahead - x, -_LARGEST, _LARGEST)
         x = x + step
         size = float(np.abs(step).max(initial=0.0))
@@ -60,31 +63,30 @@ def normal_of(games: Games) -> Normal:
     return Normal(ELO * (x[:n] - x[:n].mean()), ELO**2 * relative @ covariance @ relative, dispersion or 1.0)
 
 
-def _normal(cells: Cells, prior: Prior, x: Floats, dispersion: float) -> tuple[Floats, Floats]:
-    """Return the mean [K], and the covariance [N, N] of strengths, with games as they are around `x` [K]."""
+def _normal(
+    cells: Cells, spreads: Floats, log_prior: Floats, of_places: Floats, x: Floats, dispersion: float
+) -> tuple[Floats, Floats]:
+    """Return the mean [K], and the covariance [N, N] of strengths, with games as they are around `x` [K].
+
+    `log_prior` [G] is that of strengths 0 and `spreads` [G, 1]; `of_places` [T - 1, T - 1] is a precision.
+    """
     n, place = cells.num_competitors, cells.place
     expected = moments(cells, x)
     residual = (cells.points - cells.games * expected.points) / dispersion
     known = information(cells, expected, cells.games / dispersion)
     pull = np.concatenate([by_competitor(cells, residual), residual @ cells.contrast]) + known @ x
 
-    of_places = known[place, place] + prior.precision((np.inf,))[place, place]
-    shared = known[:n, place]
-    taken = shared @ np.linalg.inv(of_places)
+    shared, inverse = known[:n, place], np.linalg.inv(known[place, place] + of_places)
+    taken = shared @ inverse
     seen, axes = np.linalg.eigh(known[:n, :n] - taken @ shared.T)
-    seen = np.maximum(seen, 0.0)  # rounding makes some slightly negative
     y = axes.T @ (pull[:n] - taken @ pull[place])
-
-    spreads = grid(prior, _SPREADS)
-    total = seen + spreads**-2  # [G, N] precision along each axis
-    score = 0.5 * (y**2 / total).sum(axis=1) - 0.5 * np.log(total).sum(axis=1) - n * np.log(spreads[:, 0])
-    score += prior.log_hyper(spreads)
+    variance = 1.0 / (np.maximum(seen, 0.0) + spreads**-2)  # [G, N]; rounding makes some `seen` negative
+    means = y * variance
+    score = 0.5 * means @ y + 0.5 * np.log(variance).sum(axis=1) + log_prior
     weight = np.exp(score - score.max())
     weight /= weight.sum()
-    mean = weight @ (y / total)
-    apart = np.sqrt(weight)[:, None] * (y / total - mean)
-    covariance = axes @ (np.diag(weight @ (1.0 / total)) + apart.T @ apart) @ axes.T
+    mean = weight @ means
+    apart = np.sqrt(weight)[:, None] * (means - mean)
+    covariance = axes @ (np.diag(weight @ variance) + apart.T @ apart) @ axes.T
     strength = axes @ mean
-    return np.concatenate(
-        [strength, np.linalg.solve(of_places, pull[place] - shared.T @ strength)]
-    ), covariance
+    return np.concatenate([strength, inverse @ (pull[place] - shared.T @ strength)]), covariance
