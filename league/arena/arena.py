@@ -22,7 +22,7 @@ from league.models.bots.settings import BotSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup, Source, StoredSource
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from storage.cache.settings import CacheSettings
 from storage.records import MatchBatch, Purpose, ResultBatch
 from storage.tables.live import names_of

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from league.arena.arena import Arena
-from league.competitors.curves import curve
 from league.competitors.mixtures import Mixture
-from league.competitors.names import actor_of
+from league.competitors.names import actor_of, curve
 from league.models.actor import Actor
 from league.models.networks.networks import trust_network
 from league.rollout.requests import StoredSource

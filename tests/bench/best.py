@@ -6,8 +6,7 @@ Leagues of known strengths are simulated: what training plays, and the round rob
 within its share of the games (`evaluation.placing`). The named best is right if the verdict on a tournament
 in which each two snapshots play 200 pairs cannot tell it from its first. Printed are the share of leagues in
 which that is so, the mean of the stated probabilities, and how often the named best is the best of all,
-which should be as often; at the end the same by stated probability. `python -m tests.bench.best_recorded`
-asks the same of runs that were trained.
+which should be as often; at the end the same by stated probability.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from analysis.statistics.hierarchy.posterior import posterior
 from analysis.statistics.strength.facts import Meeting, Member
 from analysis.statistics.strength.order import Order, order_of
 from league.config.sections import EvaluationSettings
-from league.training.placing.field import BEST, ENOUGH, NEWEST
-from league.training.placing.placing import SEEDS, WHILE
+from league.training.round_robin import BEST, ENOUGH, NEWEST, SEEDS, WHILE
 from storage.arrays import Floats
 
 ELO = 400.0 / math.log(10.0)

@@ -25,7 +25,7 @@ from storage.arrays import Floats
 _SPREADS = 25  # that are weighed, each 1.3 times the one before
 _MOST_STEPS = 30
 _LARGEST = 4.0  # step of a strength, in log-odds
-_ROUGH, _NEAR = 1.0, 0.1  # steps before which pairs show their dispersion, and before the last one
+_ROUGH, _NEAR = 0.4, 0.1  # steps before which pairs show their dispersion, and before the last one
 
 
 @dataclass(frozen=True, slots=True)

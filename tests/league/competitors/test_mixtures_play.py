@@ -19,7 +19,7 @@ from league.exploit.measuring import exploit
 from league.models.bots.settings import ExportSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.tournament.entrant_source import EntrantSource
 from league.tournament.entrants import gather, sources_of
 from storage.archive import open_reader
@@ -111,7 +111,8 @@ def test_in_several_modes_it_is_several_competitors(kuhn):
 def test_an_exported_mixture_is_a_bot_that_plays_the_same(kuhn, tmp_path, league_here):
     folder = tmp_path / "mixture"
     done = league_here("snapshots", kuhn, "export", LIST, folder)
-    assert (done.returncode, done.stdout) == (0, f"{LIST}, 2 snapshots, exported to {folder}\n")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{LIST} exported to {folder}\n")
     tree = tree_of("kuhn_poker")
     own, exported = (
         strategy_of(tree, actor) for actor in (league.load_policy(kuhn, LIST), league.load_export(folder))
