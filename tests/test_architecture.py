@@ -211,6 +211,16 @@ def test_a_tournament_knows_nothing_of_training_settings_or_the_command_line():
                 assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
 
 
+@pytest.mark.parametrize("room", ["arena", "yardsticks"])
+def test_measures_stand_above_competitors_and_below_what_uses_them(room):
+    above = ("commands", "config", "training", "tournament", "exploit", "watching")
+    for path in files_of(f"league.{room}"):
+        for name in (*above, *(["yardsticks"] if room == "arena" else [])):
+            assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
+    for path in files_of("league.competitors"):
+        assert not uses(path, f"league.{room}"), f"{path.name} imports league.{room}"
+
+
 @pytest.mark.slow
 def test_only_commands_import_commands():
     for path in set(files_of("league")) - set(files_of("league.commands")):

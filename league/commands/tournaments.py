@@ -24,7 +24,7 @@ from league.commands.console import (
 if TYPE_CHECKING:
     from analysis.gates.gates import GateResult
     from analysis.tournaments.tournament import Verdict
-    from league.tournament.comparison import Comparison
+    from league.arena.comparison import Comparison
     from league.tournament.settings import TournamentSettings
 
 
@@ -233,7 +233,7 @@ def compare(
 ) -> None:
     """Play A against B, and estimate which is stronger and how certain that is."""
     from analysis.statistics.sprt import Sprt
-    from league.tournament.comparison import compare as play
+    from league.arena.comparison import compare as play
 
     run, a, b, other = _sides(words)
     test = None if sprt is None else Sprt(*sprt, model="normalized" if normalized else "logistic")

@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.solution.cycles.schur import schur
-from analysis.statistics.davidson import Cells, fit
-from analysis.statistics.ratings import ELO, PRIOR_GAMES
+from analysis.statistics.davidson import ELO, PRIOR_GAMES, Cells, fit
 from storage.arrays import Floats, Indices
 
 _SPREAD = 2.0  # standard deviation that c is thought to have

@@ -3,7 +3,7 @@ import pytest
 
 from analysis.solution.cycles.melo import Melo, melo, melo_started, melo_updated
 from analysis.solution.payoffs import Payoffs
-from analysis.statistics.ratings import bradley_terry
+from analysis.statistics.davidson import cells_of, fit
 from tests.analysis.simulated_games import transitive
 
 # Who beats whom: rock, paper, scissors.
@@ -54,7 +54,8 @@ def test_an_uneven_circle_is_foreseen():
 def test_without_circles_it_is_bradley_and_terry(rng):
     games = transitive(rng.normal(size=7) * 150, 5, rng)
     payoffs = Payoffs.from_games(games)
-    expected = bradley_terry(games, place_advantage=False, draws=False).elo
+    strength = fit(cells_of(games, 1, drawn=False), prior_games=1.0).parameters
+    expected = 400 / np.log(10) * (strength - strength.mean())
     np.testing.assert_allclose(melo(payoffs.scores, payoffs.games, planes=0).ratings, expected, atol=1e-6)
 
 
