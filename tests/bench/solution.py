@@ -24,17 +24,13 @@ from open_spiel.python.voting import base, kemeny_young
 from analysis.solution import (
     Payoffs,
     alpha_rank,
-    alpha_rank_populations,
     effective_diversity,
     kemeny,
     max_entropy_nash,
-    melo,
+    nash_averaging,
     nash_averaging_on_tasks,
     nash_clusters,
-    nash_ratings,
-    path,
     schur,
-    soft_condorcet,
     split,
     with_interval,
     zero_sum_nash,
@@ -107,15 +103,6 @@ def dynamics(n: int) -> None:
         "OpenSpiel",
         lambda: alpharank.compute([few], alpha=5.0),
     )
-    pair = [np.random.default_rng(k).uniform(-1.0, 1.0, (12, 12)) for k in range(2)]
-    timed(
-        "alpha_rank_populations: 12 x 12, alpha 5",
-        lambda: alpha_rank_populations(pair, alpha=5.0),
-        "OpenSpiel",
-        lambda: alpharank.compute(pair, alpha=5.0),
-    )
-    times = np.linspace(0.0, 100.0, 100)
-    timed("replicator path to time 100", lambda: path(antisymmetric(n, 0), np.full(n, 1 / n), times))
 
 
 def uncertain(n: int) -> None:
@@ -131,14 +118,12 @@ def uncertain(n: int) -> None:
     matrix, rng = payoffs.matrix(), np.random.default_rng(0)
     timed("resampled(rng).matrix()", lambda: payoffs.resampled(rng).matrix())
     timed(
-        "with_interval of nash_ratings, 20 samples",
-        lambda: with_interval(payoffs, nash_ratings, rng, samples=20),
+        "with_interval of Nash averages, 20 samples",
+        lambda: with_interval(payoffs, lambda matrix: nash_averaging(matrix).ratings, rng, samples=20),
     )
     timed("schur, its first plane", lambda: schur(matrix, 1))
     timed("split", lambda: split(matrix))
-    timed("melo", lambda: melo(payoffs.scores, payoffs.games))
     timed("kemeny", lambda: kemeny(matrix))
-    timed("soft_condorcet", lambda: soft_condorcet(matrix))
     ballots = [list(map(str, np.random.default_rng(k).permutation(8))) for k in range(15)]
     profile = base.PreferenceProfile(votes=ballots, alternatives=[str(k) for k in range(8)])
     margins = np.asarray(profile.margin_matrix(), dtype=float)

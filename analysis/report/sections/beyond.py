@@ -15,7 +15,7 @@ from analysis.report.writing.phrases import count, listed, percent
 from analysis.report.writing.section import Section, bullets, paragraph, section
 from analysis.report.writing.tables import Column, Row, table
 from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
-from analysis.solution.cycles.schur import unexplained_share
+from analysis.solution.cycles import unexplained_share
 from analysis.solution.payoffs import Interval, Payoffs, with_interval
 from storage.arrays import Floats
 

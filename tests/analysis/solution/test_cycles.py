@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from analysis.solution.cycles.schur import cyclic_planes, hodge, plane, schur, split, unexplained_share
+from analysis.solution.cycles import schur, split, unexplained_share
 from analysis.solution.payoffs import Payoffs
 from analysis.statistics.cyclic import cyclic_share as share_of_games
 from tests.analysis.simulated_games import played
@@ -32,7 +32,6 @@ def rng():
 @pytest.mark.parametrize("size", [1.0, 0.2])
 def test_rock_paper_scissors_is_cyclic_and_nothing_else(size):
     assert unexplained_share(size * ROCK_PAPER_SCISSORS) == pytest.approx(1.0, abs=1e-12)
-    assert hodge(size * ROCK_PAPER_SCISSORS)[2] == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("spread", [0.1, 1.0, 5.0])
@@ -42,39 +41,11 @@ def test_scores_of_elo_strengths_are_not_cyclic_at_all(spread, rng):
     assert found.unexplained_share == pytest.approx(0.0, abs=1e-15)
     if spread < 5.0:
         np.testing.assert_allclose(found.strengths, theta - theta.mean(), atol=1e-3)
-    assert hodge(theta[:, None] - theta)[2] == pytest.approx(0.0, abs=1e-25)
-
-
-def test_elo_is_transitive_in_log_odds_and_in_no_other_unit(rng):
-    """The split of Jiang et al. calls the same strengths cyclic if it is given their scores."""
-    theta = 2 * rng.normal(size=20)
-    assert hodge(of_strengths(theta))[2] > 0.02
 
 
 def test_a_ladder_of_certain_wins_has_no_circle():
     ladder = antisymmetric(np.ones((30, 30)))
     assert unexplained_share(ladder) < 1e-6
-    # What log-odds that are cut off would make of it: 1/3 of a long one.
-    assert hodge(ladder)[2] == pytest.approx(28 / 90, abs=1e-9)
-    assert not plane(of_strengths(np.arange(5.0))).any()
-
-
-def test_the_split_of_log_odds_is_the_least_squares_one(rng):
-    """As Jiang et al. have it, against a general solver of least squares."""
-    odds = antisymmetric(rng.normal(size=(7, 7)))
-    i, j = np.triu_indices(7, 1)
-    contrasts = np.eye(7)[i] - np.eye(7)[j]
-    expected = np.linalg.lstsq(contrasts, odds[i, j], rcond=None)[0]
-    strengths, cyclic, share = hodge(odds)
-    np.testing.assert_allclose(strengths, expected - expected.mean(), atol=1e-12)
-    np.testing.assert_allclose(cyclic.sum(axis=1), 0.0, atol=1e-12)
-    explained = (strengths[:, None] - strengths) ** 2
-    assert share == pytest.approx((cyclic**2).sum() / (explained.sum() + (cyclic**2).sum()))
-
-
-def test_near_even_scores_both_splits_are_one(rng):
-    odds = 0.05 * antisymmetric(rng.normal(size=(9, 9)))
-    assert unexplained_share(np.tanh(odds / 2)) == pytest.approx(hodge(odds)[2], abs=1e-3)
 
 
 def test_the_share_is_the_raw_one_of_a_tournaments_games(rng):
@@ -117,29 +88,22 @@ def test_a_field_of_two_circles_has_two_cyclic_planes():
     place = np.exp(2j * np.pi * np.arange(7) / 7)
     other = np.exp(6j * np.pi * np.arange(7) / 7)
     payoff = 0.4 * np.imag(np.conj(place)[:, None] * place) + 0.1 * np.imag(np.conj(other)[:, None] * other)
-    found = cyclic_planes(antisymmetric(payoff))
+    found = schur(split(antisymmetric(payoff)).cyclic)
     assert len(found.weights) == 2
     assert found.weights[0] / found.weights[1] == pytest.approx(4.0)
 
 
-def test_whom_one_beats_lies_counterclockwise_of_it():
-    points = plane(ROCK_PAPER_SCISSORS)
+def test_a_competitor_beats_those_counterclockwise_of_it_in_the_strongest_plane():
+    points = schur(split(ROCK_PAPER_SCISSORS).cyclic, 1).points[:, 0]
     area = np.outer(points[:, 0], points[:, 1]) - np.outer(points[:, 1], points[:, 0])
     np.testing.assert_allclose(area, ROCK_PAPER_SCISSORS, atol=1e-12)
     assert points[0, 0] > 0.0
     assert points[0, 1] == pytest.approx(0.0, abs=1e-12)
 
 
-def test_the_plane_does_not_turn_when_a_weakling_joins():
-    joined = np.zeros((4, 4))
-    joined[:3, :3], joined[3, :3], joined[:3, 3] = ROCK_PAPER_SCISSORS, -1.0, 1.0
-    np.testing.assert_allclose(plane(joined)[:3], plane(ROCK_PAPER_SCISSORS), atol=1e-3)
-    assert np.abs(plane(joined)[3]).max() < 1e-3
-
-
 def test_small_fields_have_no_planes():
     for n in (0, 1):
-        assert plane(np.zeros((n, n))).shape == (n, 2)
+        assert schur(np.zeros((n, n))).points.shape == (n, 0, 2)
         assert unexplained_share(np.zeros((n, n))) == 0.0
     assert schur(np.zeros((5, 5))).points.shape == (5, 0, 2)
 
@@ -150,4 +114,4 @@ def test_what_is_no_payoff_is_refused():
     with pytest.raises(ValueError, match="not antisymmetric"):
         schur(np.ones((3, 3)))
     with pytest.raises(ValueError, match="not finite"):
-        hodge(np.full((2, 2), np.nan))
+        schur(np.full((2, 2), np.nan))

@@ -1,8 +1,9 @@
-"""Layers of a population: members that an equilibrium needs, those it needs once they are gone, and so on.
+"""Layers of a population, and its diversity.
 
-Real games look like spinning tops: few members at the top and at the bottom, and many in the middle that beat
-each other in cycles. A layer's size shows how cyclic play is at that strength (Czarnecki et al.: Real world
-games look like spinning tops, NeurIPS 2020).
+The first layer is the members that an equilibrium needs, the next those it needs once they are gone. Real
+games look like spinning tops: few members at the top and at the bottom, and many in the middle that beat each
+other in cycles. A layer's size shows how cyclic play is at that strength (Czarnecki et al.: Real world games
+look like spinning tops, NeurIPS 2020).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from analysis.solution.equilibria.nash import check_antisymmetric, max_entropy_nash
+from analysis.solution.nash import check_antisymmetric, max_entropy_nash
 from storage.arrays import Floats, Indices
 
 _LEAST_SHARE = 1e-6  # of an equilibrium, to be in it: nearly a thousand members may share it
@@ -48,9 +49,14 @@ def _first_cluster(game: Floats) -> npt.NDArray[np.bool_]:
     return chosen
 
 
-def nash_layers(payoff: Floats) -> Floats:
-    """Return the number [n] of each member's layer in `nash_clusters`, 0 for the best."""
-    layers = np.empty(len(payoff))
-    for number, members in enumerate(nash_clusters(payoff)):
-        layers[members] = number
-    return layers
+def effective_diversity(payoff: Floats) -> float:
+    """Return how much the members of the equilibrium gain in the games they win.
+
+    It is the sum of p_i max(payoff_ij, 0) p_j with p the equilibrium of most entropy (Balduzzi et al.:
+    Open-ended learning in symmetric zero-sum games, ICML 2019). It is 0 where one member beats or equals all,
+    and grows as the best ones differ in their strengths; weak or copied members do not change it. For rock,
+    paper and scissors: 1/3.
+    """
+    check_antisymmetric(payoff)
+    mixture = max_entropy_nash(payoff)
+    return float(mixture @ np.maximum(payoff, 0.0) @ mixture)

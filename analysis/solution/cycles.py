@@ -5,15 +5,12 @@ Schur decomposition. In each plane a competitor is a point, and i gains on j the
 span: a competitor clockwise of another (by less than half a turn) beats it (Balduzzi et al.: Re-evaluating
 evaluation, NeurIPS 2018; Open-ended learning in symmetric zero-sum games, ICML 2019).
 
-The transitive part depends on units. Elo's strengths make a matrix of differences, theta[i] - theta[j], in
-log-odds and in no other unit. `hodge` splits log-odds into such a matrix and the cyclic rest (Jiang et al.:
-Statistical ranking and combinatorial Hodge theory, Math. Program. 127, 2011). But log-odds of scores 0 and 1,
-which are common in payoffs, are infinite. If they are cut anywhere, a ladder on which each beats all below
-looks a third cyclic. So `split` fits the strengths to the scores instead, by Bradley and Terry, and measures
-both parts in points. Near even scores it is the same, and a matrix tanh((theta[i] - theta[j]) / 2) of Elo's
-scores has no cyclic part. Its share is `raw` of `analysis.statistics.cyclic.cyclic_share`, where all pairings
-met equally often. It includes luck. `cyclic_share` subtracts luck for a tournament, and `with_interval` shows
-it for any payoff.
+Differences of strengths are transitive in log-odds and in no other unit, and the log-odds of scores 0 and 1,
+which are common in payoffs, are infinite. So `split` fits strengths to the scores, by Bradley and Terry, and
+measures both parts in points: a matrix tanh((theta[i] - theta[j]) / 2) of Elo's scores has no cyclic part.
+The share of the cyclic part is `raw` of `analysis.statistics.cyclic.cyclic_share`, where all pairings met
+equally often. It includes luck. `cyclic_share` subtracts luck for a tournament, and `with_interval` shows it
+for any payoff.
 """
 
 from __future__ import annotations
@@ -53,25 +50,12 @@ class Split:
     unexplained_share: float  # of the energy of both
 
 
-def hodge(log_odds: Floats) -> tuple[Floats, Floats, float]:
-    """Return strengths [N], cyclic part [N, N] and its share of the energy of `log_odds` [N, N].
-
-    `log_odds` are finite and antisymmetric. The strengths are the means of rows, and the two parts are
-    orthogonal (Jiang et al. 2011).
-    """
-    checked(log_odds)
-    strengths = log_odds.mean(axis=1)
-    cyclic = log_odds - (strengths[:, None] - strengths)
-    energy = float((log_odds**2).sum())
-    return strengths, cyclic, float((cyclic**2).sum()) / energy if energy > 0.0 else 0.0
-
-
 def split(payoff: Floats) -> Split:
     """Return the parts of `payoff` [N, N], antisymmetric in [-1, 1] (2 score - 1 of row against column).
 
     Strengths are Bradley-Terry's likeliest, if all met equally often.
     """
-    checked(payoff)
+    check_matrix(payoff)
     n = len(payoff)
     home, away = np.triu_indices(n, 1)
     games = np.full(len(home), 1.0 / max(n, 1))
@@ -115,7 +99,7 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
     # Here, not above: `split` needs no scipy.
     from scipy import linalg
 
-    checked(matrix)
+    check_matrix(matrix)
     n = len(matrix)
     most = n // 2 if planes is None else min(planes, n // 2)
     if most == 0:
@@ -136,28 +120,7 @@ def schur(matrix: Floats, planes: int | None = None) -> Planes:
     )
 
 
-def cyclic_planes(payoff: Floats, planes: int | None = None) -> Planes:
-    """Return the planes of the cyclic part of `payoff` [N, N] in [-1, 1]: its independent cycles.
-
-    Shares are of the cyclic part's energy.
-    """
-    return schur(split(payoff).cyclic, planes)
-
-
-def plane(payoff: Floats) -> Floats:
-    """Return the place [N, 2] of each competitor in the strongest plane of `payoff` [N, N] in [-1, 1].
-
-    i scores more against j than strengths predict if j is counterclockwise of i, by the area that the two
-    span. All places are 0 where nothing is cyclic.
-    """
-    parts = split(payoff)
-    if parts.unexplained_share == 0.0:
-        return np.zeros((len(payoff), 2))
-    found = schur(parts.cyclic, 1).points
-    return found[:, 0] if found.shape[1] else np.zeros((len(payoff), 2))
-
-
-def checked(matrix: Floats) -> None:
+def check_matrix(matrix: Floats) -> None:
     """Raise ValueError unless `matrix` is a finite antisymmetric matrix [N, N]."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"payoff has shape {matrix.shape}, expected [N, N]")

@@ -1,10 +1,10 @@
-"""alpha-rank: the long-run shares of strategies under mutation and selection.
+"""Shares of strategies in the long run of evolution: alpha-rank, and projected replicator dynamics.
 
-A population of m plays one strategy. Now and then a mutant with another appears and either dies out or takes
-over; then the population plays that one. The share of time with each strategy is the ranking (Omidshafiei et
-al.: alpha-Rank: Multi-agent evaluation by evolution, Scientific Reports 9, 2019). For small alpha, chance
-decides and all are near 1 / n. For large alpha only better mutants take over. What remains are the sinks of
-the graph of better responses, its Markov-Conley chains.
+In alpha-rank a population of m plays one strategy. Now and then a mutant with another appears and either dies
+out or takes over; then the population plays that one. The share of time with each strategy is the ranking
+(Omidshafiei et al.: alpha-Rank: Multi-agent evaluation by evolution, Scientific Reports 9, 2019). For small
+alpha, chance decides and all are near 1 / n. For large alpha only better mutants take over. What remains are
+the sinks of the graph of better responses, its Markov-Conley chains.
 
 All is computed in logarithms: with alpha = 1,000 and m = 50 a weaker mutant takes over with probability
 exp(-98,000), and such numbers decide between two sinks.
@@ -13,12 +13,12 @@ exp(-98,000), and such numbers decide between two sinks.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 
-from storage.arrays import Floats, Indices
+from analysis.solution.nash import check_antisymmetric
+from storage.arrays import Floats
 
 Selection = Literal["local", "global"]
 
@@ -26,6 +26,7 @@ _EVEN = 1e-14  # a smaller advantage counts as 0: the formula would divide 0 by 
 _DEEPEST = -300.0  # two such rates may still be multiplied in plain floats
 _LOOK_EVERY = 25  # eliminations
 _LOST = 37.0  # a summand that is exp(-37) of the other changes no digit of the sum
+_LEAST_SCALE = 1e-12  # of payoffs, by which the projected replicator divides
 _NEVER = -1e6  # replaces the log of a rate of 0 where rates are averaged
 
 
@@ -47,7 +48,6 @@ def alpha_rank(
     Multiagent evaluation under incomplete information, NeurIPS 2019). Raise ValueError unless payoff is
     square and finite.
     """
-    _check_square(payoff)
     _check(payoff, alpha, population, epsilon)
     if selection == "global" and not math.isinf(alpha):
         rates = _log_fixation_global(payoff, alpha, population)
@@ -55,54 +55,6 @@ def alpha_rank(
         rates = _log_rates(payoff.T - payoff, alpha, population, epsilon)
     np.fill_diagonal(rates, -np.inf)
     return np.exp(log_stationary(rates))
-
-
-def alpha_rank_populations(
-    payoffs: Sequence[Floats], *, alpha: float = 100.0, population: int = 50, epsilon: float = 1e-9
-) -> Floats:
-    """Return the shares [n_1, ..., n_K] of the joint profiles, with one population per player.
-
-    This is the paper's asymmetric case. `payoffs` are the gains of player k in each profile, [n_1, ..., n_K]
-    each. One population at a time may be taken over by a mutant; all else as in `alpha_rank`. `marginals` has
-    each player's shares. The chain has n_1 ... n_K states: a thousand or two at most are practical.
-    """
-    shape = payoffs[0].shape
-    if len(payoffs) != len(shape) or any(payoff.shape != shape for payoff in payoffs) or 0 in shape:
-        found = ", ".join(str(payoff.shape) for payoff in payoffs)
-        raise ValueError(f"alpha_rank: payoffs of shapes {found}; expected K of [n_1, ..., n_K]")
-    number = np.arange(math.prod(shape)).reshape(shape)
-    rates = np.full((number.size, number.size), -np.inf)
-    for k, payoff in enumerate(payoffs):
-        _check(payoff, alpha, population, epsilon)
-        gains, profiles = np.moveaxis(payoff, k, -1), np.moveaxis(number, k, -1)
-        advantage = gains[..., None, :] - gains[..., :, None]  # [..., resident, mutant]
-        here, there = np.broadcast_arrays(profiles[..., :, None], profiles[..., None, :])
-        rates[here, there] = _log_rates(advantage, alpha, population, epsilon)
-    np.fill_diagonal(rates, -np.inf)
-    return np.exp(log_stationary(rates)).reshape(shape)
-
-
-def marginals(joint: Floats) -> list[Floats]:
-    """Return each player's shares [n_k], from those of the profiles [n_1, ..., n_K]."""
-    return [joint.sum(axis=tuple(axis for axis in range(joint.ndim) if axis != k)) for k in range(joint.ndim)]
-
-
-def markov_conley_chains(payoff: Floats) -> list[Indices]:
-    """Return the sinks of the graph of responses that are at least as good.
-
-    Each is sorted, and they are in order of their first members. A population ends in one of them for alpha =
-    inf (Omidshafiei et al. 2019). `payoff` is [n, n]. Raise ValueError unless it is square and finite.
-    """
-    from scipy.sparse.csgraph import connected_components
-
-    _check_square(payoff)
-    better = payoff.T - payoff >= -_EVEN  # [resident, mutant]
-    count, labels = connected_components(better, directed=True, connection="strong")
-    leaves = np.zeros((count, count), dtype=bool)
-    leaves[labels[:, None].repeat(len(labels), 1)[better], labels[None].repeat(len(labels), 0)[better]] = True
-    np.fill_diagonal(leaves, False)
-    sinks = [np.flatnonzero(labels == label) for label in np.flatnonzero(~leaves.any(axis=1))]
-    return sorted(sinks, key=lambda members: int(members[0]))
 
 
 def log_fixation(advantage: Floats, population: int) -> Floats:
@@ -192,21 +144,50 @@ def _log_fixation_global(payoff: Floats, alpha: float, population: int) -> Float
     return logs
 
 
-def _check_square(payoff: Floats) -> None:
+def _check(payoff: Floats, alpha: float, population: int, epsilon: float) -> None:
     if payoff.ndim != 2 or payoff.shape[0] != payoff.shape[1] or not payoff.size:
         raise ValueError(f"alpha_rank: payoff of shape {payoff.shape}, expected [n, n]")
-    _check_finite(payoff)
-
-
-def _check_finite(payoff: Floats) -> None:
     if not np.isfinite(payoff).all():
         raise ValueError("alpha_rank: payoffs that are not finite; expected a number for every pairing")
-
-
-def _check(payoff: Floats, alpha: float, population: int, epsilon: float) -> None:
-    _check_finite(payoff)
     if not (alpha >= 0.0 and population >= 2 and 0.0 < epsilon < 0.5):
         raise ValueError(
             f"alpha_rank: alpha {alpha}, population {population}, epsilon {epsilon}; expected alpha of at "
             "least 0, a population of at least 2, and epsilon in (0, 0.5)"
         )
+
+
+def projected_replicator(
+    payoff: Floats, *, exploration: float = 0.01, steps: int = 2_000, rate: float = 0.1
+) -> Floats:
+    """Return the time average [n] of projected replicator dynamics from the centre of a zero-sum game.
+
+    x <- P(x + rate x (payoff x - x . payoff x)), with P the projection to the nearest mixture whose shares
+    reach a floor, so that every member is an opponent now and then (Lanctot et al.: A unified game-theoretic
+    approach to multiagent reinforcement learning, NeurIPS 2017, section 3.1).
+
+    `exploration` in [0, 1] is the sum of all floors. Steps are in units of the largest payoff. Raise
+    ValueError unless payoff [n, n] is finite and antisymmetric, and for another exploration.
+    """
+    n = check_antisymmetric(payoff)
+    if not 0.0 <= exploration <= 1.0:
+        raise ValueError(f"projected replicator: exploration is {exploration}, expected 0 to 1")
+    game = payoff / max(float(np.abs(payoff).max()), _LEAST_SCALE)
+    mixture, total = np.full(n, 1.0 / n), np.zeros(n)
+    for _ in range(steps):
+        mixture = onto_simplex(mixture + rate * mixture * (game @ mixture), floor=exploration / n)
+        total += mixture  # x . payoff x is 0 in a symmetric zero-sum game
+    return total / steps
+
+
+def onto_simplex(point: Floats, *, floor: float = 0.0) -> Floats:
+    """Return the mixture [n] with shares of at least `floor` that is nearest to `point` [n].
+
+    The distance is Euclidean (Duchi et al.: Efficient projections onto the l1-ball, ICML 2008). `floor` is at
+    most 1 / n.
+    """
+    room = 1.0 - floor * len(point)
+    above = point - floor
+    falling = np.sort(above)[::-1]
+    excess = (np.cumsum(falling) - room) / np.arange(1, len(point) + 1)
+    shift = excess[np.flatnonzero(falling - excess > 0.0)[-1]] if room > 0.0 else np.inf
+    return np.maximum(above - shift, 0.0) + floor

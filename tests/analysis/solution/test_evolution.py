@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from open_spiel.python.egt import alpharank
 
-from analysis.solution import alpha_rank, alpha_rank_populations, marginals, markov_conley_chains
-from analysis.solution.dynamics.alpha_rank import log_fixation, log_stationary
+from analysis.solution.evolution import (
+    alpha_rank,
+    log_fixation,
+    log_stationary,
+    onto_simplex,
+    projected_replicator,
+)
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+ROCK_FOR_TWO = np.array([[0.0, -2.0, 1.0], [2.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])  # paper wins two from rock
 BIASED = np.array([[0.0, -0.5, 1.0], [0.5, 0.0, -0.1], [-1.0, 0.1, 0.0]])
-BATTLE_OF_THE_SEXES = [np.array([[3.0, 0.0], [0.0, 2.0]]), np.array([[2.0, 0.0], [0.0, 3.0]])]
 
 
 def openspiels(payoffs, **options):
@@ -27,14 +32,6 @@ def test_biased_rock_paper_scissors_comes_to_even_shares_as_selection_grows():
     # Omidshafiei et al. 2019: the cycle counts, not by how much each wins.
     np.testing.assert_allclose(alpha_rank(BIASED, alpha=1e3), 1 / 3, atol=1e-9)
     assert np.ptp(alpha_rank(BIASED, alpha=0.5, population=20)) > 0.2
-
-
-def test_the_battle_of_the_sexes_ends_in_either_agreement():
-    # Omidshafiei et al. 2019: (O, O) and (M, M) have half each, for small and for large alpha.
-    for alpha in (10.0, 1e3, math.inf):
-        np.testing.assert_allclose(
-            alpha_rank_populations(BATTLE_OF_THE_SEXES, alpha=alpha), np.eye(2) / 2, atol=1e-7
-        )
 
 
 def test_the_game_of_commitment_of_han_et_al_has_the_shares_they_published():
@@ -63,16 +60,6 @@ def test_a_single_population_has_openspiels_shares(alpha, selection):
         expected = openspiels([payoff], m=20, alpha=alpha, use_local_selection_model=selection == "local")
         found = alpha_rank(payoff, alpha=alpha, population=20, selection=selection)
         np.testing.assert_allclose(found, expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 2)])
-def test_several_populations_have_openspiels_shares(shape):
-    rng = np.random.default_rng(1)
-    payoffs = [rng.uniform(-1.0, 1.0, shape) for _ in shape]
-    found = alpha_rank_populations(payoffs, alpha=2.0, population=10)
-    np.testing.assert_allclose(found.ravel(), openspiels(payoffs, m=10, alpha=2.0), atol=1e-10)
-    assert [share.sum() for share in marginals(found)] == pytest.approx([1.0] * len(shape))
-    np.testing.assert_allclose(marginals(found)[0], found.reshape(shape[0], -1).sum(axis=1))
 
 
 def test_the_limit_of_strong_selection_is_openspiels():
@@ -129,16 +116,6 @@ def test_of_two_sinks_the_one_that_is_harder_to_leave_is_left():
     assert found[1] == pytest.approx(-49 * 1e3 * 0.1, rel=1e-9)
 
 
-def test_the_chains_are_the_sinks_and_infinite_alpha_stays_in_them():
-    payoff = np.zeros((6, 6))
-    payoff[:3, :3] = ROCK_PAPER_SCISSORS
-    payoff[3:, :3], payoff[:3, 3:] = -1.0, 1.0
-    assert [list(chain) for chain in markov_conley_chains(payoff)] == [[0, 1, 2]]
-    np.testing.assert_allclose(alpha_rank(payoff, alpha=math.inf), [1 / 3] * 3 + [0] * 3, atol=1e-7)
-    coordination = np.diag([1.0, 1.0, 1.0])  # symmetric: everybody gains as much as the other, nothing drives
-    assert len(markov_conley_chains(coordination)) == 1
-
-
 def test_for_vanishing_selection_all_are_alike_and_for_growing_selection_the_best_takes_all():
     rungs = np.arange(10.0)
     payoff = np.tanh(0.1 * np.subtract.outer(rungs, rungs))
@@ -180,22 +157,57 @@ def test_nonsense_is_refused(payoff, options):
         alpha_rank(payoff, **options)
 
 
-@pytest.mark.parametrize(
-    "payoff", [np.array([[0.0, np.nan], [0.0, 0.0]]), np.zeros((2, 3)), np.zeros((0, 0))]
-)
-def test_there_are_no_chains_of_what_is_no_payoff(payoff):
-    with pytest.raises(ValueError, match="alpha_rank: payoff"):
-        markov_conley_chains(payoff)
-
-
-def test_payoffs_of_other_than_the_players_shapes_are_refused():
-    with pytest.raises(ValueError, match="expected K of"):
-        alpha_rank_populations([np.zeros((2, 2)), np.zeros((2, 3))])
-
-
 @pytest.mark.parametrize("depth", [1.0, 290.0, 2000.0, 1e6])
 def test_shares_that_no_float_can_hold_are_found_in_logarithms(depth):
     """A chain that goes to each with a rate of its own, whoever it comes from, has these rates as shares."""
     rates = -depth * np.random.default_rng(0).random(50)
     expected = rates - np.logaddexp.reduce(rates)
     np.testing.assert_allclose(log_stationary(np.tile(rates, (50, 1))), expected, rtol=1e-12, atol=1e-9)
+
+
+def test_infinite_alpha_stays_in_the_only_sink():
+    payoff = np.zeros((6, 6))
+    payoff[:3, :3] = ROCK_PAPER_SCISSORS
+    payoff[3:, :3], payoff[:3, 3:] = -1.0, 1.0
+    np.testing.assert_allclose(alpha_rank(payoff, alpha=math.inf), [1 / 3] * 3 + [0] * 3, atol=1e-7)
+
+
+# ---------------------------------------------------------------- projected replicator dynamics
+
+
+def test_the_average_of_rock_paper_scissors_is_its_equilibrium():
+    np.testing.assert_allclose(projected_replicator(ROCK_PAPER_SCISSORS), 1 / 3)
+    np.testing.assert_allclose(projected_replicator(ROCK_FOR_TWO), [1 / 4, 1 / 4, 1 / 2], atol=0.01)
+
+
+def test_the_unit_of_payoffs_changes_nothing():
+    np.testing.assert_allclose(projected_replicator(13 * ROCK_FOR_TWO), projected_replicator(ROCK_FOR_TWO))
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.1, 0.6, 1.0])
+def test_a_beaten_member_keeps_its_part_of_the_exploration_and_no_more(exploration):
+    beaten = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    found = projected_replicator(beaten, exploration=exploration)
+    assert found.sum() == pytest.approx(1.0)
+    assert found[1] == pytest.approx(exploration / 2, abs=0.01)
+
+
+def test_a_single_member_has_all():
+    np.testing.assert_array_equal(projected_replicator(np.zeros((1, 1))), [1.0])
+
+
+@pytest.mark.parametrize("exploration", [-0.1, 1.5, float("nan")])
+def test_an_impossible_exploration_is_refused(exploration):
+    with pytest.raises(ValueError, match=r"exploration is .*, expected 0 to 1"):
+        projected_replicator(np.zeros((2, 2)), exploration=exploration)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_mixture_with_that_floor_is_nearer_than_the_projection(seed):
+    rng = np.random.default_rng(seed)
+    point, floor = rng.normal(0.2, 0.5, 6), 0.05
+    found = onto_simplex(point, floor=floor)
+    assert found.sum() == pytest.approx(1.0)
+    assert found.min() >= floor
+    others = floor + (1.0 - 6 * floor) * rng.dirichlet(np.ones(6), 2_000)
+    assert np.linalg.norm(found - point) <= np.linalg.norm(others - point, axis=1).min()

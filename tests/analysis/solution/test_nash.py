@@ -10,14 +10,12 @@ from scipy.optimize import linprog, minimize
 from analysis.solution import (
     best_response_gain,
     max_entropy_nash,
-    nash,
     nash_averaging,
     nash_averaging_on_tasks,
-    nash_ratings,
     zero_sum_nash,
 )
-from analysis.solution.equilibria.max_entropy import most_entropy
-from analysis.solution.equilibria.nash import TOLERANCE
+from analysis.solution.max_entropy import most_entropy
+from analysis.solution.nash import TOLERANCE
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 
@@ -111,7 +109,6 @@ def test_it_is_the_equilibrium_that_nashpy_finds_by_support_enumeration():
         payoff = antisymmetric(6, seed)
         (only,) = equilibria_by_support(payoff)
         np.testing.assert_allclose(max_entropy_nash(payoff), only, atol=1e-5)
-        np.testing.assert_allclose(nash(payoff), only, atol=1e-8)
 
 
 def test_of_several_it_is_the_most_even_mixture_of_the_corners_that_nashpy_finds():
@@ -231,10 +228,10 @@ def test_copies_and_weaklings_move_nobodys_nash_average(seed):
 def test_a_plain_average_is_moved_by_the_copies_that_a_nash_average_ignores():
     payoff = copied(ROCK_PAPER_SCISSORS, 0, 1, 2, 2, 2)
     assert np.abs(payoff.mean(axis=1)).max() > 0.3
-    np.testing.assert_allclose(nash_ratings(payoff), 0.0, atol=1e-7)
+    np.testing.assert_allclose(nash_averaging(payoff).ratings, 0.0, atol=1e-7)
 
 
-@pytest.mark.parametrize("solve", [nash, max_entropy_nash, nash_ratings])
+@pytest.mark.parametrize("solve", [max_entropy_nash, nash_averaging])
 @pytest.mark.parametrize(
     "payoff", [np.zeros((0, 0)), np.zeros((2, 3)), np.ones((2, 2)), np.full((1, 1), np.nan)]
 )
@@ -254,4 +251,4 @@ def test_the_package_gives_the_function_also_where_a_module_has_its_name():
 
     found = {name: type(getattr(analysis.solution, name)).__name__ for name in analysis.solution.__all__}
     assert [name for name, kind in found.items() if kind == "module"] == []
-    assert {"alpha_rank", "nash", "melo", "schur"} <= found.keys()
+    assert {"alpha_rank", "max_entropy_nash", "kemeny", "schur"} <= found.keys()

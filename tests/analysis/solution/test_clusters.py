@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.solution import nash_clusters, nash_layers, relative_population_performance
+from analysis.solution import effective_diversity, nash_clusters, zero_sum_nash
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 
@@ -16,6 +16,13 @@ def antisymmetric(n, seed):
 
 def listed(clusters):
     return [members.tolist() for members in clusters]
+
+
+def layer_of_each(payoff):
+    layers = np.empty(len(payoff))
+    for number, members in enumerate(nash_clusters(payoff)):
+        layers[members] = number
+    return layers
 
 
 def test_a_ladder_has_a_layer_for_each_and_a_cycle_one_for_all():
@@ -32,7 +39,7 @@ def test_cycles_on_top_of_one_another_are_layers_in_any_order_of_members():
     level = np.arange(12) // 3
     tower += np.sign(np.subtract.outer(level, level)) * 0.6
     order = np.random.default_rng(0).permutation(12)
-    layers = nash_layers(tower[np.ix_(order, order)])
+    layers = layer_of_each(tower[np.ix_(order, order)])
     np.testing.assert_array_equal(layers, 3 - level[order])
 
 
@@ -47,7 +54,9 @@ def test_a_hundred_who_share_an_equilibrium_are_one_layer_above_who_loses_to_the
 def test_a_copy_is_in_the_layer_of_its_original():
     payoff = antisymmetric(8, 1)
     members = [0, 1, 2, 3, 4, 5, 6, 7, 2, 2, 5, 0]
-    np.testing.assert_array_equal(nash_layers(payoff[np.ix_(members, members)]), nash_layers(payoff)[members])
+    np.testing.assert_array_equal(
+        layer_of_each(payoff[np.ix_(members, members)]), layer_of_each(payoff)[members]
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -70,4 +79,27 @@ def test_each_layer_equals_or_beats_every_later_one_and_everybody_is_in_one(n, s
     np.testing.assert_array_equal(np.sort(np.concatenate(clusters)), np.arange(n))
     for number, members in enumerate(clusters):
         for later in clusters[number + 1 :]:
-            assert relative_population_performance(payoff, members, later) > -1e-6
+            assert zero_sum_nash(payoff[np.ix_(members, later)]).value > -1e-6
+
+
+def test_diversity_is_a_third_in_rock_paper_scissors_and_none_where_one_is_best():
+    assert effective_diversity(ROCK_PAPER_SCISSORS) == pytest.approx(1 / 3, abs=1e-7)
+    rungs = np.arange(8.0)
+    assert effective_diversity(np.tanh(np.subtract.outer(rungs, rungs))) == pytest.approx(0.0, abs=1e-6)
+    assert effective_diversity(np.zeros((5, 5))) == 0.0
+
+
+def test_diversity_counts_neither_copies_nor_who_loses_to_all():
+    payoff = antisymmetric(7, 1)
+    expected = effective_diversity(payoff)
+    assert expected > 0.0
+    members = [0, 0, 0, 1, 2, 3, 3, 4, 5, 6]
+    assert effective_diversity(payoff[np.ix_(members, members)]) == pytest.approx(expected, abs=1e-5)
+    weak = np.zeros((8, 8))
+    weak[:7, :7], weak[:7, 7], weak[7, :7] = payoff, 0.9, -0.9
+    assert effective_diversity(weak) == pytest.approx(expected, abs=1e-5)
+
+
+def test_payoffs_that_are_not_finite_have_no_diversity():
+    with pytest.raises(ValueError, match="finite"):
+        effective_diversity(np.array([[0.0, np.nan], [0.0, 0.0]]))

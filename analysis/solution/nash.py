@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.solution.equilibria.max_entropy import most_entropy
+from analysis.solution.max_entropy import most_entropy
 from storage.arrays import Floats, Indices
 
 TOLERANCE = 1e-5
@@ -72,22 +72,6 @@ def zero_sum_nash(payoff: Floats) -> ZeroSum:
     return ZeroSum(float(found.x[-1]), _shares(found.x[:-1]), _shares(-found.ineqlin.marginals))
 
 
-def nash(payoff: Floats) -> Floats:
-    """Return an equilibrium [n] of a symmetric zero-sum game, a corner of the set of equilibria.
-
-    No member of it is dispensable. It is found by `zero_sum_nash` among a pool that grows by its best
-    responses (McMahan, Gordon, Blum: Planning in the presence of cost functions controlled by an adversary,
-    ICML 2003). That takes a few milliseconds where few members matter, but some 12 s where a thousand are
-    drawn at random. Raise ValueError unless payoff is square, finite and antisymmetric.
-    """
-    check_antisymmetric(payoff)
-
-    def solve(pool: Indices) -> Floats:
-        return zero_sum_nash(payoff[np.ix_(pool, pool)]).rows
-
-    return _grown(payoff, solve, enough=1e-9)
-
-
 def max_entropy_nash(payoff: Floats) -> Floats:
     """Return the equilibrium [n] of most entropy of a symmetric zero-sum game.
 
@@ -120,11 +104,6 @@ def nash_averaging(payoff: Floats) -> NashAverage:
     """
     mixture = max_entropy_nash(payoff)
     return NashAverage(mixture, payoff @ mixture)
-
-
-def nash_ratings(payoff: Floats) -> Floats:
-    """Return the ratings [n] of `nash_averaging`, as a concept by itself."""
-    return nash_averaging(payoff).ratings
 
 
 def nash_averaging_on_tasks(scores: Floats) -> tuple[NashAverage, NashAverage]:
