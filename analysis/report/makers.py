@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from analysis.history.history import History
+from analysis.report.markup import Section
 from analysis.report.sections.beyond import beyond
 from analysis.report.sections.engine import match_mix, throughput
 from analysis.report.sections.evidence import decisions, findings
@@ -15,7 +16,6 @@ from analysis.report.sections.pictures import curves, exploitability, lineage, p
 from analysis.report.sections.reproduce import reproduce
 from analysis.report.sections.yardsticks import yardsticks
 from analysis.report.story import Story
-from analysis.report.writing.section import Section
 
 Maker = Callable[[Story], Section]
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from analysis.report.markup import Column, Section, drawn, paragraph, section, table
+from analysis.report.phrases import moment, whole, words
 from analysis.report.story import Story
-from analysis.report.writing.markup import element
-from analysis.report.writing.phrases import moment, whole, words
-from analysis.report.writing.section import Section, paragraph, section
-from analysis.report.writing.tables import Column, table
 
 MOST_INCIDENTS = 50
 
@@ -27,10 +25,13 @@ def incidents(story: Story) -> Section:
     ]
     newest = rows.iloc[::-1].head(MOST_INCIDENTS)
     shown = "all of them" if len(newest) == len(rows) else f"the last {MOST_INCIDENTS} of {len(rows):,}"
-    return section(
+    return drawn(
+        "incidents.html",
         "incidents",
         title,
-        table(
+        story=story,
+        shown=shown,
+        by_kind=table(
             "incidents-by-kind",
             "Incidents by kind, and what they cost",
             [
@@ -40,12 +41,7 @@ def incidents(story: Story) -> Section:
             ],
             sums.to_dict("records"),
         ),
-        paragraph(
-            f"Incidents, {shown}, newest first. As SQL: ",
-            element("code", f'league sql {story.argument} "FROM incidents"'),
-            ".",
-        ),
-        table(
+        table=table(
             "incidents-table",
             "Who, where, why, and what took its place",
             [

@@ -5,56 +5,33 @@ from __future__ import annotations
 import pandas as pd
 
 from analysis import plots
+from analysis.report.markup import Column, Row, Section, drawn, table
+from analysis.report.phrases import number, whole
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.writing.markup import element
-from analysis.report.writing.phrases import number, whole
-from analysis.report.writing.section import Section, paragraph, section
-from analysis.report.writing.tables import Column, Row, table
 
 TITLE = "Yardsticks"
-_ABOUT = (
-    "Ratings are relative: all of a league may rise or fall together. Yardsticks are fixed, so snapshots of "
-    "any run can be compared by them."
-)
 
 
 def yardsticks(story: Story) -> Section:
     """Return the section with the figures of snapshots on yardsticks."""
     frame = story.yardsticks
-    if frame["player"].isna().all():
-        how = element("code", f"league yardstick {story.argument} SNAPSHOT")
-        setting = element("code", "evaluation.yardsticks")
-        return section(
-            "yardsticks",
-            TITLE,
-            paragraph(
-                _ABOUT,
-                " No snapshot of this run was measured. To measure one: ",
-                how,
-                ". The setting ",
-                setting,
-                " measures each snapshot of a main while a run trains.",
-            ),
-        )
-    return section(
-        "yardsticks",
-        TITLE,
-        paragraph(_ABOUT),
-        picture(
+    plot = rows = None
+    if not frame["player"].isna().all():
+        plot = picture(
             "yardsticks-plot",
             plots.yardsticks(frame),
             "Positions have known scores for every move, found by a solver. Games are against opponents that "
             "never change. Neither is learned from or rated.",
-        ),
-        table(
+        )
+        rows = table(
             "yardsticks-table",
             "Newest measured snapshot of each player, and bots for comparison",
             _COLUMNS,
             newest(frame).to_dict("records"),
             sortable=True,
-        ),
-    )
+        )
+    return drawn("yardsticks.html", "yardsticks", TITLE, story=story, plot=plot, table=rows)
 
 
 def newest(frame: pd.DataFrame) -> pd.DataFrame:

@@ -1,6 +1,6 @@
 import pytest
 
-from analysis.report.writing.phrases import count, listed, moment, number, percent, short, span
+from analysis.report.phrases import count, listed, moment, number, percent, short, span
 
 
 @pytest.mark.parametrize(

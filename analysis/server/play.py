@@ -1,4 +1,4 @@
-"""Routes of play: the page, the matches that are played, and the recorded ones.
+"""Page on which matches are played and played back, and its routes.
 
     GET  /play                          the page
     GET  /play/about                    run, game, names of competitors
@@ -21,12 +21,11 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from analysis.report.writing.markup import visible
-from analysis.server.playing.page import play_page
-from analysis.server.playing.room import Room
+from analysis.report.markup import Html, draw, resource, visible
+from analysis.report.page import policy
 from storage.errors import Failure, Mistake
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.routing import Route
 
-MakeRoom = Callable[[], Room]
 MOST_BYTES = 8192  # of a request
 _FOREIGN = "this request is from another page, expected one of this server"
 
@@ -45,6 +43,53 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+
+
+class Room(Protocol):
+    """Matches that are played by pages: what the command hands to the server.
+
+    All methods return data for JSON, and raise Mistake with one line for the reader of the page.
+    """
+
+    @property
+    def style(self) -> str:
+        """The style sheet of the pictures."""
+        ...
+
+    def about(self) -> dict[str, Any]:
+        """Return the run, its game, the number of seats, and names of competitors."""
+        ...
+
+    def begin(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin a match and return it."""
+        ...
+
+    def look(self, key: str) -> dict[str, Any]:
+        """Return a match."""
+        ...
+
+    def go_on(self, key: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Play on, with an action of the person if one is due."""
+        ...
+
+    def hint(self, key: str) -> dict[str, Any]:
+        """Return what a policy would do in the person's place."""
+        ...
+
+    def leave(self, key: str) -> dict[str, Any]:
+        """End a match."""
+        ...
+
+    def recordings(self) -> list[dict[str, Any]]:
+        """Return the newest recorded matches."""
+        ...
+
+    def playback(self, match_id: int) -> dict[str, Any]:
+        """Return all steps of a recorded match."""
+        ...
+
+
+MakeRoom = Callable[[], Room]
 
 
 class _Refused(Exception):
@@ -136,6 +181,23 @@ def play_routes(make_room: MakeRoom, *, report: bool = True) -> list[Route]:
         Route("/play/recorded", fetched(reading, lambda _: room().recordings())),
         Route("/play/recorded/{match}", fetched(reading, playback)),
     ]
+
+
+def play_page(name: str, style: str, *, report: bool) -> str:
+    """Return the page for the run `name`, which loads nothing but answers of this server.
+
+    `style` is that of the pictures. `report`: whether the page links to the report of this server.
+    """
+    script = resource("server/play.js")
+    sheets = (resource("report/style.css"), resource("server/play.css"), style)
+    return draw(
+        "play.html",
+        name=name,
+        policy=policy([script], "'self'"),
+        style=Html("".join(sheets)),
+        report=report,
+        script=Html(script),
+    )
 
 
 def _is_foreign(request: Request) -> bool:
