@@ -1,5 +1,5 @@
 # Every target runs in the Python environment that is active.
-.PHONY: setup browser check quick test test-long test-variants lint types picture bench bench-storage faults faults-cluster
+.PHONY: setup browser check quick net test test-long test-variants lint types picture bench bench-storage faults faults-cluster
 
 setup:
 	python -m pip install -e '.[dev]'
@@ -11,9 +11,19 @@ browser:
 	  (apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends \
 	   chromium chromium-driver > /dev/null)
 
-# Before each commit: lint, types, and the tests that are neither slow nor alone.
+# Before each commit: lint, types, and the tests that are neither slow nor alone; then what the change adds.
 check:
-	@$(MAKE) --no-print-directory -j 2 lint types quick
+	@began=$$(date +%s); $(MAKE) --no-print-directory -j 2 lint types quick && \
+	  echo "make check took $$(( $$(date +%s) - began )) s" && $(MAKE) --no-print-directory net
+
+# Lines that a branch adds to main and takes away, else those that are not committed yet; of files that git has.
+net:
+	@base=$$(git merge-base main HEAD 2> /dev/null) || base=HEAD; \
+	[ "$$base" != "$$(git rev-parse HEAD 2> /dev/null)" ] || base=HEAD; \
+	for part in "league storage analysis" tests; do \
+	  git diff --numstat $$base -- $$part 2> /dev/null | \
+	    awk -v part="$$part" '{a += $$1; d += $$2} END {printf "%s: %+d lines (+%d -%d)\n", part, a - d, a, d}'; \
+	done
 
 quick:
 	python -m pytest -n 2 --dist loadfile -m "not slow and not alone and not long"
@@ -55,22 +65,18 @@ bench:
 	python -m tests.bench.many_runners
 	python -m tests.bench.gpu
 	python -m tests.bench.learners
-	python -m tests.bench.stacked
 	python -m tests.bench.shards
 	python -m tests.bench.fragments
 	python -m tests.bench.runners --runners 1 4 16
 	python -m tests.bench.ratings
 	python -m tests.bench.matchmaking
 	python -m tests.bench.policy_groups
-	python -m tests.bench.adapters
-	python -m tests.bench.rollout_memory
 	python -m tests.bench.tournaments
 	python -m tests.bench.schedules
 	python -m tests.bench.exploitability
 	python -m tests.bench.exploit
 	python -m tests.bench.yardsticks
 	python -m tests.bench.strength --seeds 1
-	python -m tests.bench.solution
 	python -m tests.bench.diagnostics
 	python -m tests.bench.analysis_history
 

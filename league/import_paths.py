@@ -1,4 +1,9 @@
-"""Import paths: parts that a user plugs in as `module:Name`, and what is shown of errors in their code."""
+"""Import paths: parts that a user plugs in as `module:Name`, and what is shown of errors in their code.
+
+A policy's spec travels with its snapshots, so its import paths may come from a stranger, and importing
+executes code. Such a path is imported only after `trust` has admitted it: because a config that the user
+runs names it, or `--trust`, or a program of the user's.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from storage.errors import Failure, Mistake
+from storage.errors import Failure, Mistake, WeightsMismatch
 from storage.suggestions import nearest
+
+_TRUSTED: set[str] = set()
 
 
 class OwnCodeFailed(Failure):
@@ -88,3 +95,21 @@ def _place(error: Exception, path: str) -> str:
     file = getattr(module, "__file__", None)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     return f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+
+
+def trust(*paths: str) -> None:
+    """Allow this process to import these paths ("module:Name"), which its user has named.
+
+    Never call it with a path from a snapshot: that may be foreign code, and importing executes it.
+    """
+    _TRUSTED.update(paths)
+
+
+def require_trust(setting: str, path: str) -> None:
+    """Raise WeightsMismatch unless `path`, found as `setting` of a spec, was admitted by `trust`."""
+    if path not in _TRUSTED:
+        raise WeightsMismatch(
+            f"{setting} '{path}' is code, found in a snapshot's spec but not in a config that you "
+            f"run, so it was not imported; if you trust it, give --trust {path}, name it in your config, or "
+            f"call league.models.networks.networks.trust_network('{path}') first"
+        )

@@ -22,10 +22,12 @@ def matches(
     learning: npt.ArrayLike = False,
     match_id: npt.ArrayLike | None = None,
     seed: npt.ArrayLike | None = None,
+    teams: Sequence[int] | None = None,
 ) -> MatchBatch:
     """Return M matches: `seat` [M, S] holds places in `competitors`.
 
     `match_type` [M] and `learning` [M, S] may be one value for all; `match_id`, `seed` default to arange(M).
+    `teams`: the team of each seat.
     """
     seats = np.asarray(seat, np.int32)
     numbers = np.arange(len(seats))
@@ -39,6 +41,7 @@ def matches(
         match_type=_filled(match_type, len(seats), np.int16),
         seat=seats,
         learning=_filled(learning, seats.shape, np.bool_),
+        team_of_seat=None if teams is None else tuple(teams),
     )
 
 
@@ -52,6 +55,7 @@ def results(
     reason: npt.ArrayLike = 0,
     started_at: npt.ArrayLike = 0.0,
     seconds: npt.ArrayLike = 1.0,
+    digest: npt.ArrayLike | None = None,
 ) -> ResultBatch:
     """Return the results of M matches with `outcome` [M, S].
 
@@ -67,6 +71,7 @@ def results(
         reason=_filled(reason, m, np.int8),
         started_at=_filled(started_at, m, np.float64),
         seconds=_filled(seconds, m, np.float32),
+        digest=None if digest is None else np.asarray(digest, np.int64),
     )
 
 

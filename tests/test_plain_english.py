@@ -12,7 +12,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PACKAGES = ("league", "storage", "analysis")
 FILES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md")), *sorted((ROOT / "configs").glob("*.y*ml"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(ROOT.glob("*/*.md")),
+    *sorted(ROOT.glob("tests/bench/*.md")),
+]
+PAGES += sorted((ROOT / "configs").glob("*.y*ml"))
 
 NOT_FIRST = re.compile(
     r"(A|An|All|Also|And|Any|As|At|Both|But|By|Each|Either|Every|For|From|Here|How|If|In|It|Its|Neither|No|None"

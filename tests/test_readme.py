@@ -2,6 +2,7 @@
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,17 @@ from storage.records import MAIN
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 ROOMS = ("league", "storage", "analysis", "tests")
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    *sorted(ROOT.glob("*/*.md")),
+    *sorted(ROOT.glob("tests/bench/*.md")),
+]
+BY_READER = [
+    ROOT / "league" / f"{name}.md" for name in ("GAMES", "RULES", "LEARNING", "CLUSTER", "MEASURING")
+]
+PLAIN = [page for page in PAGES if page.name != "REFERENCE.md"]  # which a command makes
+NUMBERS = {3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight", 9: "nine", 15: "fifteen"}
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -101,8 +112,101 @@ def test_every_file_that_a_page_names_exists(page):
         assert target.startswith("http") or (page.parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_module_that_a_page_runs_exists(page):
+    modules = re.findall(r"python -m (tests\.[\w.]+\w)", page.read_text())
+    missing = {
+        module
+        for module in modules
+        if module != "tests.bench.NAME" and not (ROOT / f"{module.replace('.', '/')}.py").is_file()
+    }
+    assert missing == set()
+
+
+def test_every_benchmark_of_the_table_exists():
+    page = (ROOT / "tests/bench/README.md").read_text()
+    rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", page.partition("## Training")[2], re.M)
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    present = {path.stem for path in (ROOT / "tests/bench").glob("*.py")}
+    assert len(named) > 30
+    assert named - present == set()
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_heading_that_a_page_links_to_is_there(page):
+    links = re.findall(r"\]\(((?!http)[^)#]*)#([^)]+)\)", page.read_text())
+    missing = {
+        (target, anchor)
+        for target, anchor in links
+        if anchor not in anchors((page.parent / target) if target else page)
+    }
+    assert missing == set()
+
+
 def test_the_readme_is_short():
     assert len(README.splitlines()) < 200
+
+
+def test_the_map_of_league_is_short_and_so_is_each_page_beside_it():
+    assert len(page_of("league").splitlines()) <= 120
+    assert [page.name for page in BY_READER if len(page.read_text().splitlines()) >= 250] == []
+
+
+def paragraphs(page: Path) -> list[str]:
+    """Return the lines of a page that are prose: no code, no row of a table."""
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [line for line in prose.splitlines() if not line.startswith("|")]
+
+
+@pytest.mark.parametrize("page", PLAIN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_no_long_line_and_no_long_paragraph(page):
+    assert [line for line in page.read_text().splitlines() if len(line) > 400] == []
+    assert [line for line in paragraphs(page) if len(line.split()) > 100] == []
+
+
+def test_the_map_names_each_page_beside_it():
+    beside = {page.name for page in (ROOT / "league").glob("*.md")} - {"README.md"}
+    assert beside == set(re.findall(r"\]\((\w+\.md)\)", page_of("league")))
+
+
+def imports_ray(path: Path) -> bool:
+    """Return whether a file imports Ray when it runs, also inside a function."""
+    text = path.read_text()
+    return bool(re.search(r"^ *(import ray\b|from ray\b)", text, re.MULTILINE))
+
+
+def test_the_map_of_league_counts_the_files_that_import_ray_and_the_verbs_of_the_loop():
+    users = [path for path in (ROOT / "league").rglob("*.py") if imports_ray(path)]
+    loop = (ROOT / "league/training/loop.py").read_text()
+    (turn,) = re.findall(
+        r"^ +while not \(session\.finished.*\n((?: +session\.\w+\(\)\n)+)", loop, re.MULTILINE
+    )
+    verbs = NUMBERS[len(turn.splitlines())]
+    assert f"Ray is imported in {NUMBERS[len(users)]} files" in page_of("league")
+    assert f"one page, {verbs} verbs" in page_of("league")
+    assert f"## The loop, in {verbs} lines" in README
+
+
+def test_the_evening_tour_is_as_long_as_it_says():
+    """That each file exists is tested with all links."""
+    (tour,) = re.findall(r"in an evening, in (\w+) files:\n\n((?:\|.*\n)+)", README)
+    files = [ROOT / path for path in re.findall(r"\]\((\S+\.py)\)", tour[1])]
+    assert tour[0] == NUMBERS[len(files)]
+    assert sum(len(path.read_text().splitlines()) for path in files) < 5_500
+
+
+def test_the_changelog_is_short_and_has_the_version_that_is_installed():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert len(text.splitlines()) < 80
+    versions = re.findall(r"^## (\S+)", text, re.M)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert versions[:2] == ["Unreleased", project["version"]]
 
 
 def test_there_are_exactly_two_set_up_commands():
@@ -124,7 +228,7 @@ def test_every_config_is_mentioned():
 @pytest.mark.slow
 def test_the_settings_shown_are_settings():
     fields = {"env": {"id": "connect_four"}, "runners": 2}
-    texts = [page.read_text() for page in PAGES if page.name == "README.md"]
+    texts = [page.read_text() for page in PAGES if page.name == "README.md" or page in BY_READER]
     shown = [yaml.safe_load(block) for text in texts for block in blocks("yaml", text)]
     tournaments = [block for block in shown if "competitors" in block]
     assert [load_tournament(block).schedule.kind for block in tournaments] == ["round_robin"]

@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from league.commands.app import app
-from league.commands.describing.reference import page
+from league.commands.reference import page
 from league.config.settings import Settings
 from league.rules.roles import RoleSettings
 from league.tournament.settings import TournamentSettings

@@ -24,32 +24,33 @@ os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 import typer
 from rich.console import Console
 
+from league.commands.branch import branch
+from league.commands.configs import config_app
 from league.commands.console import (
     AsOfOption,
     JsonOption,
     RunArgument,
     SetOption,
+    hard_limits,
     print_rows,
     printable,
     progress_bars,
     usage,
     working,
 )
-from league.commands.describing.configs import config_app
-from league.commands.describing.envs import envs_app
 from league.commands.diagnose import diagnose
+from league.commands.envs import envs_app
+from league.commands.evaluate import evaluate
 from league.commands.exploit import exploit
 from league.commands.export import export
-from league.commands.many.runs import du, runs
-from league.commands.many.sweep import sweep
 from league.commands.matches import play, replay
-from league.commands.measures.evaluate import evaluate
-from league.commands.measures.ratings import best_of, ratings
-from league.commands.measures.yardstick import yardstick
 from league.commands.pages import plot, report, serve
-from league.commands.past.branch import branch
-from league.commands.snapshots import ActionFirst, snapshots
+from league.commands.ratings import best_of, ratings
+from league.commands.runs import du, runs_app
+from league.commands.snapshots import snapshots_app
+from league.commands.sweep import sweep
 from league.commands.tournaments import compare, tournament
+from league.commands.yardstick import yardstick
 from league.interrupts import last_words
 
 app = typer.Typer(
@@ -59,6 +60,8 @@ app = typer.Typer(
 )
 app.add_typer(config_app, name="config")
 app.add_typer(envs_app, name="envs")
+app.add_typer(runs_app, name="runs")
+app.add_typer(snapshots_app, name="snapshots")
 
 INTERRUPTED = 130  # exit code of a command that Ctrl-C ended
 MOST_OF_RAY = 300  # characters of a message of Ray's
@@ -164,7 +167,6 @@ def sql(
 ) -> None:
     """Query the run's history in SQL, also while it trains; `@` lists the named queries."""
     from analysis.history.named_queries import expand, named_queries, what_it_answers
-    from league.commands.deadline import hard_limits
     from storage import query
     from storage.errors import Mistake
 
@@ -237,11 +239,9 @@ def rules(
 
 
 app.command()(ratings)
-app.command()(runs)
 app.command()(du)
 app.command()(sweep)
 app.command()(branch)
-app.command(cls=ActionFirst)(snapshots)
 app.command()(export)
 app.command()(replay)
 app.command()(play)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import sys
 import threading
@@ -18,6 +19,7 @@ from rich.progress import Progress as Bars
 from rich.progress import TaskID
 from rich.table import Table
 from rich.text import Text
+from typer.core import TyperGroup
 
 from storage.disk import Progress
 from storage.suggestions import nearest
@@ -68,6 +70,23 @@ AsOfOption = Annotated[
         help="Show the run at an earlier moment: env steps of the league, or a time (UTC)",
     ),
 ]
+
+
+class RunGroup(TyperGroup):
+    """Commands on runs, which may come before the command: `snapshots RUN show ID`. Without one, `list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments with the command first."""
+        return super().parse_args(ctx, self.command_first(args))
+
+    def command_first(self, args: list[str]) -> list[str]:
+        """Return `args` with the command first. A folder of a command's name is a run."""
+        first, second = (*args, "", "")[:2]
+        if first in ("-h", "--help") or (first in self.commands and not Path(first).exists()):
+            return args
+        if first[:1] not in ("", "-") and second[:1] not in ("", "-"):
+            return [second, first, *args[2:]]
+        return ["list", *args]
 
 
 def print_rows(header: Sequence[str], rows: Sequence[tuple[Any, ...]], as_json: bool) -> None:
@@ -133,6 +152,32 @@ def working(what: str) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
+
+
+@contextlib.contextmanager
+def hard_limits(seconds: float, max_bytes: int) -> Iterator[None]:
+    """End this process with exit code 2 if the block takes longer, or more memory.
+
+    DuckDB checks its own limits only between two blocks of rows, and a single value may be gigantic.
+    """
+    import psutil  # which no other command needs
+
+    done, process = threading.Event(), psutil.Process()
+
+    def watch() -> None:
+        end = time.monotonic() + seconds
+        while not done.wait(0.1):
+            if time.monotonic() > end or process.memory_info().rss > max_bytes:
+                limits = f"{seconds:g} seconds or {max_bytes >> 30} GiB"
+                print(f"league: sql: the statement took more than {limits}; ask for less", file=sys.stderr)
+                sys.stderr.flush()
+                os._exit(2)
+
+    threading.Thread(target=watch, name="hard limits", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 class _TaskLines:

@@ -15,9 +15,19 @@ class To(StrEnum):
     """Formats of an exported agent."""
 
     ONNX = "onnx"
-    TORCHSCRIPT = "torchscript"
-    TORCH = "torch"
     FOLDER = "folder"
+
+
+def _format(text: str) -> To:
+    """Return the format of this name. Raise BadParameter for another one, and for those that were removed."""
+    if text in ("torchscript", "torch"):
+        raise typer.BadParameter(
+            f"{text} was removed; take onnx, which plays with onnxruntime, or folder, which "
+            "league.load_export plays with torch"
+        )
+    if text not in set(To):
+        raise typer.BadParameter(f"'{text}' is not one of 'onnx', 'folder'")
+    return To(text)
 
 
 def export(
@@ -30,8 +40,9 @@ def export(
     to: Annotated[
         To,
         typer.Option(
-            help="onnx: plays with onnxruntime alone; torchscript, torch (torch.export): with torch alone; "
-            "folder: weights, a card for model hubs, and agent.onnx"
+            parser=_format,
+            metavar="[onnx|folder]",
+            help="onnx: plays with onnxruntime alone; folder: weights, a card for model hubs, and agent.onnx",
         ),
     ] = To.ONNX,
     license_: Annotated[
@@ -51,19 +62,34 @@ def export(
     It is opened again and compared with the competitor on decisions of fresh matches before the command
     ends. If it differs by more than 1e-5, the exit code is 1 and nothing is kept.
     """
+    export_checked(run, who, file, str(to), license_, decisions, seed, trust, as_json)
+
+
+def export_checked(
+    run: Path,
+    who: str,
+    path: Path,
+    to: str,
+    license_: str,
+    decisions: int = 1_000,
+    seed: int = 0,
+    trust: list[str] | None = None,
+    as_json: bool = False,
+) -> None:
+    """Write `who` to `path` as a file of ONNX or a folder, and print how far it differs."""
     import json
 
     from league.competitors.exporting import export_to
     from league.models.networks.networks import trust_network
     from storage import open_reader
 
-    for path in trust or ():
-        trust_network(path)
+    for name in trust or ():
+        trust_network(name)
     with working(f"exporting {who} of {run}"):
         reader = open_reader(run)
-        done = export_to(reader, who, str(to), file, license=license_, decisions=decisions, seed=seed)
+        done = export_to(reader, who, to, path, license=license_, decisions=decisions, seed=seed)
     if as_json:
-        found = {"name": done.name, "file": str(done.path), "to": str(to), "decisions": done.decisions}
+        found = {"name": done.name, "file": str(done.path), "to": to, "decisions": done.decisions}
         print(json.dumps(found | {"difference": done.difference, "note": done.note or None}))
         return
     print(f"{done.name} exported to {done.path}")

@@ -1,16 +1,14 @@
-"""The command `league snapshots`: list, show, verify, export, distil, import, gc."""
+"""Commands on the snapshots of a run: `league snapshots`."""
 
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from league.commands.console import JsonOption, RunArgument, print_rows, progress_bars
+from league.commands.console import JsonOption, RunArgument, RunGroup, TrustOption, print_rows, progress_bars
 
 COLUMNS = (
     "snapshot_id",
@@ -23,102 +21,25 @@ COLUMNS = (
     "blob_hash",
     "reason",
 )
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="A snapshot id, a unique prefix, a player or best")
+]
+MixtureArgument = Annotated[str, typer.Argument(metavar="ID", help="A snapshot, player, best or mixture")]
+NewFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A new folder")]
+LicenseOption = Annotated[str, typer.Option("--license", metavar="TEXT", help="Licence for other users")]
+
+snapshots_app = typer.Typer(cls=RunGroup, help="List, show, verify, export, distil and import snapshots.")
 
 
-class Action(StrEnum):
-    """Actions on a run's snapshots."""
-
-    LIST = "list"
-    SHOW = "show"
-    VERIFY = "verify"
-    EXPORT = "export"
-    DISTIL = "distil"
-    IMPORT = "import"
-    GC = "gc"
-
-
-class ActionFirst(TyperCommand):
-    """The command, also with its action before the run: `snapshots list RUN`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the run before the action, unless there is a folder of the action's name."""
-        if len(args) > 1 and args[0] in set(Action) and args[1][:1] != "-" and not Path(args[0]).exists():
-            args = [args[1], args[0], *args[2:]]
-        return super().parse_args(ctx, args)
-
-
-def snapshots(
+@snapshots_app.command("list")
+def list_snapshots(
     run: RunArgument,
-    action: Annotated[
-        Action,
-        typer.Argument(help="Action: list, show ID, verify, export ID DIR, distil ID DIR, import DIR or gc"),
-    ] = Action.LIST,
-    given: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[ID] [DIR]", help="An id or a unique prefix; a folder to write to or to read from"
-        ),
-    ] = None,
     where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="list: snapshots to show, such as \"player = 'main-0'\"")
+        str | None, typer.Option(metavar="SQL", help="Snapshots to show, such as \"player = 'main-0'\"")
     ] = None,
-    license_: Annotated[
-        str, typer.Option("--license", metavar="TEXT", help="export: licence for other users")
-    ] = "unspecified",
-    decisions: Annotated[
-        int,
-        typer.Option(min=1, help="distil: number of the mixture's decisions that the network learns from"),
-    ] = 3_000_000,
-    seed: Annotated[
-        int, typer.Option(min=0, max=2**63 - 1, help="distil: seed of the matches and of the training")
-    ] = 0,
-    name: Annotated[
-        str | None,
-        typer.Option("--as", metavar="ID", help="import: new id of the snapshot, if its own is taken"),
-    ] = None,
-    delete: Annotated[
-        bool,
-        typer.Option("--delete", help="gc: remove the files that were found, instead of only listing them"),
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List, show, verify, export, distil or import the snapshots of a run, or remove unused files (gc).
-
-    `distil` trains one network to play as a mixture does (main-0:average, :nash, A+B), and exports it.
-    """
-    to_folder = {Action.EXPORT: ("ID", "DIR"), Action.DISTIL: ("ID", "DIR")}
-    wanted = {Action.SHOW: ("ID",), Action.IMPORT: ("DIR",), **to_folder}.get(action, ())
-    arguments = _arguments(action, given or [], wanted)
-    match action:
-        case Action.LIST:
-            _list(run, where, as_json)
-        case Action.SHOW:
-            _show(run, *arguments)
-        case Action.VERIFY:
-            _verify(run, as_json)
-        case Action.EXPORT:
-            _export(run, arguments[0], Path(arguments[1]), license_)
-        case Action.DISTIL:
-            _distil(run, arguments[0], Path(arguments[1]), license_, decisions, seed)
-        case Action.IMPORT:
-            _import(run, Path(arguments[0]), name)
-        case Action.GC:
-            _collect(run, delete, as_json)
-
-
-def _arguments(action: Action, given: list[str], wanted: tuple[str, ...]) -> list[str]:
-    from storage.errors import Mistake
-
-    if len(given) < len(wanted):
-        missing = wanted[len(given)]
-        means = {"ID": "a snapshot id, a unique prefix, a player or best", "DIR": "a folder"}[missing]
-        raise Mistake(f"snapshots {action}: no {missing} given, expected {means}")
-    if len(given) > len(wanted):
-        raise Mistake(f"snapshots {action}: found '{given[len(wanted)]}', expected nothing more")
-    return given
-
-
-def _list(run: Path, where: str | None, as_json: bool) -> None:
+    """List the snapshots of a run in order of freezing."""
     from storage import query
 
     condition = "" if where is None else f"WHERE {where}"
@@ -132,7 +53,9 @@ def _list(run: Path, where: str | None, as_json: bool) -> None:
     print_rows(COLUMNS, found, as_json)
 
 
-def _show(run: Path, wanted: str) -> None:
+@snapshots_app.command()
+def show(run: RunArgument, wanted: IdArgument) -> None:
+    """Print the manifest of a snapshot: what it needs to play, its parents and its hashes."""
     from league.competitors.names import Names
     from storage import open_reader
 
@@ -141,7 +64,9 @@ def _show(run: Path, wanted: str) -> None:
     print(json.dumps(reader.manifest(found.snapshot_id), indent=2))
 
 
-def _verify(run: Path, as_json: bool) -> None:
+@snapshots_app.command()
+def verify(run: RunArgument, as_json: JsonOption = False) -> None:
+    """Read all snapshots and compare them with their hashes; exit with 1 if one is damaged."""
     from storage import open_reader
     from storage.errors import Failure
     from storage.upkeep.verification import verify_snapshots
@@ -162,31 +87,34 @@ def _verify(run: Path, as_json: bool) -> None:
         print(f"{stored} snapshots verified")
 
 
-def _export(run: Path, wanted: str, folder: Path, license_: str) -> None:
-    from league.competitors.mixtures import Mixture
-    from league.competitors.names import Names
-    from storage import open_reader
-    from storage.remote.mirror import bring_blob
-    from storage.upkeep.exported_mixtures import export_mixture
-    from storage.upkeep.exports import export_snapshot
+@snapshots_app.command()
+def export(
+    run: RunArgument,
+    wanted: MixtureArgument,
+    folder: NewFolder,
+    license_: LicenseOption = "unspecified",
+    trust: TrustOption = None,
+) -> None:
+    """Write a snapshot or mixture to a folder with its card, and check it: as league export --to folder."""
+    from league.commands.export import export_checked
 
-    reader = open_reader(run)
-    names = Names(reader, reader.env()["id"])
-    mixture = names.mixture(wanted)
-    if isinstance(mixture, Mixture):
-        members = [(part.snapshot, part.weight, part.temperature) for part in mixture.parts]
-        for snapshot, _, _ in members:
-            bring_blob(run, snapshot.blob_hash)
-        export_mixture(reader, wanted, members, folder, license=license_)
-        print(f"{wanted}, {len(members)} snapshots, exported to {folder}")
-        return
-    snapshot = names.snapshot(wanted)
-    bring_blob(run, snapshot.blob_hash)
-    export_snapshot(reader, snapshot, folder, license=license_)
-    print(f"{snapshot.snapshot_id} exported to {folder}")
+    export_checked(run, wanted, folder, "folder", license_, trust=trust)
 
 
-def _distil(run: Path, wanted: str, folder: Path, license_: str, decisions: int, seed: int) -> None:
+@snapshots_app.command()
+def distil(
+    run: RunArgument,
+    wanted: Annotated[str, typer.Argument(metavar="ID", help="A mixture: main-0:average, :nash, A+B")],
+    folder: NewFolder,
+    license_: LicenseOption = "unspecified",
+    decisions: Annotated[
+        int, typer.Option(min=1, help="Number of the mixture's decisions that the network learns from")
+    ] = 3_000_000,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**63 - 1, help="Seed of the matches and of the training")
+    ] = 0,
+) -> None:
+    """Train one network to play as a mixture does, and export it."""
     from league.competitors.distilling import distil_to
     from storage import open_reader
 
@@ -199,7 +127,15 @@ def _distil(run: Path, wanted: str, folder: Path, license_: str, decisions: int,
     )
 
 
-def _import(run: Path, folder: Path, name: str | None) -> None:
+@snapshots_app.command("import")
+def import_folder(
+    run: RunArgument,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that was exported")],
+    name: Annotated[
+        str | None, typer.Option("--as", metavar="ID", help="New id of the snapshot, if its own is taken")
+    ] = None,
+) -> None:
+    """Take a snapshot that was exported from another run."""
     from storage.archive import Archive
     from storage.upkeep.imports import import_snapshot
 
@@ -210,7 +146,15 @@ def _import(run: Path, folder: Path, name: str | None) -> None:
     print(f"{snapshot.snapshot_id} ({snapshot.architecture}) {done} {folder}")
 
 
-def _collect(run: Path, delete: bool, as_json: bool) -> None:
+@snapshots_app.command()
+def gc(
+    run: RunArgument,
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the files that were found, instead of only listing them")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """List files that no snapshot needs, such as those that a crash has left."""
     from storage.upkeep.garbage import collect
 
     garbage = collect(run, delete=delete)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,23 +22,10 @@ from league.commands.console import (
 )
 
 if TYPE_CHECKING:
+    from analysis.gates.gates import GateResult
+    from analysis.tournaments.tournament import Verdict
     from league.tournament.comparison import Comparison
     from league.tournament.settings import TournamentSettings
-
-
-@dataclass(frozen=True, slots=True)
-class _Options:
-    """Options of `league tournament` that were given, as parts of its settings."""
-
-    field: dict[str, Any]  # `select`, `names` and `modes` of every run
-    bots: list[str]
-    changes: dict[str, Any]  # settings by key
-    overrides: list[str]  # of --set
-
-    @property
-    def first_of_field(self) -> str:
-        """Name of the first option that selects competitors."""
-        return [*self.field, "bot"][0].removesuffix("s")
 
 
 def tournament(
@@ -137,15 +121,10 @@ def tournament(
     as_json: JsonOption = False,
 ) -> None:
     """Play competitors against each other, seats swapped, and rank them with confidence intervals."""
-    from rich.console import Console
-
     from analysis.gates.gates import parse_gate
-    from analysis.tournaments import wording
     from analysis.tournaments.exports import check_path, export, match_records
     from analysis.tournaments.tournament import verdict
-    from league.tournament.folder import is_tournament
-    from league.tournament.play import play
-    from league.tournament.view import TournamentView
+    from league.tournament.options import Options, settled
     from storage.errors import Mistake
 
     for file in filter(None, (table_file, matches_file)):
@@ -165,20 +144,27 @@ def tournament(
         "opening": {"plies": opening_plies, "book": book},
     }
     field = {"select": select, "names": names, "modes": modes}
-    options = _Options(_given(field), bots or [], _given(changes), set_ or [])
-    if sources:
-        settings = _new_settings(sources, options)
-    elif resume and out is not None:
-        settings = _resumed_settings(out, options)
-    else:
-        raise Mistake(
-            "tournament: found no CONFIG and no RUN, expected a source of competitors; or --run DIR "
-            "--resume, to continue a tournament"
-        )
-    folder = out or Path("runs") / settings.name
-    goes_on = resume or is_tournament(folder)
-    if goes_on and sources and not _is_config(sources):
-        settings = _resumed_settings(folder, options, sources)
+    options = Options(_given(field), bots or [], _given(changes), set_ or [])
+    settings, folder, goes_on = settled(sources or (), options, out, resume)
+    _play(settings, folder, goes_on, resume)
+    found = verdict(folder, anchor=settings.anchor)
+    results = [parse_gate(gate).check(found) for gate in settings.gates]
+    if table_file is not None:
+        export(found.table, table_file)
+    if matches_file is not None:
+        export(match_records(folder), matches_file)
+    _print_verdict(found, results, folder, settings, as_json)
+    if not all(result.passed for result in results):
+        raise typer.Exit(1)
+
+
+def _play(settings: TournamentSettings, folder: Path, goes_on: bool, resume: bool) -> None:
+    """Play what is missing of the tournament in `folder`, and show how it goes."""
+    from rich.console import Console
+
+    from league.tournament.play import play
+    from league.tournament.view import TournamentView
+
     console = Console(stderr=True)
     with progress_bars() as progress, TournamentView(console, settings.log_seconds) as view:
         if goes_on and not resume:
@@ -192,28 +178,28 @@ def tournament(
             tell=view.tell,
             progress=progress,
         )
-    found = verdict(folder, anchor=settings.anchor)
-    results = [parse_gate(gate).check(found) for gate in settings.gates]
-    if table_file is not None:
-        export(found.table, table_file)
-    if matches_file is not None:
-        export(match_records(folder), matches_file)
+
+
+def _print_verdict(
+    found: Verdict,
+    results: Sequence[GateResult],
+    folder: Path,
+    settings: TournamentSettings,
+    as_json: bool,
+) -> None:
+    """Print the table of a tournament, what it means, and which gates passed."""
+    from analysis.tournaments import wording
+    from league.tournament.options import more_pairs
+
     if as_json:
         checked = [dataclasses.asdict(result) for result in results]
         print(json.dumps({"run": str(folder), **wording.as_json(found), "gates": checked}))
-    else:
-        print_rows(wording.HEADER, wording.rows(found), as_json=False)
-        for line in (
-            wording.summary(found),
-            wording.headline(found),
-            *wording.warnings(found),
-            *(r.sentence for r in results),
-        ):
-            print(line)
-        if any(result.unsure for result in results):
-            print(f"To play more pairs: {_more_pairs(folder, settings)}")
-    if not all(result.passed for result in results):
-        raise typer.Exit(1)
+        return
+    print_rows(wording.HEADER, wording.rows(found), as_json=False)
+    lines = [wording.summary(found), wording.headline(found), *wording.warnings(found)]
+    print("\n".join([*lines, *(result.sentence for result in results)]))
+    if any(result.unsure for result in results):
+        print(f"To play more pairs: {more_pairs(folder, settings)}")
 
 
 def compare(
@@ -366,94 +352,6 @@ def _as_json(result: Comparison) -> dict[str, Any]:
             "answer": result.answer,
         }
     return fields
-
-
-def _new_settings(sources: list[str], options: _Options) -> TournamentSettings:
-    """Return the settings of a new tournament. Raise ConfigError or Mistake."""
-    from league.tournament.settings import load
-    from storage.errors import Mistake
-
-    if _is_config(sources):
-        if options.field or options.bots:
-            raise Mistake(
-                f"{sources[0]}: found --{options.first_of_field} beside a config, expected it for runs "
-                "alone; write it under competitors"
-            )
-        return load(sources[0], options.overrides, options.changes)
-    configs = [source for source in sources if _is_file_of_yaml(source)]
-    if configs:
-        raise Mistake(
-            f"tournament: found {configs[0]} beside {len(sources) - 1} other of CONFIG | RUN, expected a "
-            "tournament's file alone, or run folders; --out names the folder of the tournament"
-        )
-    names = {"name": re.sub(r"[^A-Za-z0-9._-]", "-", Path(sources[0]).name) + "-tournament"}
-    competitors = _competitors(sources, options)
-    return load(names | {"competitors": competitors} | options.changes, options.overrides)
-
-
-def _is_config(sources: list[str]) -> bool:
-    return len(sources) == 1 and _is_file_of_yaml(sources[0])
-
-
-def _is_file_of_yaml(source: str) -> bool:
-    return Path(source).suffix in (".yaml", ".yml")
-
-
-def _competitors(sources: list[str], options: _Options) -> list[dict[str, Any]]:
-    """Return the entries of `competitors` that the command line names. Raise Mistake."""
-    from storage.errors import Mistake
-
-    competitors: list[dict[str, Any]] = [_competitor(source, options.field) for source in sources]
-    chosen = [name for name in options.field if name != "modes"]
-    if sources and chosen and not any("run" in competitor for competitor in competitors):
-        raise Mistake(
-            f"{sources[0]}: found --{chosen[0].removesuffix('s')} beside exported folders, which "
-            "hold one snapshot each, expected it for runs; leave it out"
-        )
-    if options.bots:
-        competitors.append({"bots": options.bots})
-    return competitors
-
-
-def _competitor(source: str, field: dict[str, Any]) -> dict[str, Any]:
-    """Return a run or an exported folder as an entry of `competitors`."""
-    from storage.upkeep.exports import MANIFEST
-
-    if "://" not in source and (Path(source) / MANIFEST).is_file():
-        return {"folder": source} | {name: field[name] for name in ("modes",) if name in field}
-    return {"run": source} | field
-
-
-def _resumed_settings(out: Path, options: _Options, sources: Sequence[str] = ()) -> TournamentSettings:
-    """Return the settings of the tournament in `out`, with the changes of the command line.
-
-    Its competitors are those that the command line names, if any; those of before take part anyway.
-    """
-    from league.tournament.folder import settings_of
-    from league.tournament.settings import load
-    from storage.errors import Mistake
-
-    if options.field and not sources:
-        raise Mistake(
-            f"{out}: found --{options.first_of_field} without a RUN, expected the run that they are of; "
-            f"such as: league tournament RUN --{options.first_of_field} ... --run {out}"
-        )
-    settings = settings_of(out).model_dump(mode="json")
-    if named := _competitors(list(sources), options):
-        settings |= {"competitors": named, "env": None}
-    return load(settings, options.overrides, options.changes)
-
-
-def _more_pairs(folder: Path, settings: TournamentSettings) -> str:
-    """Return the command that plays twice as many pairs."""
-    schedule = settings.schedule
-    if schedule.budget is not None:
-        more = f"--set schedule.budget={2 * schedule.budget}"
-    elif schedule.rounds is not None:
-        more = f"--set schedule.rounds={2 * schedule.rounds}"
-    else:
-        more = f"--pairs {2 * schedule.pairs}"
-    return f"league tournament --run {shlex.quote(str(folder))} --resume {more}"
 
 
 def _split(seeds: str | None) -> list[str] | None:

@@ -26,7 +26,7 @@ from league.models.actor import Look
 from league.models.bots.kinds.exported import load_export
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
-from league.models.portable.files import Kind, open_file, write
+from league.models.portable.files import open_file, write
 from league.models.portable.module import Portable
 from storage.disk import remove_tree
 from storage.errors import Failure, Mistake
@@ -36,7 +36,7 @@ from storage.remote.mirror import bring_blob
 from storage.upkeep.exported_mixtures import export_mixture
 from storage.upkeep.exports import UNSPECIFIED, check_place, export_snapshot
 
-FOLDER = "folder"
+ONNX, FOLDER = "onnx", "folder"  # formats
 AGENT = "agent.onnx"  # in an exported folder
 FORMAT = 1  # of a card
 TOLERANCE = 1e-5  # of outputs, relative to numbers above 1
@@ -64,7 +64,7 @@ def export_to(
     decisions: int = 1_000,
     seed: int = 0,
 ) -> Exported:
-    """Write the snapshot or mixture `name` to `path`, as a `Kind` of file or a FOLDER, and check it.
+    """Write the snapshot or mixture `name` to `path`, as a file of ONNX or a FOLDER, and check it.
 
     Raise UnknownCompetitor, Mistake for a bot, for a `path` that exists or cannot be, NotPortable for what
     cannot be written in this format, Failure if the copy plays otherwise. Nothing is left behind then.
@@ -101,7 +101,7 @@ def export_to(
         if to == FOLDER:
             worst, note = _write_folder(reader, who, mode, actor, fresh, license, card, decided)
         else:
-            worst = _write_file(actor, mode, Kind(to), fresh, card, decided)
+            worst = _write_file(actor, mode, fresh, card, decided)
         os.rename(fresh, path)
     except OSError as error:
         raise Failure(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -137,7 +137,6 @@ def _seats(game: BatchedGame, policy: Policy) -> list[int]:
 def _write_file(
     actor: Policy | MixtureActor,
     mode: float,
-    kind: Kind,
     path: Path,
     card: Mapping[str, Any],
     decided: Decided,
@@ -146,20 +145,20 @@ def _write_file(
     module = Portable(actor, mode)
     fields = {
         **card,
-        "kind": str(kind),
+        "kind": ONNX,
         "action": asdict(module.action),
         "temperatures": module.temperatures,
         "observation": asdict(module.observation),
         "inputs": [value._asdict() for value in module.inputs],
         "outputs": [value._asdict() for value in module.outputs],
     }
-    write(module, kind, path, fields)
-    found = open_file(kind, path)({value.name: decided.given[value.name] for value in module.inputs})
+    write(module, path, fields)
+    found = open_file(path)({value.name: decided.given[value.name] for value in module.inputs})
     worst = difference(module.action, decided.found, found)
     if not worst <= TOLERANCE:
         raise Failure(
             f"{card['name']}: the written file differs by {worst:.2g} on {len(decided):,} decisions, "
-            f"expected at most {TOLERANCE:g}; nothing was kept; try another --to"
+            f"expected at most {TOLERANCE:g}; nothing was kept"
         )
     return worst
 
@@ -185,7 +184,7 @@ def _write_folder(
         export_snapshot(reader, who, folder, license=license)
     worst = _difference_of_folder(folder, actor, decided)
     try:
-        return max(worst, _write_file(actor, mode, Kind.ONNX, folder / AGENT, card, decided)), ""
+        return max(worst, _write_file(actor, mode, folder / AGENT, card, decided)), ""
     except Mistake as error:
         return worst, f"without {AGENT}: {error}"
 

@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from league.config.removed import without_removed
 from league.mistakes import explain
 from storage.errors import Mistake
+from storage.layout import CONFIG, FORMAT
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -103,6 +105,8 @@ def fields_of(
         where, fields = name, copy.deepcopy(dict(source))  # overrides must not reach the caller's mapping
     else:
         where, fields = str(source), read(Path(source))
+        if Path(source).name == CONFIG and (Path(source).parent / FORMAT).exists():
+            fields = without_removed(fields)
         fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
     for key, value in (changes or {}).items():
         inner = fields.get(key)

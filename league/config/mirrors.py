@@ -36,22 +36,22 @@ def is_mirrored(
         for block in game.due():
             order = np.lexsort((block.seat, block.slot))
             rows, images = order[block.slot[order] < MATCHES], order[block.slot[order] >= MATCHES]
-            if not np.array_equal(block.slot[rows] + MATCHES, block.slot[images]):
-                return False
-            if not np.array_equal(block.seat[rows], block.seat[images]):
-                return False
             seen = block.observation.reshape(len(block), -1)
-            if not np.array_equal(seen[rows][:, observation_order], seen[images]):
-                return False
-            if not np.array_equal(block.mask[rows][:, action_order], block.mask[images]):
+            if not (
+                np.array_equal(block.slot[rows] + MATCHES, block.slot[images])
+                and np.array_equal(block.seat[rows], block.seat[images])
+                and np.array_equal(seen[rows][:, observation_order], seen[images])
+                and np.array_equal(block.mask[rows][:, action_order], block.mask[images])
+            ):
                 return False
             action = np.zeros(len(block), dtype=np.int64)
             action[rows] = np.where(block.mask[rows], rng.random(block.mask[rows].shape), -1.0).argmax(axis=1)
             action[images] = action_order[action[rows]]
             actions.append(action)
         rewards = game.step(actions).rewards
-        if not np.array_equal(rewards[:MATCHES], rewards[MATCHES:]):
-            return False
-        if not np.array_equal(game.active[:MATCHES], game.active[MATCHES:]):
+        if not (
+            np.array_equal(rewards[:MATCHES], rewards[MATCHES:])
+            and np.array_equal(game.active[:MATCHES], game.active[MATCHES:])
+        ):
             return False
     return True

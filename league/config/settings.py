@@ -25,8 +25,7 @@ from league.envs.adapters.gymnasium.following import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots
-from league.models.precision import Precision
-from league.models.spec import PolicySettings, PolicySpec
+from league.models.spec import PolicySettings, PolicySpec, Precision
 from league.rollout.openings import OpeningSettings
 from league.rollout.settings.play import RolloutSettings, TrainingRollout
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings

@@ -40,7 +40,7 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from league.envs.scenes.scene import Scene
+from league.envs.scene import Scene
 from league.envs.spaces import ActionSpec, ObservationSpec, pack
 from storage.records import EndReason
 

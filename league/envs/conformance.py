@@ -14,14 +14,15 @@ from typing import Any
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Dict
 
 from league.envs import chance, registry
 from league.envs.base import BatchedGame, Decisions, Transition, is_legal
 from league.envs.dealt import DealtGame
 from league.envs.hidden import MATCHES, broken_promise
 from league.envs.slots import SlotGame
-from league.envs.trial.matches import has_choice
+from league.envs.trial import promises
+from league.envs.trial.blame import of_seats
 from league.envs.trial.trial import find_fault
 from storage.records import EndReason
 
@@ -125,6 +126,11 @@ def check_game(build: Build, *, seed: int = 0, num_matches: int = 256) -> tuple[
 def _expect(kept: bool | np.bool_, message: str) -> None:
     if not kept:
         raise _Broken(message)
+
+
+def _expect_kept(broken: promises.Broken | None) -> None:
+    if broken is not None:
+        raise _Broken(f"{of_seats(broken.seats)}{broken.found}")
 
 
 def _turns(game: BatchedGame, seeds: npt.NDArray[np.int64], spoil: Spoil | None = None) -> Iterator[_Turn]:
@@ -268,11 +274,7 @@ def _endings(build: Build, seeds: npt.NDArray) -> None:
 def _decisions(build: Build, seeds: npt.NDArray) -> None:
     for turn in _turns(build(16, {}), seeds):
         for block in turn.blocks:
-            place = block.slot * turn.game.num_seats + block.seat
-            inside = (block.seat >= 0) & (block.seat < turn.game.num_seats)
-            _expect(inside.all(), "a decision is due of a seat that does not exist")
-            _expect(turn.active[block.slot].all(), "a decision is due in a slot without a match")
-            _expect((np.diff(place) > 0).all(), "decisions are not ordered by slot and seat, each once")
+            _expect_kept(promises.of_turns(block.slot, block.seat, turn.active, turn.game.num_seats))
         due = np.isin(np.arange(turn.game.num_slots), np.concatenate([[-1], *(b.slot for b in turn.blocks)]))
         _expect((due | turn.pending)[turn.active].all(), "a match is active, but none of its seats must act")
 
@@ -290,35 +292,16 @@ def _parts(game: BatchedGame, seat: npt.NDArray) -> Mapping[str, gymnasium.Space
 
 
 def _expect_seen(game: BatchedGame, seat: npt.NDArray, seen: Any) -> None:
-    """Expect that what these seats see is inside their space, part by part."""
-    parts = _parts(game, seat)
-    if not parts:
-        _expect_inside(game.observation_spaces[int(seat[0])], len(seat), seen, "")
-        return
-    if not isinstance(seen, Mapping) or set(seen) != set(parts):
-        found = sorted(seen) if isinstance(seen, Mapping) else type(seen).__name__
-        raise _Broken(f"observations are {found}, expected a dict of {sorted(parts)}")
-    for name, part in parts.items():
-        _expect_inside(part, len(seat), seen[name], f" '{name}'")
-
-
-def _expect_inside(space: gymnasium.Space[Any], n: int, seen: npt.NDArray, name: str) -> None:
-    shape = (n, *(space.shape or ()))
-    _expect(seen.shape == shape, f"observations{name} are shaped {seen.shape}, expected {shape}")
-    _expect(seen.dtype == space.dtype, f"observations{name} are {seen.dtype}, expected {space.dtype}")
-    if isinstance(space, Box):
-        inside = (seen >= space.low) & (seen <= space.high)
-        _expect(inside.all(), f"an observation{name} holds {seen[~inside][:1]}, outside of its space")
+    """Expect that what these seats, which see alike, see is inside their space, part by part."""
+    own = int(seat[0])
+    _expect_kept(promises.of_observations(game.observation_spaces[own], len(seat), seen, own))
 
 
 def _masks(build: Build, seeds: npt.NDArray) -> None:
     for turn in _turns(build(16, {}), seeds):
         for block in turn.blocks:
-            spec = turn.game.action_specs[int(block.seat[0])]
-            shape = (len(block), spec.mask_width)
-            _expect(block.mask.dtype == np.bool_, f"masks are {block.mask.dtype}, expected bool")
-            _expect(block.mask.shape == shape, f"masks are shaped {block.mask.shape}, expected {shape}")
-            _expect(has_choice(spec, block.mask).all(), "a decision is due that has no legal action")
+            seat = int(block.seat[0])
+            _expect_kept(promises.of_masks(turn.game.action_specs[seat], len(block), block.mask, seat))
 
 
 def _rewards(build: Build, seeds: npt.NDArray) -> None:
@@ -328,8 +311,7 @@ def _rewards(build: Build, seeds: npt.NDArray) -> None:
     for turn in _turns(first, seeds):
         game, rewards = turn.game, turn.transition.rewards
         shape = (game.num_slots, game.num_seats)
-        _expect(rewards.shape == shape, f"rewards are shaped {rewards.shape}, expected {shape}")
-        _expect(np.isfinite(rewards).all(), "a reward is not finite")
+        _expect_kept(promises.of_rewards(rewards, shape))
         _expect(not rewards[~turn.active].any(), "a slot without a match got a reward")
         finished = turn.transition.ended[~turn.transition.truncated]
         returns = turn.returns[finished]

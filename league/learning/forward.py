@@ -1,10 +1,8 @@
-"""Forward passes of a learner's network: plain, in bfloat16, or compiled if that is faster."""
+"""Forward passes of a learner's network, in float32 or bfloat16."""
 
 from __future__ import annotations
 
 import contextlib
-import logging
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,10 +18,6 @@ from league.learning.groups.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.terms import Output
 from league.models.networks.networks import Network
 from storage.errors import Mistake
-
-log = logging.getLogger(__name__)
-
-REPEATS = 5  # of a timing; the fastest counts
 
 
 class Forward:
@@ -73,48 +67,6 @@ class Forward:
         for parameter in self.network.parameters():
             parameter.grad = None
 
-    def compile_if_faster(self, batch: Batch) -> float:
-        """Compile the network; keep the result if `batch` is faster with it, forwards and backwards.
-
-        Return how many times as fast the compiled network is; 0 if compiling fails, which is logged once.
-        """
-        plain = self._call
-        try:
-            eager_seconds = self._seconds(batch)
-            self._call = torch.compile(plain, dynamic=True)
-            speedup = eager_seconds / self._seconds(batch)
-        except Exception as error:  # a missing compiler, or one that cannot do this network
-            self._call = plain
-            first_line = str(error).strip().partition("\n")[0]
-            log.warning(
-                "learner.compile: torch.compile failed (%s: %s); going on without it",
-                type(error).__name__,
-                first_line,
-            )
-            return 0.0
-        kept = speedup > 1.0
-        if not kept:
-            self._call = plain
-        log.info(
-            "learner.compile: the compiled network is %.2f times as fast; %s",
-            speedup,
-            "kept" if kept else "going on without it",
-        )
-        return speedup
-
-    def _seconds(self, batch: Batch) -> float:
-        """Return the shortest time of a pass forwards and backwards, after a warm-up; leave no gradients."""
-        times = []
-        for _ in range(1 + REPEATS):
-            wait_for(batch)
-            began = time.perf_counter()
-            parameters, value = self(batch)
-            (parameters.mean() + value.mean()).backward()
-            wait_for(batch)
-            times.append(time.perf_counter() - began)
-            self.network.zero_grad(set_to_none=True)
-        return min(times[1:])
-
     @contextlib.contextmanager
     def _precision(self) -> Iterator[None]:
         if not self._bfloat16:
@@ -123,12 +75,6 @@ class Forward:
         device = next(self.network.parameters()).device.type
         with torch.autocast(device, torch.bfloat16):
             yield
-
-
-def wait_for(batch: Batch) -> None:
-    """Wait until all work on the batch's GPU is done."""
-    if batch.reward.is_cuda:
-        torch.cuda.synchronize(batch.reward.device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +31,7 @@ from league.learning.data.batching import (
     tensor_of,
 )
 from league.learning.data.columns import LearnerConnectors
-from league.learning.data.replay import Replay, Ring, mix
+from league.learning.data.replay import Replay, mix
 from league.learning.forward import Forward, survey
 from league.learning.groups.peers import ALONE, Peers
 from league.learning.hooks import call_hook
@@ -40,7 +40,7 @@ from league.learning.maths.objective import Objective, Trainee
 from league.learning.maths.optimizers import Optimizers
 from league.learning.maths.schedules import value_at
 from league.learning.precision import settled
-from league.learning.settings import LearnerSettings, ReplaySettings, RingSettings
+from league.learning.settings import LearnerSettings, ReplaySettings
 from league.learning.state import LearnerState
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
@@ -48,7 +48,7 @@ from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from storage.errors import Failure
 
-__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings", "RingSettings"]
+__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
 
 
 class NonFiniteLoss(Failure, ArithmeticError):
@@ -60,9 +60,6 @@ class NonFiniteLoss(Failure, ArithmeticError):
         super().__init__(message)
         self.update = update  # its number, had it been made
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
-
-
-Turns = Generator[Batch, Tensor | NonFiniteLoss, dict[str, float] | None]
 
 
 class Learner:
@@ -100,7 +97,6 @@ class Learner:
         self._mirrored = self._network.mirrored
         self._parameters = dict(self._network.named_parameters())
         self._forward = Forward(self._network, settings.precision == "bfloat16")
-        self._speedup: float | None = None  # of compiling; None: not tried yet
         if teacher is not None:
             self._check(teacher)
         self._companions = Companions(self._network, settings, player, teacher)
@@ -109,7 +105,6 @@ class Learner:
         connectors = spec.settings.learner_connectors
         self._connectors = LearnerConnectors(connectors) if connectors else None
         self._waiting: list[Episodes] = []
-        self._ring = Ring(settings.ring.batches, settings.ring.passes)
         self._replay = replay
         if replay is None and settings.replay.proportion:
             self._replay = Replay(settings.replay.capacity_steps)
@@ -124,19 +119,6 @@ class Learner:
         `progress` is the part of the run that is done, in [0, 1], for schedules. Return means over the
         updates made, with "lag" in updates; None when too few steps wait. Raise NonFiniteLoss at the first
         update that is refused; those made before it stay.
-        """
-        turns = self.turns(episodes, progress)
-        try:
-            batch = next(turns)
-            while True:
-                batch = turns.send(self.try_update(batch))
-        except StopIteration as finished:
-            return finished.value
-
-    def turns(self, episodes: Episodes, progress: float) -> Turns:
-        """Yield each batch that `update_from_episodes` would learn from; the caller makes the updates.
-
-        The caller sends the result of `try_update` for each.
         """
         self._progress = progress
         self._waiting.append(episodes)
@@ -153,13 +135,8 @@ class Learner:
             if old is not None:
                 used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
         with self._statistics_of(fresh):
-            reports: list[Tensor] = []
-            for batch in preload(self._batches(used, rng), self.device, self.settings.loader_depth):
-                for due in self._ring.turn(batch):
-                    report = yield due
-                    if isinstance(report, NonFiniteLoss):
-                        raise report
-                    reports.append(report)
+            batches = preload(self._batches(used, rng), self.device, self.settings.loader_depth)
+            reports = [self._update(batch) for batch in batches]
         if self._replay is not None and proportion:
             self._replay.add(self.player, fresh)
         self.env_steps += fresh.num_steps
@@ -167,8 +144,6 @@ class Learner:
         metrics = dict(zip(self._metrics, means, strict=True))
         if self._replay is not None and proportion:
             metrics |= {"replayed": replayed, **self._replay.info().metrics()}
-        if self.settings.compile:
-            metrics["compile_speedup"] = self._speedup or 0.0
         if self._precision_trial is not None:
             metrics["bfloat16"] = float(self._precision_trial.passed)
             metrics["bfloat16_speedup"] = self._precision_trial.gain
@@ -280,20 +255,8 @@ class Learner:
         """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
         return self._apply_gradients(batch, self._leave_gradients(batch))
 
-    def try_update(self, batch: Batch | ReadyBatch, means: Tensor | None = None) -> Tensor | NonFiniteLoss:
-        """Make one optimizer step and return its figures, or the reason why it was refused.
-
-        If `means`, the objective's of the batch, are given, the network has its gradients already.
-        """
-        try:
-            return self._apply_gradients(batch, self._leave_gradients(batch) if means is None else means)
-        except NonFiniteLoss as refusal:
-            return refusal
-
     def _leave_gradients(self, batch: Batch | ReadyBatch) -> Tensor:
         """Leave gradients in the network's parameters; return means of the whole minibatch."""
-        if self.settings.compile and self._speedup is None and batch.num_steps and isinstance(batch, Batch):
-            self._speedup = self._forward.compile_if_faster(batch)
         means = self._objective.backward(batch, self.trainee)
         return self._sum_over_peers(means) if self._peers.size > 1 else means
 
@@ -345,7 +308,6 @@ class Learner:
     def _refusal(self, batch: Batch | ReadyBatch, loss: float, norm: float) -> NonFiniteLoss:
         for parameter in self._parameters.values():
             parameter.grad = None
-        self._ring.clear()  # the refused batch must not come again
         update, path = self.updates + 1, self.settings.loss
         has_terms = self.settings.composed_loss().terms
         or_terms = f", or correct the terms of learner.loss '{path}'" if has_terms else ""
@@ -414,7 +376,6 @@ class Learner:
         self._companions.start(weights, companions)
         self._optimizers = optimizers
         self._waiting = []
-        self._ring.clear()
         if self._replay is not None:
             self._replay.forget(self.player)
 

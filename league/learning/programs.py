@@ -298,7 +298,7 @@ def _settings(given: Settings) -> LearnerSettings:
         except ValidationError as error:
             raise Mistake(f"learner: {explain(error, LearnerSettings)}") from None
     plain = LearnerSettings()
-    for name in ("stacked", "aggregators", "processes"):
+    for name in ("aggregators", "processes"):
         if getattr(given, name) != getattr(plain, name):
             remedy = "; give processes to the group itself" if name == "processes" else ""
             raise Mistake(

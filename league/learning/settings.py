@@ -27,13 +27,6 @@ class ReplaySettings(Section):
     capacity_steps: int = Field(default=200_000, ge=1, description="Steps kept, of all players together")
 
 
-class RingSettings(Section):
-    """Several passes over the newest minibatches, interleaved (IMPALA on a small buffer)."""
-
-    batches: int = Field(default=1, ge=1, description="Minibatches kept")
-    passes: int = Field(default=1, ge=1, description="Updates from each of them")
-
-
 class LearnerSettings(Section):
     """Settings of a player's learner."""
 
@@ -115,7 +108,6 @@ class LearnerSettings(Section):
         "it is faster on the learner's processor or GPU and its gradients agree with float32's, but float32 "
         "with `runners: 0`, which can be repeated to the bit. Weights, losses and optimizer are in float32",
     )
-    compile: bool = Field(default=False, description="Use torch.compile if it is faster on the first batch")
     max_backlog: int = Field(
         default=2,
         ge=1,
@@ -134,7 +126,6 @@ class LearnerSettings(Section):
     )
     async_update: bool = Field(default=True, description="Play during updates; false: play waits for them")
     replay: ReplaySettings = ReplaySettings()
-    ring: RingSettings = RingSettings()
     loader_depth: int = Field(
         default=1,
         ge=1,
@@ -157,9 +148,6 @@ class LearnerSettings(Section):
         ge=1,
         description="Shards that players are spread over, each with processes and a replay of its own; "
         "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
-    )
-    stacked: Literal["off", "auto"] = Field(
-        default="off", description="auto: update the players of a shard in one pass, if that is faster"
     )
 
     @field_validator("loss")
@@ -204,7 +192,7 @@ class LearnerSettings(Section):
         composed = self.composed_loss()
         once = composed.targets == "gae"
         if composed.sees == "batch":
-            for name, off in (("kl", 0.0), ("magnet", None), ("compile", False)):
+            for name, off in (("kl", 0.0), ("magnet", None)):
                 if (found := getattr(self, name)) != off:
                     shown = "a magnet" if name == "magnet" else found
                     raise ValueError(
@@ -215,21 +203,6 @@ class LearnerSettings(Section):
             raise ValueError(
                 f"replay.proportion: found {self.replay.proportion}, but loss '{self.loss}' learns from "
                 "fresh experience only; set it to 0, or take appo or impala"
-            )
-        if once and self.ring.passes > 1:
-            raise ValueError(
-                f"ring.passes: found {self.ring.passes}, but loss '{self.loss}' computes its "
-                "advantages once; set epochs instead, or take appo or impala"
-            )
-        if self.ring.passes > 1 and self.epochs > 1:
-            raise ValueError(
-                f"ring.passes: found {self.ring.passes} together with epochs {self.epochs}, "
-                "expected one of them to be 1: both repeat the same experience"
-            )
-        if self.ring.batches > 1 and self.ring.passes == 1:
-            raise ValueError(
-                f"ring.batches: found {self.ring.batches} with ring.passes 1, but what is used once need "
-                "not be kept; set ring.passes to 2 or more, or ring.batches to 1"
             )
         if self.kl > 0 and not self.target_updates:
             raise ValueError(
@@ -268,7 +241,6 @@ SHARED = (
     "aggregators",
     "processes",
     "shards",
-    "stacked",
 )
 """Settings of a shard's processes and queues: the same for all players."""
 

@@ -10,7 +10,7 @@ a row of floats that the caller keeps, all zero when a match begins.
     previous       the seat's last action and the reward since, beside the observation
 
 One of your own is a class derived from `ConnectorSettings` (`league.extend.Connector`), with its import path
-as `kind`. Policies import it only if it is trusted (`league.models.trust`).
+as `kind`. Policies import it only if it is trusted (`league.import_paths`).
 
 The pipeline of a policy is `Connectors(connectors, observation, action)`.
 """
@@ -38,9 +38,8 @@ from pydantic import (
 )
 
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
-from league.import_paths import import_path, is_import_path
+from league.import_paths import import_path, is_import_path, require_trust
 from league.mistakes import explain
-from league.models.trust import require_trust
 from league.section import Section
 from storage.errors import Failure
 

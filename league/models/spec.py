@@ -19,11 +19,10 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
-from league.import_paths import is_import_path
+from league.import_paths import is_import_path, require_trust, trust
 from league.mistakes import explain
 from league.models.connectors import Connector, OwnPath, seen_through
 from league.models.mirror import Mirror
-from league.models.trust import require_trust, trust
 from league.section import Section
 from storage.errors import WeightsMismatch
 
@@ -31,6 +30,8 @@ ARCHITECTURES = ("mlp", "cnn", "resnet")
 _FIELDS = {"settings", "observation", "action"}  # of a stored spec; "others" may be missing
 _OTHER = "seat after"  # name of a part that another seat sees
 LONGEST_QUOTE = 300  # characters of a foreign file that a message repeats
+# in which policies compute on the CPU, as settings name it; auto: whichever is faster here
+Precision = Literal["float32", "bfloat16", "auto"]
 MOST_UNTRIED = 2**24  # weights of layers that a machine surely has room for
 IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -205,7 +206,7 @@ class PolicySpec:
     def trust(self) -> None:
         """Allow this process to import all code that the spec names, for playing and for learning.
 
-        Never call it for the spec of a snapshot: `league.models.trust`.
+        Never call it for the spec of a snapshot: `league.import_paths`.
         """
         trust(*self.own_code, *self.settings.learner_connectors)
 

@@ -13,7 +13,7 @@ from league.envs.base import BatchedGame, Decisions, Transition
 from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.policies.policy import Policy
-from league.models.precision import Precision
+from league.models.spec import Precision
 from league.rollout.guard.guard import Guard
 from league.rollout.guard.patience import Patience
 from league.rollout.hand import WAITS, Hand, named

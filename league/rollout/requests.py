@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.models.bots.settings import BotSettings
-from league.models.precision import Precision
-from league.models.spec import PolicySpec
+from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
 from league.rollout.settings.play import RolloutSettings
 from league.rollout.snapshots import SnapshotSource

@@ -280,8 +280,6 @@ class Tournament:
                 f"{self._archive.run}: match {int(results.matches.match_id[0])} is recorded as another one "
                 "than these settings lead to; was the tournament begun by another version? Start a new one"
             )
-        if results.matches.team_of_seat is None:  # perhaps recorded before teams were stored
-            results = dataclasses.replace(results, matches=asked)
         self._standings.record(results)
         self._games += len(results)
         self._taken += 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from league.config.removed import without_removed
 from league.config.settings import Settings
 from league.envs.trial.fault import GameBroken
 from league.envs.trial.trial import require_sound
@@ -83,7 +84,7 @@ def changed_settings(run: Path) -> list[str]:
     configs = [yaml.safe_load(text or "") for text in tables["runs"]["config"].to_pylist()[-2:]]
     if len(configs) < 2 or not all(isinstance(config, dict) for config in configs):
         return []
-    before, now = (_leaves(config) for config in configs)
+    before, now = (_leaves(without_removed(config)) for config in configs)
     return [
         f"{key} {_shown(before.get(key))} -> {_shown(now.get(key))}"
         for key in dict.fromkeys([*now, *before])

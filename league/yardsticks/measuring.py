@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
-from league.competitors.curves import curve
 from league.competitors.mixtures import Mixture
 from league.competitors.modes import SAMPLE
 from league.competitors.names import (
     Names,
     bot_settings,
+    curve,
     load_snapshot,
     mixture_actor,
     mixture_source,

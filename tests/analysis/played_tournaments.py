@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from storage.archive import Archive
-from storage.records import MAIN, Entrant, MatchBatch, Outcome, Purpose, RatingChange, ResultBatch
+from storage.records import MAIN, Entrant, Outcome, Purpose, RatingChange, ResultBatch
+from tests import made_up
 
 CONFIG = """
 name: small
@@ -50,32 +51,29 @@ def place(
 ) -> ResultBatch:
     """Matches with `points` [M, T] for `names` [M, T], each team one seat; T! matches in a row are a pair."""
     given = np.array(points, dtype=np.float64)
-    num_matches, num_teams = given.shape
-    games = int(np.prod(np.arange(1, num_teams + 1)))
+    games = int(np.prod(np.arange(1, given.shape[1] + 1)))
     competitors = tuple(dict.fromkeys(name for row in names for name in row))
-    ids = np.arange(first, first + num_matches)
+    ids = np.arange(first, first + len(given))
     rank = (given[:, None, :] > given[:, :, None]).sum(axis=2)
     best, worst = given == given.max(axis=1, keepdims=True), given == given.min(axis=1, keepdims=True)
     outcome = np.where(best & worst, Outcome.DRAW, np.where(best, Outcome.WIN, Outcome.LOSS))
-    return ResultBatch(
-        matches=MatchBatch(
-            env="connect_four",
-            purpose=Purpose.TOURNAMENT,
-            match_types=("round_robin",),
-            competitors=competitors,
-            match_id=ids,
-            seed=ids // games + seed,
-            match_type=np.zeros(num_matches, np.int16),
-            seat=np.array([[competitors.index(name) for name in row] for row in names], np.int32),
-            learning=np.zeros((num_matches, num_teams), np.bool_),
-        ),
-        outcome=outcome.astype(np.int8),
-        score=given.astype(np.float32),
-        rank=rank.astype(np.int8),
-        env_steps=np.full(num_matches, 20, np.int32),
-        reason=np.zeros(num_matches, np.int8),
+    matches = made_up.matches(
+        competitors,
+        [[competitors.index(name) for name in row] for row in names],
+        env="connect_four",
+        purpose=Purpose.TOURNAMENT,
+        match_types=("round_robin",),
+        match_id=ids,
+        seed=ids // games + seed,
+    )
+    return made_up.results(
+        matches,
+        outcome,
+        score=given,
+        rank=rank,
+        env_steps=20,
         started_at=1.7e9 + ids * 0.25,
-        seconds=np.full(num_matches, 0.5, np.float32),
+        seconds=0.5,
     )
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from league.config.loading import load
-from storage.archive import open_reader
 
 EXAMPLES = Path(__file__).parents[2] / "analysis" / "examples"
 
@@ -39,7 +38,7 @@ def test_what_its_words_say_is_so(executed):
 
 def test_its_run_is_whole_and_was_trained_by_its_config():
     # settings that came later have their defaults
-    trained = load(open_reader(EXAMPLES / "kuhn_league").config()).model_dump(mode="json")
+    trained = load(EXAMPLES / "kuhn_league" / "config.yaml").model_dump(mode="json")
     settings = load(EXAMPLES / "kuhn_league.yaml").model_dump(mode="json")
     assert {key: trained[key] for key in ("env", "league", "learner", "stop")} == {
         key: settings[key] for key in ("env", "league", "learner", "stop")

@@ -6,8 +6,7 @@ Leagues of known strengths are simulated: what training plays, and the round rob
 within its share of the games (`evaluation.placing`). The named best is right if the verdict on a tournament
 in which each two snapshots play 200 pairs cannot tell it from its first. Printed are the share of leagues in
 which that is so, the mean of the stated probabilities, and how often the named best is the best of all,
-which should be as often; at the end the same by stated probability. `python -m tests.bench.best_recorded`
-asks the same of runs that were trained.
+which should be as often; at the end the same by stated probability.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ Trains each config as it is, but for its seed, and prints a line for each figure
 median of all seeds, their range, and whether each of them keeps to the limit. Runs are in a temporary folder.
 Exits with 1 if a limit is not kept to.
 
-Kuhn poker, Leduc poker and liar's dice are in `python -m tests.bench.strength`, Connect Four in the README.
+Kuhn poker, Leduc poker and liar's dice are in `python -m tests.bench.strength`, Connect Four in
+RESULTS.md beside this file.
 """
 
 from __future__ import annotations

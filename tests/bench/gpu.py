@@ -4,7 +4,7 @@
 
 Play: one runner in this process, Connect Four, networks 84-256-256, one live player against so many
 snapshots whose weights stay on the device. Learning: players of that network in one process, batches of
-4,096 steps, one after the other and in one pass, in float32 and in bfloat16. Utilisation is what the
+4,096 steps, one after the other, in float32 and in bfloat16. Utilisation is what the
 driver of the card reports right after each measurement, where its library (nvidia-ml-py) is installed.
 `--device cpu --quick` runs every line of it in a moment, for a test; such figures say nothing.
 """
@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.learning.data.batching import minibatches
 from league.learning.learner import Learner, LearnerSettings
-from league.learning.shared_pass.stacked import OnePass
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner
@@ -33,9 +33,8 @@ from storage.cache.settings import CacheSettings
 from storage.layout import blob_path
 from storage.records import MatchBatch, Purpose
 from storage.snapshots.blobs import publish
-from tests.bench.learners import BATCH_STEPS
+from tests.bench.learners import BATCH_STEPS, LENGTH, experience
 from tests.bench.learners import SPEC as LEARNED
-from tests.bench.stacked import batch_of
 
 PLAYED = PolicySpec(
     PolicySettings(hidden=(256, 256)), ObservationSpec((84,), "int8"), ActionSpec("discrete", (7,))
@@ -85,24 +84,20 @@ def play(device: str, snapshots: Sequence[int], matches: int, seconds: float) ->
             yield count, steps / (time.perf_counter() - began)
 
 
-def learn(device: str, players: int, precision: str, seconds: float, *, one_pass: bool) -> float:
+def learn(device: str, players: int, precision: str, seconds: float) -> float:
     """Return updates per second of all players together."""
     settings = LearnerSettings.model_validate(
         {"batch_steps": BATCH_STEPS, "lr": 1e-5, "precision": precision}
     )
     learners = [Learner(f"main-{i}", LEARNED, settings, i, device) for i in range(players)]
     batches = [
-        batch_of(own.player, i, BATCH_STEPS).to(torch.device(device)) for i, own in enumerate(learners)
+        next(minibatches(experience(own.player, i), BATCH_STEPS, LENGTH)).to(torch.device(device))
+        for i, own in enumerate(learners)
     ]
-    together = OnePass(LEARNED, settings)
 
     def turn() -> None:
-        means: Sequence[torch.Tensor | None] = (None,) * players
-        if one_pass:
-            trainees = [own.trainee for own in learners]
-            means = together.leave_gradients(trainees, batches, stacked=True).unbind()
-        for own, batch, mean in zip(learners, batches, means, strict=True):
-            own.try_update(batch, mean)
+        for own, batch in zip(learners, batches, strict=True):
+            own.update_from_batch(batch)
         if device != "cpu":
             torch.cuda.synchronize()
 
@@ -142,18 +137,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("\nsnapshots   env steps/s   utilisation")
     for count, rate in play(device, (1, 2) if quick else (1, 32, 256), 16 if quick else 8192, seconds):
         print(f"{count:>9}   {rate:>11,.0f}   {utilisation(device):>11}", flush=True)
-    print("\nplayers   pass       precision   updates/s   to float32   utilisation")
+    print("\nplayers   precision   updates/s   to float32   utilisation")
     for players in (1, 2) if quick else range(1, 7):
-        for one_pass in (False, True) if players > 1 else (False,):
-            way, plain = "one" if one_pass else "separate", 0.0
-            for precision in ("float32", "bfloat16"):
-                rate = learn(device, players, precision, seconds, one_pass=one_pass)
-                plain = plain or rate
-                print(
-                    f"{players:>7}   {way:<8}   {precision:<9}   {rate:>9.1f}   "
-                    f"{rate / plain:>10.2f}   {utilisation(device):>11}",
-                    flush=True,
-                )
+        plain = 0.0
+        for precision in ("float32", "bfloat16"):
+            rate = learn(device, players, precision, seconds)
+            plain = plain or rate
+            print(
+                f"{players:>7}   {precision:<9}   {rate:>9.1f}   {rate / plain:>10.2f}   "
+                f"{utilisation(device):>11}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -24,8 +24,7 @@ from league.models.actor import Look
 from league.models.policies import dense
 from league.models.policies.policy import Policy, initial_weights
 from league.models.policies.policy_group import PolicyGroup
-from league.models.precision import Precision
-from league.models.spec import PolicySettings, PolicySpec
+from league.models.spec import PolicySettings, PolicySpec, Precision
 
 INPUTS, ACTIONS = 84, 7  # of Connect Four
 

@@ -1,4 +1,4 @@
-"""Learning on a GPU beside the CPU: kernels, copies ahead, compiling, one pass, bfloat16."""
+"""Learning on a GPU beside the CPU: kernels, copies ahead, compiling, bfloat16."""
 
 import pytest
 import torch
@@ -6,7 +6,6 @@ import torch
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.data.batching import minibatches, preload
 from league.learning.learner import Learner, LearnerSettings
-from league.learning.shared_pass.together import Choice, Together
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, INPUTS, LENGTH, experience
 from tests.gpu.cards import CARD, needs_cards
@@ -79,30 +78,3 @@ def test_batches_that_are_copied_ahead_arrive_whole_and_in_order(depth):
         for name, tensor in batch.tensors().items():
             assert found.tensors()[name].is_cuda, name
             assert torch.equal(found.tensors()[name].cpu(), tensor), name
-
-
-@pytest.mark.parametrize("memory", ["none", "gru"])
-def test_a_compiled_network_learns_as_the_plain_one(memory):
-    plain, _ = learned(CARD, memory)
-    compiled, _ = learned(CARD, memory, compile=True)
-    assert compiled._speedup is not None  # it was tried; whether it was kept is a matter of time
-    assert_close(compiled.weights(), plain.weights())
-
-
-@pytest.mark.parametrize("way", ["separate", "joined", "stacked"])
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_players_in_one_pass_learn_as_they_do_one_by_one(way, precision, monkeypatch):
-    monkeypatch.setattr("league.learning.shared_pass.together.choose", lambda seconds: Choice(way, 1.5))
-    settings = LearnerSettings(**SETTINGS, stacked="auto", precision=precision)
-    together = Together(spec_of(), settings)
-
-    def players():
-        return [Learner(f"main-{i}", spec_of(), settings, i, CARD) for i in range(3)]
-
-    alone, others = players(), players()
-    blocks = [(learner, experience(learner.player, i), 0.0) for i, learner in enumerate(others)]
-    together.update_from_episodes(blocks)
-    tolerance = {"atol": 1e-4, "rtol": 1e-3} if precision == "float32" else {"atol": 0.02, "rtol": 0.1}
-    for learner, (other, episodes, progress) in zip(alone, blocks, strict=True):
-        learner.update_from_episodes(episodes, progress)
-        assert_close(other.weights(), learner.weights(), **tolerance)

@@ -1,6 +1,6 @@
 """What pages show runs as it is written there: programs, and the options of commands.
 
-league/EXTEND.md has tests of its own (tests/league/test_extend.py), and so has play.py of league/README.md
+league/EXTEND.md has tests of its own (tests/league/test_extend.py), and so has play.py of league/GAMES.md
 (tests/league/competitors/test_exporting.py); tests/test_readme.py loads all settings that are shown.
 """
 
@@ -14,12 +14,13 @@ import typer
 
 import league
 from league.commands.app import app
-from league.commands.describing.reference import all_keys
+from league.commands.console import RunGroup
+from league.commands.reference import all_keys
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("*/*.md"))]
 COMING = ROOT / "league" / "COMING.md"
-ELSEWHERE = {"league/EXTEND.md": 14, "league/README.md": 1}  # programs that other tests run
+ELSEWHERE = {"league/EXTEND.md": 14, "league/GAMES.md": 1}  # programs that other tests run
 
 
 def blocks(page, language):
@@ -119,7 +120,9 @@ def unknown_in(words):
     command = COMMAND
     context = click.Context(command)
     while isinstance(command, click.Group) or hasattr(command, "commands"):
-        name = words.pop(0)
+        if isinstance(command, RunGroup):
+            words = command.command_first(words)
+        name, *words = words
         command = command.get_command(context, name)
         if command is None:
             return [name]

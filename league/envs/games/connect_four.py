@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
-from league.envs.scenes.scene import Board, Piece, Spot
+from league.envs.scene import Board, Piece, Spot
 
 COLUMNS, ROWS = 7, 6
 CELLS = COLUMNS * ROWS

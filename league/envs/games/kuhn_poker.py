@@ -15,7 +15,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.dealt import DealtGame
-from league.envs.scenes.scene import Hand, Item, Tabletop
+from league.envs.scene import Hand, Item, Tabletop
 
 PASS, BET = 0, 1
 NUM_CARDS, MAX_ACTIONS = 3, 3

@@ -16,7 +16,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.dealt import DealtGame
-from league.envs.scenes.scene import Hand, Item, Tabletop
+from league.envs.scene import Hand, Item, Tabletop
 
 FOLD, CALL, RAISE = 0, 1, 2
 RANKS, MAX_RAISES = ("jack", "queen", "king"), 2

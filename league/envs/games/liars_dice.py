@@ -21,7 +21,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.dealt import DealtGame
-from league.envs.scenes.scene import Hand, Item, Tabletop
+from league.envs.scene import Hand, Item, Tabletop
 
 MOST_DICE, MOST_FACES = 20, 20
 MOST_STARTS = 1_000_000

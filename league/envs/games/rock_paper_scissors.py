@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
-from league.envs.scenes.scene import Hand, Item, Tabletop
+from league.envs.scene import Hand, Item, Tabletop
 
 ROCK, PAPER, SCISSORS = 0, 1, 2
 NAMES = ("rock", "paper", "scissors")

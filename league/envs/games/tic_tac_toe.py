@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
 from league.envs.base import BatchedGame
-from league.envs.scenes.scene import Board, Piece, PieceKind, Spot
+from league.envs.scene import Board, Piece, PieceKind, Spot
 
 CELLS = 9
 FULL = (1 << CELLS) - 1

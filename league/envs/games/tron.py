@@ -16,7 +16,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.base import BatchedGame
-from league.envs.scenes.scene import Board, Piece, Spot
+from league.envs.scene import Board, Piece, Spot
 
 SIZE, NUM_SEATS = 8, 4
 LEFT, AHEAD, RIGHT = 0, 1, 2

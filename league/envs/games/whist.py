@@ -19,7 +19,7 @@ from gymnasium.spaces import Box, Discrete
 
 from league.envs import chance
 from league.envs.base import BatchedGame
-from league.envs.scenes.scene import Hand, Item, Tabletop
+from league.envs.scene import Hand, Item, Tabletop
 
 SUITS, RANKS, TRUMP = "♠♥♦♣", "TJQKA", 0
 NUM_SEATS, NUM_SUITS, NUM_RANKS = 4, len(SUITS), len(RANKS)

@@ -7,7 +7,7 @@
 the other. The function returns columns that take the place of those of the same name, and new ones [N, ...],
 which a loss finds under their names. `rng` draws the same numbers whenever a run is repeated. A policy's spec
 names such functions (`policy.learner_connectors`), so they travel with its snapshots; they are imported by a
-learner alone, and only if they are trusted (`league.models.trust`).
+learner alone, and only if they are trusted (`league.import_paths`).
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from league.episode import Episodes
-from league.import_paths import import_callable
+from league.import_paths import import_callable, require_trust
 from league.models.connectors import ConnectorFailed
 from league.models.spec import PolicySpec
-from league.models.trust import require_trust
 from storage.errors import Mistake
 
 Columns = Mapping[str, npt.NDArray]

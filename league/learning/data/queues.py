@@ -6,10 +6,8 @@ The experience itself waits with the learner; here are only its numbers.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 from league.learning.groups.shard_learners import Learned, LearnerStopped, LearnReport
 
@@ -38,23 +36,6 @@ class Block:
     rollouts: int
     steps: int
     submitted: float  # on the queue's clock: the oldest of its rollouts
-
-
-class Waiting(NamedTuple):
-    """Block that was not sent to its learner yet."""
-
-    block: Block
-    episodes: Any  # or a reference to them
-    progress: float
-
-
-def one_of_each(waiting: deque[Waiting]) -> list[Waiting]:
-    """Remove and return the oldest block of each player."""
-    oldest: dict[str, Waiting] = {}
-    kept = [w for w in waiting if oldest.setdefault(w.block.player, w) is not w]
-    waiting.clear()
-    waiting.extend(kept)
-    return list(oldest.values())
 
 
 class Queue:

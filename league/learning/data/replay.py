@@ -1,4 +1,4 @@
-"""Experience kept to be learned from again: a replay of whole episodes, a ring of the newest minibatches."""
+"""Experience kept to be learned from again: a replay of whole episodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from league.episode import Episodes
-from league.learning.data.batching import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,27 +121,3 @@ def mix(fresh: Episodes, replayed: Episodes) -> Episodes:
         place.append((np.cumsum(length) - 0.5 * length) / episodes.num_steps)
     order = np.argsort(np.concatenate(place), kind="stable")
     return Episodes.concatenate([fresh, replayed]).take(order)
-
-
-class Ring:
-    """Ring of the newest `batches` minibatches, each of which is learned from `passes` times.
-
-    A pass goes over the new minibatch, then over others at even distances in age. So no update waits
-    for the ring to fill, and the passes over one minibatch are as far apart as possible.
-    """
-
-    def __init__(self, batches: int, passes: int) -> None:
-        self._ages = [turn * batches // passes for turn in range(passes)]
-        self._kept: deque[Batch] = deque(maxlen=self._ages[-1] + 1)
-
-    def turn(self, batch: Batch) -> list[Batch]:
-        """Add a minibatch; return those to learn from now."""
-        self._kept.appendleft(batch)
-        due = [self._kept[age] for age in self._ages if age < len(self._kept)]
-        if self._kept.maxlen == 1:
-            self._kept.clear()
-        return due
-
-    def clear(self) -> None:
-        """Drop all minibatches."""
-        self._kept.clear()

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from league.learning.data.queues import Queue, Waiting, one_of_each
+from league.learning.data.queues import Block, Queue
 from league.learning.groups.learner_group import Enrolled, LiveWeights
 from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport, ShardLearners
 from league.learning.groups.shards import Shard, move_due, moved, shard_of, with_player, without_player
@@ -35,9 +35,7 @@ class LocalLearnerGroup(Enrolled):
             self._shard.add(recruit, card=shard_of(self._plan, recruit.player))
             self._recruits[recruit.player] = recruit
         self._bound = settings.max_backlog
-        self._may_hold = settings.async_update
-        self._waiting: deque[Waiting] = deque()
-        self._unreported: list[LearnReport | LearnerStopped] = []
+        self._waiting: deque[tuple[Block, Any, float]] = deque()  # with its experience and its progress
         self._queues = {player: Queue(player, self._bound) for player in players}
         self._live = {player: LiveWeights(*self._shard.publish(player)) for player in players}
         self._retired: dict[str, Counters] = {}
@@ -49,39 +47,23 @@ class LocalLearnerGroup(Enrolled):
         if queue.stopped:
             queue.lost(1, steps)
         else:
-            self._waiting.append(Waiting(queue.block(1, steps), episodes, progress))
+            self._waiting.append((queue.block(1, steps), episodes, progress))
 
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
         """Learn from everything that waits; return the reports."""
-        if not self._holds():
-            self._learn_all()
-        outcomes, self._unreported = self._unreported, []
-        return outcomes
-
-    def _learn_all(self) -> None:
+        outcomes: list[LearnReport | LearnerStopped] = []
         while self._waiting:
-            turn = one_of_each(self._waiting) if self._shard.stacks() else [self._waiting.popleft()]
-            results = self._shard.learn_together([(w.block.player, w.episodes, w.progress) for w in turn])
-            for (block, _, _), (learned, weights) in zip(turn, results, strict=True):
-                outcome = self._queues[block.player].settle(block, learned)
-                if isinstance(outcome, LearnReport) and learned.published:
-                    self._live[block.player] = LiveWeights(outcome.updates, weights)
-                if outcome is not None:
-                    self._unreported.append(outcome)
-
-    def _holds(self) -> bool:
-        """Return whether waiting blocks go on waiting, to be stacked with those of other players.
-
-        They wait until all players have something to learn from, or one player's queue is full.
-        """
-        if not (self._may_hold and self._shard.stacks()):
-            return False
-        depths = [queue.depth for queue in self._queues.values() if not queue.stopped]
-        return 0 in depths and max(depths) < self._bound
+            block, episodes, progress = self._waiting.popleft()
+            learned, weights = self._shard.learn(block.player, episodes, progress)
+            outcome = self._queues[block.player].settle(block, learned)
+            if isinstance(outcome, LearnReport) and learned.published:
+                self._live[block.player] = LiveWeights(outcome.updates, weights)
+            if outcome is not None:
+                outcomes.append(outcome)
+        return outcomes
 
     def state(self, player: str) -> LearnerState:
         """Return a copy of the learner's state, taken after everything submitted before."""
-        self._release(player)
         return self._shard.state(player)
 
     def ask_states(self) -> None:
@@ -95,7 +77,6 @@ class LocalLearnerGroup(Enrolled):
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
-        self._release(player)
         self._live[player] = LiveWeights(*self._shard.load_state(player, state))
         self._queues[player].stopped = False
 
@@ -120,17 +101,11 @@ class LocalLearnerGroup(Enrolled):
         self._retired[player] = self._shard.remove(player)
         del self._queues[player], self._live[player], self._recruits[player]
         while (move := move_due(self._plan)) is not None:
-            self._release(move.player)
             state = self._shard.state(move.player)
             self._shard.remove(move.player)
             self._shard.add(self._recruits[move.player], card=move.target)
             self._live[move.player] = LiveWeights(*self._shard.load_state(move.player, state))
             self._plan = moved(self._plan, move)
-
-    def _release(self, player: str) -> None:
-        """Learn from all waiting blocks, if some of them are the player's."""
-        if self._shard.stacks() and any(waiting.block.player == player for waiting in self._waiting):
-            self._learn_all()
 
     def _learn_unreported(self, player: str) -> None:
         """Learn what waits for `player` without a report, and open its queue again, empty."""
@@ -138,7 +113,7 @@ class LocalLearnerGroup(Enrolled):
         for block, episodes, progress in self._waiting:
             if block.player == player:
                 queue.settle(block, self._shard.learn(player, episodes, progress)[0])
-        self._waiting = deque(item for item in self._waiting if item.block.player != player)
+        self._waiting = deque(item for item in self._waiting if item[0].player != player)
         queue.stopped = False
 
     def close(self) -> None:

@@ -23,12 +23,12 @@ from league.cluster.references import carried
 from league.cluster.reserving import inside, release, reserve
 from league.deaths import death_of
 from league.learning.data.aggregator import Gathering, concatenate_as_tree
-from league.learning.data.queues import Block, Queue, Waiting
+from league.learning.data.queues import Block, Queue
 from league.learning.groups.copies import Copies, first_of
 from league.learning.groups.learner_group import LiveWeights
 from league.learning.groups.moving.moving import Moving
 from league.learning.groups.replacing import LearnersLost, Pending, own_error
-from league.learning.groups.shard_actors import Sent, ShardActors
+from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
     Counters,
     Learned,
@@ -151,19 +151,8 @@ class RayLearnerGroup(Moving):
     def _learn(self, player: str, episodes: Any, progress: float, block: Block) -> None:
         index = shard_of(self._plan, player)
         episodes = carried(self._ray, episodes, block.steps * self._step_bytes[player])
-        shard, trained = self._shards[index], self._plan[index]
-        several = len(trained.players) > 1 and trained.processes == 1
-        if self._settings.stacked == "auto" and (several or shard.waiting):
-            shard.waiting.append(Waiting(block, episodes, progress))  # until `ready`, for others to come
-        else:
-            self._note(index, shard.learn(block, episodes, progress))
-
-    def _note(self, index: int, sent: Sent) -> None:
-        self._pending[sent.report] = Pending(sent.block, sent.weights, index, sent.episodes)
-
-    def _send_waiting(self, index: int, *, everything: bool) -> None:
-        for sent in self._shards[index].send_waiting(everything=everything):
-            self._note(index, sent)
+        report, weights = self._shards[index].call("learn", player, episodes, progress, num_returns=2)
+        self._pending[report] = Pending(block, weights, index, episodes)
 
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
         """Return what is finished. What died is replaced first; raise LearnersLost if that is in vain."""
@@ -171,8 +160,6 @@ class RayLearnerGroup(Moving):
         self._copies.refresh(
             self.players(), lambda player: self._of(player).processes[0].state.remote(player)
         )
-        for index in range(len(self._shards)):
-            self._send_waiting(index, everything=not self._settings.async_update)
         found, self._outcomes = self._outcomes, []
         if not self._pending:
             return found
@@ -183,8 +170,6 @@ class RayLearnerGroup(Moving):
                 done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         else:
             done, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=None)
-        for index in range(len(self._shards)):  # again: there may be room now
-            self._send_waiting(index, everything=False)
         outcomes = found
         for reference in done:
             if reference in self._pending:  # else its player was stopped, or its shard died, just now
@@ -222,7 +207,6 @@ class RayLearnerGroup(Moving):
 
         If the learner has died, it is the state from which it goes on, and nothing waits until it does.
         """
-        self._send_waiting(self._index(player), everything=True)
         if not self._is_away(player):
             try:
                 state: LearnerState = self._ask(player, lambda shard: shard.processes[0].state.remote(player))
@@ -237,12 +221,10 @@ class RayLearnerGroup(Moving):
     def ask_states(self) -> None:
         """Ask for a copy of each learner's state; nothing waits for one that is away, stopped or cut off."""
         for player in self.players():
-            index = self._index(player)
-            if player in self._states.values() or index in self._given_up:
+            if player in self._states.values() or self._index(player) in self._given_up:
                 continue
             if not self._is_away(player):
-                self._send_waiting(index, everything=True)
-                self._states[self._shards[index].processes[0].state.remote(player)] = player
+                self._states[self._of(player).processes[0].state.remote(player)] = player
 
     def arrived(self) -> dict[str, LearnerState]:
         """Return the states that were asked for and have come since the last call, without waiting."""
@@ -271,7 +253,6 @@ class RayLearnerGroup(Moving):
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
-        self._send_waiting(self._index(player), everything=True)
         self._publish(player, "load_state", self._ray.put(state))
         self._copies.keep(player, state)
         self._queues[player].stopped = False
@@ -375,7 +356,6 @@ class RayLearnerGroup(Moving):
     def _forget(self, player: str) -> None:
         """Wait for nothing of `player` any more: earlier reports would bring back old weights."""
         queue = self._queues[player]
-        self._send_waiting(self._index(player), everything=True)
         for reference in [r for r, pending in self._pending.items() if pending.block.player == player]:
             del self._pending[reference]
         queue.clear()
@@ -389,8 +369,6 @@ class RayLearnerGroup(Moving):
         queue = self._queues[player]
         for reference in [r for r, pending in self._pending.items() if pending.block.player == player]:
             queue.drop(self._pending.pop(reference).block)
-        for block in self._of(player).take_back(player):
-            queue.drop(block)
         self._drop_gathered(player)
 
     def close(self) -> None:

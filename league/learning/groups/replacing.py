@@ -237,9 +237,6 @@ class Replacing(Enrolled):
         mine = [reference for reference, pending in self._pending.items() if pending.shard == index]
         dropped = sum(block.steps for block in map(self._abandon, mine) if block is not None)
         for player in players:
-            for block in self._shards[index].take_back(player):
-                self._queues[player].drop(block)
-                dropped += block.steps
             dropped += self._drop_gathered(player)
         self._copies.forget_coming(players)
         self._forget_states(players)

@@ -6,24 +6,20 @@ This module does not import Ray: the group that makes the actors passes the modu
 from __future__ import annotations
 
 import socket
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from league.cluster.references import Inside, carried, opened
 from league.learning.data.aggregator import Aggregator
-from league.learning.data.queues import Block, Waiting, one_of_each
 from league.learning.groups.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.shard_learners import Counters, Learned, Published, ShardLearners, Weights
 from league.learning.groups.shards import Shard
 from league.learning.recruits import Recruit, Recruits
 from league.runtime import node_address
 from storage.errors import Mistake
-
-AHEAD = 2  # calls for stacked updates under way: one is worked on, one is there when that is done
 
 
 class RemoteShardLearners(ShardLearners):
@@ -73,20 +69,6 @@ class RemoteShardLearners(ShardLearners):
         (given,) = opened([episodes])
         return super().learn(player, given, progress)
 
-    def learn_these(self, players: Sequence[str], progress: Sequence[float], *episodes: Any) -> list[Any]:
-        """Call `learn_together` with flat arguments: Ray opens references in arguments, not in lists."""
-        results = self.learn_together(list(zip(players, opened(episodes), progress, strict=True)))
-        return [part for learned_and_weights in results for part in learned_and_weights]
-
-
-class Sent(NamedTuple):
-    """Block that was sent to its learner; references to the report and to the new weights."""
-
-    block: Block
-    report: Any
-    weights: Any
-    episodes: Any  # or a reference to them
-
 
 class ShardActors:
     """One shard's actors: its processes, which all get the same calls, and its aggregators."""
@@ -115,8 +97,6 @@ class ShardActors:
         self._where: list[Any] = [actor.where.remote() for actor in self.processes]
         self.aggregators: list[Any] = [self._aggregator.remote() for _ in range(aggregators)]
         self.watched: list[Any] = []  # results that are not waited for, only checked for errors
-        self.waiting: deque[Waiting] = deque()  # to be sent together, for stacked updates
-        self._calls: list[Any] = []  # a result of each of those under way
         self._ray = ray
         self._turn = 0
         several = shard.processes > 1
@@ -133,41 +113,6 @@ class ShardActors:
         )
         self.watched += [other if num_returns == 1 else other[0] for other in others]
         return first
-
-    def learn(self, block: Block, episodes: Any, progress: float) -> Sent:
-        """Send one block to its learner."""
-        report, weights = self.call("learn", block.player, episodes, progress, num_returns=2)
-        return Sent(block, report, weights, episodes)
-
-    def send_waiting(self, *, everything: bool) -> Iterator[Sent]:
-        """Send what waits, several players' in one call; unless `everything`, only while the actor has room.
-
-        The busier the actor is, the more blocks come together meanwhile.
-        """
-        while self.waiting and (everything or self._has_room()):
-            turn = one_of_each(self.waiting)
-            if len(turn) == 1:
-                sent = [self.learn(*turn[0])]
-            else:
-                blocks, episodes, progress = zip(*turn, strict=True)
-                players = [block.player for block in blocks]
-                found = self.call("learn_these", players, progress, *episodes, num_returns=2 * len(turn))
-                results = found[::2], found[1::2]
-                sent = [Sent(*each) for each in zip(blocks, *results, episodes, strict=True)]
-            if not everything:
-                self._calls.append(sent[0].report)
-            yield from sent
-
-    def take_back(self, player: str) -> list[Block]:
-        """Remove and return the player's blocks that wait here."""
-        found = [waiting.block for waiting in self.waiting if waiting.block.player == player]
-        self.waiting = deque(waiting for waiting in self.waiting if waiting.block.player != player)
-        return found
-
-    def _has_room(self) -> bool:
-        if self._calls:
-            _, self._calls = self._ray.wait(self._calls, num_returns=len(self._calls), timeout=0)
-        return len(self._calls) < AHEAD
 
     def concatenate(self, *parts: Any) -> Any:
         """Return a reference to the episodes of all `parts`, for other calls; the aggregators take turns."""

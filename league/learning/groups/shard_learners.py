@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from league.learning.groups.peers import ALONE, Peers
 from league.learning.groups.shards import Shard
 from league.learning.learner import Learner, LearnerState, NonFiniteLoss
 from league.learning.recruits import Recruit, Recruits
-from league.learning.shared_pass.together import Outcome, shared_pass
 from league.runtime import prepare_process
 
 Weights = Mapping[str, np.ndarray]
@@ -97,7 +96,6 @@ class ShardLearners:
         cards = shard.num_gpus // shard.processes if recruits.device == "cuda" else 0
         self._devices = cards_of(cards) or [recruits.device]
         self._replay = Replay(settings.replay.capacity_steps) if settings.replay.proportion else None
-        self._together = shared_pass(recruits, peers)
         self._learners: dict[str, Learner] = {}
         self._published: dict[str, int] = {}
         self._stopped: set[str] = set()
@@ -109,51 +107,25 @@ class ShardLearners:
         self, player: str, episodes: Experience, progress: float = 0.0
     ) -> tuple[Learned, Weights | None]:
         """Update `player`; return new weights if `broadcast_updates` were made since the last."""
-        if self._together is not None and isinstance(episodes, Episodes):
-            return self.learn_together([(player, episodes, progress)])[0]
         if player in self._stopped:
             return Learned(None, False), None
-        began = time.monotonic()
+        began, learner = time.monotonic(), self._learners[player]
+        outcome: dict[str, float] | NonFiniteLoss | None
         try:
-            learner = self._learners[player]
             if isinstance(episodes, Episodes):
-                outcome: Outcome = learner.update_from_episodes(episodes, progress)
+                outcome = learner.update_from_episodes(episodes, progress)
             else:
                 outcome = learner.update_from_batch(episodes, progress)
         except NonFiniteLoss as refusal:
             outcome = refusal
-        result = self._result(player, outcome, self._spent_since(began))
+        spent = Spent(time.monotonic() - began, 0.0, began - self._idle_since)
+        result = self._result(player, outcome, spent)
         self._idle_since = time.monotonic()
         return result
 
-    def learn_together(
-        self, blocks: Sequence[tuple[str, Episodes, float]]
-    ) -> list[tuple[Learned, Weights | None]]:
-        """Do `learn` for each block, no player twice; stacked if the settings allow it and it is faster."""
-        if self._together is None:
-            return [self.learn(*block) for block in blocks]
-        began = time.monotonic()
-        going = [block for block in blocks if block[0] not in self._stopped]
-        outcomes = self._together.update_from_episodes(
-            [(self._learners[player], episodes, progress) for player, episodes, progress in going]
-        )
-        spent = self._spent_since(began, len(going))
-        results = {
-            block[0]: self._result(block[0], o, spent) for block, o in zip(going, outcomes, strict=True)
-        }
-        self._idle_since = time.monotonic()
-        return [results.get(player, (Learned(None, False), None)) for player, _, _ in blocks]
-
-    def stacks(self) -> bool:
-        """Return whether it may pay to wait until several players have experience."""
-        return self._together is not None and self._together.promising
-
-    def _spent_since(self, began: float, blocks: int = 1) -> Spent:
-        """Return each block's even part of the seconds of learning since `began`, and of waiting before."""
-        shared = max(1, blocks)
-        return Spent((time.monotonic() - began) / shared, 0.0, (began - self._idle_since) / shared)
-
-    def _result(self, player: str, outcome: Outcome, spent: Spent) -> tuple[Learned, Weights | None]:
+    def _result(
+        self, player: str, outcome: dict[str, float] | NonFiniteLoss | None, spent: Spent
+    ) -> tuple[Learned, Weights | None]:
         """Return the outcome of an update for the driver, and the weights if they are published."""
         learner = self._learners[player]
         if isinstance(outcome, NonFiniteLoss):
@@ -180,8 +152,6 @@ class ShardLearners:
         player = recruit.player
         if player in self._learners:
             raise ValueError(f"player '{player}' trains here already")
-        if self._together is not None and not self._together.admits(recruit):
-            self._together = None
         learner = Learner(
             player,
             recruit.spec,

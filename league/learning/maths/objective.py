@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from league.learning.companions.magnet import held_reward, magnet_kl
 from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
+from league.learning.forward import Forward
 from league.learning.groups.peers import Peers
 from league.learning.maths.losses import check_actions
-from league.learning.maths.parts import Outputs, Parts, Scheduled, Trainee
 from league.learning.maths.schedules import value_at
 from league.learning.maths.terms import LogProbs, Output, OwnBatch, Steps, Term, options_at
 from league.learning.maths.vtrace import vtrace
@@ -22,9 +22,27 @@ from league.models.networks.distributions import distribution
 from league.models.spec import PolicySpec
 from storage.errors import Mistake
 
-__all__ = ["Objective", "Outputs", "Parts", "Scheduled", "Trainee", "following_values", "vtrace_targets"]
-
 SMALLEST_DEVIATION = 1e-8  # of advantages that are all alike
+
+
+class Trainee(NamedTuple):
+    """Everything that the gradients of one player's update depend on, beside its batch."""
+
+    forward: Forward
+    target: Forward | None = None  # the target network
+    progress: float = 0.0  # part of the run that is done, in [0, 1]
+    updates: int = 0  # made so far
+    reference: Forward | None = None  # the network that terms compare with
+    magnet: Forward | None = None  # the network that the player is held to
+
+
+class Outputs(NamedTuple):
+    """Outputs of a player's networks for one batch; only `now` has a gradient."""
+
+    now: Output
+    target: Output | None = None
+    reference: Output | None = None
+    magnet: Output | None = None
 
 
 class Objective:
@@ -74,26 +92,14 @@ class Objective:
         if not batch.num_steps:
             trainee.forward.forget_gradients()
             return batch.reward.new_zeros(len(self.names))
-        outputs = self._outputs(batch, trainee)
-        progress = trainee.progress
-        scheduled = Scheduled.at(self._settings, progress)
-        clip, options = value_at(self._settings.clip, progress), options_at(self._loss.options, progress)
-        parts = self.parts(
-            batch,
-            outputs,
-            advantage,
-            lambda log_probs, advantage: self._loss.policy(log_probs, advantage, clip, **options),
-            trainee.updates,
-            scheduled,
-            progress,
-        )
-        means = parts.means(batch.total_steps)
-        loss = self.compose(means, scheduled, progress)
+        parts = self._parts(batch, self._outputs(batch, trainee), advantage, trainee)
+        means = {name: part.sum() / batch.total_steps for name, part in parts.items()}
+        loss = self._weighed(means, trainee.progress)
         # not earlier: memory freed ahead of the forward pass tends to go back to the system, and to come
         # back as page faults
         trainee.forward.forget_gradients()
         loss.backward()
-        return torch.stack([mean.detach() for mean in (loss, *means.listed)])
+        return torch.stack([mean.detach() for mean in (loss, *means.values())])
 
     def _backward_of_own(self, batch: Batch | ReadyBatch, trainee: Trainee) -> Tensor:
         """Do `backward` for a loss that sees the batch as it is."""
@@ -125,36 +131,25 @@ class Objective:
         loss.backward()
         return torch.stack([loss.detach(), loss.detach(), lag])
 
-    def compose(self, parts: Parts, scheduled: Scheduled, progress: float = 0.0) -> Tensor:
-        """Return the loss of these parts, of each step or of their means; the only place that weighs them.
-
-        `progress`: where the terms' schedules are.
-        """
-        loss = parts.policy + self._settings.value * parts.value
-        loss = loss - scheduled.entropy * parts.entropy
-        if parts.kl is not None:
-            loss = loss + self._settings.kl * parts.kl
-        if parts.magnet_kl is not None and self._held_by("loss"):
-            loss = loss + scheduled.magnet * parts.magnet_kl
-        for term, found in zip(self._loss.terms, parts.terms, strict=True):
-            loss = loss + value_at(term.weight, progress) * found
+    def _weighed(self, means: Mapping[str, Tensor], progress: float) -> Tensor:
+        """Return the loss of the means of all parts; the only place that weighs them."""
+        settings = self._settings
+        loss = means["policy_loss"] + settings.value * means["value_loss"]
+        loss = loss - value_at(settings.entropy, progress) * means["entropy"]
+        if "kl" in means:
+            loss = loss + settings.kl * means["kl"]
+        if self._magnet is not None and self._magnet.through == "loss":
+            loss = loss + value_at(self._magnet.weight, progress) * means["magnet_kl"]
+        for term in self._loss.terms:
+            loss = loss + value_at(term.weight, progress) * means[term.name]
         return loss
 
-    def parts(
-        self,
-        batch: Batch,
-        outputs: Outputs,
-        advantage: Tensor | None,
-        policy: Callable[[LogProbs, Tensor], Tensor],
-        updates: int | Tensor,
-        scheduled: Scheduled,
-        progress: float = 0.0,
-    ) -> Parts:
-        """Return the parts of each step's loss, [N] each, with gradients.
+    def _parts(
+        self, batch: Batch, outputs: Outputs, advantage: Tensor | None, trainee: Trainee
+    ) -> dict[str, Tensor]:
+        """Return the parts of each step's loss, [N] each, with gradients, as `names` orders them.
 
-        `advantage` [N] is None if V-trace computes it; `policy` is the policy loss with its clip and options
-        set, for losses that see log-probabilities; `updates`: made so far by the player of each step, one or
-        [N].
+        `advantage` [N] is None if V-trace computes it.
         """
         settings, n = self._settings, batch.num_steps
         parameters, value_all = outputs.now
@@ -168,7 +163,8 @@ class Objective:
                 trusted_log_prob = anchor
             if settings.kl:
                 kl = self._distribution.kl(anchor_parameters[:n], parameters[:n], batch.mask)
-        reward, held = self._held(batch, outputs, trusted_log_prob, scheduled)
+        progress = trainee.progress
+        reward, held = self._held(batch, outputs, trusted_log_prob, progress)
         if advantage is None:
             value_target, advantage = vtrace_targets(
                 batch,
@@ -184,6 +180,7 @@ class Objective:
             assert isinstance(batch, TargetedBatch)
             value_target = batch.value_target
         log_probs = LogProbs(log_prob, batch.log_prob, anchor)
+        clip, options = value_at(settings.clip, progress), options_at(self._loss.options, progress)
         known: Steps | None = None
         if self._loss.needs_steps:
             next_value, discount = following_values(batch, value_all.detach(), settings.discount)
@@ -203,19 +200,30 @@ class Objective:
                 distribution=self._distribution,
                 reference=None if outputs.reference is None else Output(*(x[:n] for x in outputs.reference)),
                 progress=progress,
-                clip=value_at(settings.clip, progress),
-                options=options_at(self._loss.options, progress),
+                clip=clip,
+                options=options,
                 own=batch.own,
             )
-        steps = self._policy_loss(known) if self._loss.sees == "steps" else policy(log_probs, advantage)
+        if self._loss.sees == "steps":
+            steps = self._policy_loss(known)
+        else:
+            steps = self._loss.policy(log_probs, advantage, clip, **options)
         if steps.shape != log_prob.shape:
             raise Mistake(
                 f"learner.loss '{settings.loss}' gave shape {list(steps.shape)}, expected one loss for each "
                 f"step, {list(log_prob.shape)}"
             )
         error = value_all[:n] - value_target
-        terms = () if known is None else tuple(self._computed(term, known) for term in self._loss.terms)
-        return Parts(steps, 0.5 * error.square(), entropy, updates - batch.lag_versions, kl, held, terms)
+        lag = trainee.updates - batch.lag_versions
+        parts = {"policy_loss": steps, "value_loss": 0.5 * error.square(), "entropy": entropy, "lag": lag}
+        if kl is not None:
+            parts["kl"] = kl
+        if held is not None:
+            parts["magnet_kl"] = held
+        for term in self._loss.terms:
+            assert known is not None
+            parts[term.name] = self._computed(term, known)
+        return parts
 
     def _policy_loss(self, known: Steps | None) -> Tensor:
         """Return the loss [N] of a policy loss that sees all that is known of the steps."""
@@ -228,7 +236,7 @@ class Objective:
         return found
 
     def _held(
-        self, batch: Batch, outputs: Outputs, log_prob: Tensor, scheduled: Scheduled
+        self, batch: Batch, outputs: Outputs, log_prob: Tensor, progress: float
     ) -> tuple[Tensor, Tensor | None]:
         """Return the rewards [N] that returns are computed from, and the KL [N] to the magnet or `None`.
 
@@ -238,7 +246,7 @@ class Objective:
             return batch.reward, None
         n, magnet = batch.num_steps, outputs.magnet.parameters
         policy = outputs.now.parameters[:n]
-        if self._held_by("loss"):
+        if self._magnet.through == "loss":
             return batch.reward, magnet_kl(
                 self._distribution, policy, magnet[:n], batch.mask, self._magnet.direction
             )
@@ -247,10 +255,7 @@ class Objective:
             if isinstance(batch, TargetedBatch):  # the advantages are of changed rewards already
                 return batch.reward, kl
             of_magnet, _ = self._distribution.evaluate(magnet[:n], batch.mask, batch.action)
-            return held_reward(batch.reward, log_prob, of_magnet, scheduled.magnet), kl
-
-    def _held_by(self, through: str) -> bool:
-        return self._magnet is not None and self._magnet.through == through
+            return held_reward(batch.reward, log_prob, of_magnet, value_at(self._magnet.weight, progress)), kl
 
     def _outputs(self, batch: Batch, trainee: Trainee) -> Outputs:
         """Return the outputs of the player's networks; only the first keeps a gradient."""

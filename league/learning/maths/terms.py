@@ -39,8 +39,6 @@ REPORTED = frozenset(
         "replayed",
         "bfloat16",
         "bfloat16_speedup",
-        "compile_speedup",
-        "stacked_speedup",
     )
 )
 """Names of an update's other figures, which no term may take."""

@@ -12,36 +12,26 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import numpy as np
-import numpy.typing as npt
-import torch
 from torch import Tensor, nn
 
 from league.models.mirror import Mirror
 from league.models.networks.encoders import BadNetwork
 from league.models.spec import PolicySpec
 
-Order = npt.NDArray[np.int64]
+Reversed = tuple[tuple[int, ...], int]  # shape of rows or columns, and its axis that is reversed
 
 
 class _Image:
-    """The mirror image of a tensor [out] or [out, in], whose rows and columns have these orders."""
+    """The mirror image of a tensor [out] or [out, in]: one axis of its rows and of its columns reversed."""
 
-    def __init__(self, out: Order, seen: Order | None = None) -> None:
-        orders = (out,) if seen is None else (out, seen)
-        # reversed units, as those of hidden layers, are read ten times as fast as any order is
-        self._reversed = all(np.array_equal(order, np.arange(len(order))[::-1]) for order in orders)
-        self._axes = tuple(range(len(orders)))
-        places = out if seen is None else out[:, None] * len(seen) + seen
-        self._places = torch.from_numpy(places.flatten())
+    def __init__(self, out: Reversed, seen: Reversed | None = None) -> None:
+        (rows, axis), (columns, other) = out, seen or ((), 0)
+        self._shape = (*rows, *columns)
+        self._axes = (axis,) if seen is None else (axis, len(rows) + other)
 
     def add(self, tensor: Tensor, divisor: float) -> None:
         """Add to `tensor` its mirror image, and divide by `divisor`, in place."""
-        if self._reversed:
-            image = tensor.flip(self._axes)
-        else:
-            image = tensor.reshape(-1)[self._places.to(tensor.device)].view_as(tensor)
-        tensor.add_(image).div_(divisor)
+        tensor.add_(tensor.view(self._shape).flip(self._axes).view_as(tensor)).div_(divisor)
 
 
 class MirroredLayers:
@@ -53,18 +43,18 @@ class MirroredLayers:
         """`torsos` are stacks of linear layers over the observation; `policy` and `value` are the heads."""
         self._layers: list[tuple[nn.Linear, _Image, _Image]] = []
 
-        def note(layer: nn.Linear, out: Order, seen: Order) -> None:
+        def note(layer: nn.Linear, out: Reversed, seen: Reversed) -> None:
             self._layers.append((layer, _Image(out, seen), _Image(out)))
 
         for torso in torsos:
-            seen = mirror.observation_order
+            seen: Reversed = (mirror.observation, mirror.axis)
             for layer in torso.modules():
                 if isinstance(layer, nn.Linear):
-                    units = np.arange(layer.out_features)[::-1]
+                    units = ((layer.out_features,), 0)
                     note(layer, units, seen)
                     seen = units
-        note(policy, mirror.action_order, np.arange(policy.in_features)[::-1])
-        note(value, np.arange(1), np.arange(value.in_features)[::-1])
+        note(policy, (mirror.actions, mirror.action_axis), ((policy.in_features,), 0))
+        note(value, ((1,), 0), ((value.in_features,), 0))
 
     def initialise(self) -> None:
         """Make freshly drawn weights mirrored, at the same size."""
@@ -90,22 +80,18 @@ def checked_mirror(spec: PolicySpec) -> Mirror | None:
     settings, mirror = spec.settings, spec.settings.mirror
     if mirror is None:
         return None
-    sizes = (math.prod(mirror.observation), math.prod(mirror.actions))
-    if settings.value_sees == "all":
+    tied = settings.architecture == "mlp" and settings.memory == "none" and not settings.connectors
+    if not tied or settings.value_sees == "all":
         raise BadNetwork(
-            "policy.mirror: found together with value_sees all, expected one of them: a mirror is of what a "
-            "seat itself sees; set mirror to null, or value_sees to seat"
-        )
-    if settings.architecture != "mlp" or settings.memory != "none" or settings.connectors:
-        raise BadNetwork(
-            f"policy.mirror: found architecture '{settings.architecture}', memory '{settings.memory}' and "
-            f"{len(settings.connectors)} connectors, expected an mlp without memory and connectors; set "
-            "mirror to null, or change these"
+            f"policy.mirror: found architecture '{settings.architecture}', memory '{settings.memory}', "
+            f"{len(settings.connectors)} connectors and value_sees {settings.value_sees}, expected an mlp "
+            "without memory and connectors whose value sees what its seat does; set mirror to null, or "
+            "change these"
         )
     if not spec.mirror_fits:
         raise BadNetwork(
-            f"policy.mirror: it has {sizes[0]} numbers and {sizes[1]} actions, the game has {spec.seen.size} "
-            f"numbers and {spec.action.mask_width or 'no discrete'} actions, expected the same and discrete "
-            "actions; correct observation and actions"
+            f"policy.mirror: it has {math.prod(mirror.observation)} numbers and {math.prod(mirror.actions)} "
+            f"actions, the game has {spec.seen.size} numbers and {spec.action.mask_width or 'no discrete'} "
+            "actions, expected the same and discrete actions; correct observation and actions"
         )
     return mirror

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from league.import_paths import import_callable
+from league.import_paths import import_callable, require_trust, trust
 from league.models.connectors import Normalise, try_connectors
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
@@ -28,7 +28,6 @@ from league.models.networks.memory import Memory, build_memory
 from league.models.networks.mirrored import MirroredLayers, checked_mirror
 from league.models.networks.normaliser import Normaliser
 from league.models.spec import PolicySpec
-from league.models.trust import require_trust, trust
 
 INITIAL_LOG_STD = -0.5
 
@@ -286,7 +285,7 @@ def trust_network(path: str) -> None:
     """Allow this process to import the network `path` ("module:Class"), which its user has named.
 
     Never call it with a path from a snapshot: that may be foreign code, and importing executes it. The same
-    as `league.models.trust.trust`.
+    as `league.import_paths.trust`.
     """
     trust(path)
 

@@ -18,8 +18,7 @@ from torch import Tensor
 from league.models.policies import products
 from league.models.policies.policy import Policy, Tensors
 from league.models.policies.products import EXACT, LEAST_ROWS, Layer
-from league.models.precision import Precision
-from league.models.spec import PolicySpec
+from league.models.spec import PolicySpec, Precision
 
 BLOCK = 32  # policies in a block with stacked weights
 MANY_POLICIES = 16  # policies of a block with rows; with fewer, single calls are as fast

@@ -13,7 +13,7 @@ from league.envs.base import BatchedGame
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
 from league.models.policies.policy_group import PolicyGroup
-from league.models.precision import Precision
+from league.models.spec import Precision
 
 
 @dataclass(frozen=True, slots=True)

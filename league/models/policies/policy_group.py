@@ -24,7 +24,7 @@ from torch import Tensor
 from league.models.actor import Chosen, Look
 from league.models.policies.dense import Dense, is_dense
 from league.models.policies.policy import Policy
-from league.models.precision import Precision
+from league.models.spec import Precision
 
 
 class PolicyGroup:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions, Transition
 from league.envs.slots import SlotGame
 from league.envs.trial.blame import cause_of, defined_at, of_seats
-from league.envs.trial.matches import has_choice
+from league.envs.trial.promises import NO_TURN, Broken, has_choice, of_masks, of_rewards
 from storage.records import EndReason
 
 
@@ -52,7 +52,7 @@ class Guard:
             try:
                 blocks = game.due()
                 if not (blocks or self._by_object or game.pending.any()):
-                    raise ValueError("a match is active, but no seat has a turn")
+                    raise ValueError(NO_TURN.found)
                 empty = [self._without_choice(block) for block in blocks]
             except Exception as error:  # as above
                 self._all_crashed(error)
@@ -60,10 +60,10 @@ class Guard:
             if not any(wrong.any() for wrong in empty):
                 return blocks
             for block, wrong in zip(blocks, empty, strict=True):
-                at = defined_at(self._authors, "legal", "observe", "step")
-                self._end(
-                    block.slot[wrong], block.seat[wrong], "must act, and its mask has no legal action", at
-                )
+                if wrong.any():
+                    seat = int(block.seat[0])
+                    broken = of_masks(game.action_specs[seat], len(block), block.mask, seat)
+                    self._end(block.slot[wrong], block.seat[wrong], broken)
         return []
 
     def _without_choice(self, block: Decisions) -> npt.NDArray[np.bool_]:
@@ -102,17 +102,19 @@ class Guard:
         with np.errstate(invalid="ignore", over="ignore"):
             if np.isfinite(np.add.reduce(rewards, axis=None)):
                 return
+        broken = of_rewards(rewards, (self._game.num_slots, self._game.num_seats))
         slot, seat = np.nonzero(~np.isfinite(rewards))
         if len(slot):
-            found = f"got a reward of {rewards[slot[0], seat[0]]}, expected a finite number"
             rewards[slot] = 0.0
-            self._end(slot, seat, found, defined_at(self._authors, "_play", "step"))
+            self._end(slot, seat, broken)
 
-    def _end(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], found: str, place: str) -> None:
-        """End the matches in these slots [n], in which `found` is true of these seats [n]."""
+    def _end(self, slot: npt.NDArray[np.int64], seat: npt.NDArray[np.int64], broken: Broken | None) -> None:
+        """End the matches in these slots [n], in which a promise to these seats [n] is `broken`."""
+        assert broken is not None
         slots, first = np.unique(slot, return_index=True)
+        place = defined_at(self._authors, *broken.methods)
         for own in seat[first].tolist():
-            self.crashes[f"{of_seats([own])}it {found}{place}"] += 1
+            self.crashes[f"{of_seats([own])}{broken.found}{place}"] += 1
         self._crashed[slots] = True
         self._abandon(slots[self._game.active[slots]])
 

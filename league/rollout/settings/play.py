@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from league.models.precision import Precision
+from league.models.spec import Precision
 from league.section import Section
 
 MOST_AT_ONCE = 2**20  # matches; with more, the arrays of even the smallest game take gigabytes

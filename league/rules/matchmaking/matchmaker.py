@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -29,10 +29,9 @@ from league.rules.matchmaking.branches import (
     own_types,
 )
 from league.rules.matchmaking.branches.live import ChosenMain, past_main
-from league.rules.matchmaking.dealing import Deal, deal
 from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.matchmaking.own import WHERE, OwnMatchmaker, seat_chosen
-from league.rules.matchmaking.pools import Pool, newcomers, rarest_pairs, snapshots_and_bots
+from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
 from league.rules.members import Rules, rules_of
@@ -190,11 +189,7 @@ class Matchmaker:
             tables = self._evaluation(request)
             if tables is not None:
                 return self._seat(tables, Purpose.EVALUATION, roster, first_match_id)
-        tables = self._training(request)
-        if request.role.settings.learning == "live":
-            live = roster.indices(player.player for player in roster.players)
-            tables = replace(tables, learning=np.isin(tables.by_team, live))
-        return self._seat(tables, Purpose.TRAINING, roster, first_match_id)
+        return self._seat(self._training(request), Purpose.TRAINING, roster, first_match_id)
 
     def evaluation_matches(
         self,

@@ -9,16 +9,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 from pydantic_core import InitErrorDetails
 
 from league.mistakes import placed
-from league.rules.matchmaking.branches import BRANCHES, Branch, OpponentRules, branch_class
-
-# Every branch once took all of these keys. A run that was recorded then holds them in its config.yaml.
-_FORMER_DEFAULTS = {
-    "weighting": "hard",
-    "exponent": 2.0,
-    "window": None,
-    "meta_strategy": "nash",
-    "refresh_games": 5_000,
-}
+from league.rules.matchmaking.branches import Branch, OpponentRules, branch_class
 
 
 class OpponentSettings(OpponentRules):
@@ -55,7 +46,7 @@ class OpponentSettings(OpponentRules):
         for name, settings in given.items():
             kind = branch_class(str(name))
             try:
-                branches[str(name)] = kind.model_validate(_without_former_defaults(kind, settings))
+                branches[str(name)] = kind.model_validate(settings)
             except ValidationError as error:
                 mistakes += placed(error, kind, str(name))
         if mistakes:
@@ -78,13 +69,3 @@ class OpponentSettings(OpponentRules):
     def share(self, branch: str) -> float:
         """Return the branch's share of matches; 0 for one that is not there."""
         return self.branches[branch].share if branch in self.branches else 0.0
-
-
-def _without_former_defaults(kind: type[Branch], settings: Any) -> Any:
-    if not isinstance(settings, Mapping) or kind not in BRANCHES.values():
-        return settings
-    return {
-        key: value
-        for key, value in settings.items()
-        if key in kind.model_fields or key not in _FORMER_DEFAULTS or value != _FORMER_DEFAULTS[key]
-    }

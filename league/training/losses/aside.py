@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from league.config.loading import load
 from league.config.settings import Settings
@@ -80,7 +79,7 @@ def play(run: str | Path, file: str) -> None:
     """
     run = Path(run)
     fields = json.loads((run / file).read_text())
-    settings = load(yaml.safe_load((run / CONFIG).read_text()))
+    settings = load(run / CONFIG)
     archive = open_reader(run)
     sources = Sources(settings, archive)  # type: ignore[arg-type]  # it reads alone
     newest = {snapshot.player: snapshot for snapshot in archive.snapshots()}

@@ -13,6 +13,7 @@ import yaml
 
 from league.config.file import ConfigError
 from league.config.loading import load
+from league.config.removed import without_removed
 from league.config.settings import Settings
 from league.training.resume import KEPT, check_fits, require_empty, run_row
 from storage.disk import Progress, remove_tree
@@ -107,4 +108,4 @@ def _parsed(config: str, run: Path) -> dict[str, Any]:
         fields = None
     if not isinstance(fields, dict):
         raise ConfigError(f"{run}: its recorded settings cannot be read, expected those of a league")
-    return fields
+    return without_removed(fields)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from league.envs.base import BatchedGame, Decisions, is_legal
-from league.envs.scenes.scene import Scene
+from league.envs.scene import Scene
 from league.rollout.prompter import Prompter
 from league.rollout.traces.results import placed
 from league.watching.browser.sitting import Frame, frame

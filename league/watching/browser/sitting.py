@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.base import BatchedGame, Decisions, is_legal
-from league.envs.scenes.scene import Scene
+from league.envs.scene import Scene
 from league.models.actor import Actor, Chosen, Look
 from league.rollout.traces.results import placed
 from league.watching.browser.hints import Adviser

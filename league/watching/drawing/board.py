@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from league.envs.scenes.scene import Board, Piece
+from league.envs.scene import Board, Piece
 from league.watching.drawing.svg import Canvas, Element, Picture, add, at
 
 CELL = 72.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from league.envs.scenes.scene import Item
+from league.envs.scene import Item
 from league.watching.drawing.svg import Element, add, at
 
 WIDTH, HEIGHT = 84.0, 118.0  # of a card

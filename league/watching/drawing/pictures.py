@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
-from league.envs.scenes.scene import Board, Scene
+from league.envs.scene import Board, Scene
 from league.watching.drawing.board import draw_board
 from league.watching.drawing.svg import Picture
 from league.watching.drawing.tabletop import draw_tabletop

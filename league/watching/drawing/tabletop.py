@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from league.envs.scenes.scene import Hand, Item, Tabletop
+from league.envs.scene import Hand, Item, Tabletop
 from league.watching.drawing.items import HEIGHT, draw_item, size_of
 from league.watching.drawing.svg import Canvas, Element, Picture, add, at
 

@@ -7,7 +7,8 @@ import analysis
 from analysis.diagnostics import diagnose
 from storage.archive import Archive
 from storage.disk import using
-from storage.records import Entrant, MatchBatch, Purpose, ResultBatch, Role
+from storage.records import Entrant, Purpose, Role
+from tests import made_up
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import BETA, CONFIG, Plan, cycle, forgetting, plant
 from tests.bench.storage_results import Unsynced
@@ -90,25 +91,15 @@ def tournament(folder, snapshots, score_of):
     count = len(home)
     won = rng.random(count) < score_of(home)
     outcome = np.stack([np.where(won, 0, 2), np.where(won, 2, 0)], axis=1).astype(np.int8)
-    results = ResultBatch(
-        matches=MatchBatch(
-            env="tic_tac_toe",
-            purpose=Purpose.TOURNAMENT,
-            match_types=("round_robin",),
-            competitors=names,
-            match_id=np.arange(count),
-            seed=np.arange(count),
-            match_type=np.zeros(count, np.int16),
-            seat=np.stack([home, np.full(count, snapshots)], axis=1).astype(np.int32),
-            learning=np.zeros((count, 2), bool),
-        ),
-        outcome=outcome,
-        score=(1.0 - outcome).astype(np.float32),
-        rank=(outcome == 2).astype(np.int8),
-        env_steps=np.full(count, 10, np.int32),
-        reason=np.zeros(count, np.int8),
-        started_at=1.7e9 + np.arange(count),
-        seconds=np.full(count, 0.01, np.float32),
+    matches = made_up.matches(
+        names,
+        np.stack([home, np.full(count, snapshots)], axis=1),
+        env="tic_tac_toe",
+        purpose=Purpose.TOURNAMENT,
+        match_types=("round_robin",),
+    )
+    results = made_up.results(
+        matches, outcome, score=1.0 - outcome, started_at=1.7e9 + np.arange(count), seconds=0.01
     )
     row = {"name": "tournament", "env": "tic_tac_toe", "seed": 0}
     with using(Unsynced()), Archive.create(folder, "{}", row, entrants=entrants) as archive:

@@ -21,8 +21,6 @@ from storage.records import (
     CacheRecord,
     Freeze,
     LivePlayer,
-    MatchBatch,
-    Purpose,
     RatingChange,
     ResultBatch,
     UpdateRecord,
@@ -31,6 +29,7 @@ from storage.records import (
 from storage.snapshots import measurements, yardsticks
 from storage.snapshots.measurements import Measurement
 from storage.tables.branches import Branch, branch_table
+from tests import made_up
 
 pytestmark = pytest.mark.slow
 
@@ -50,30 +49,19 @@ sys.stdin.read()
 
 def played(*ranks: tuple[int, int], first: int = 0) -> ResultBatch:
     """Matches of main-0 in seat 0 against random in seat 1."""
-    count = len(ranks)
-    ids = np.arange(first, first + count)
+    ids = np.arange(first, first + len(ranks))
     rank = np.array(ranks, np.int8)
     won, drawn = rank == 0, rank[:, :1] == rank[:, 1:]
-    return ResultBatch(
-        matches=MatchBatch(
-            env="tic_tac_toe",
-            purpose=Purpose.TRAINING,
-            match_types=("pfsp",),
-            competitors=("main-0", "random"),
-            match_id=ids,
-            seed=ids * 3,
-            match_type=np.zeros(count, np.int16),
-            seat=np.tile(np.array([0, 1], np.int32), (count, 1)),
-            learning=np.tile([True, False], (count, 1)),
-        ),
-        outcome=np.where(drawn, 1, np.where(won, 0, 2)).astype(np.int8),
-        score=np.where(drawn, 0.0, np.where(won, 1.0, -1.0)).astype(np.float32),
-        rank=rank,
-        env_steps=np.full(count, 9, np.int32),
-        reason=np.zeros(count, np.int8),
-        started_at=1.7e9 + ids,
-        seconds=np.full(count, 0.25, np.float32),
+    matches = made_up.matches(
+        ("main-0", "random"),
+        [[0, 1]] * len(ranks),
+        env="tic_tac_toe",
+        learning=[True, False],
+        match_id=ids,
+        seed=ids * 3,
     )
+    outcome, score = np.where(drawn, 1, np.where(won, 0, 2)), np.where(drawn, 0.0, np.where(won, 1.0, -1.0))
+    return made_up.results(matches, outcome, score=score, rank=rank, started_at=1.7e9 + ids, seconds=0.25)
 
 
 def figure(competitor: str, measure: str = "best", part: str = "all") -> YardstickRecord:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from analysis.statistics.games import Rule, dense, firsts, games_of, games_per_pair, pair_scores, tally
-from storage.records import EndReason, MatchBatch, Outcome, Purpose, ResultBatch
+from storage.records import EndReason, Outcome, Purpose
+from tests import made_up
 
 WIN, DRAW, LOSS, FORFEIT = Outcome
 NAMES = ("a", "b", "c", "d")
@@ -13,34 +14,13 @@ TWO_TEAMS = (0, 0, 1)
 
 def played(seat, rank, seed, *, teams=None, outcome=None, reason=None, digest=None, names=NAMES):
     """Results of matches: who sat where [M, S], ranks [M, S], seeds [M]."""
-    seat, rank = np.array(seat, dtype=np.int32), np.array(rank, dtype=np.int8)
-    m = len(seat)
+    rank = np.array(rank, dtype=np.int8)
     if outcome is None:
         tied = (rank == 0).sum(axis=1, keepdims=True) > 1
         outcome = np.where(rank > 0, LOSS, np.where(tied, DRAW, WIN))
-    matches = MatchBatch(
-        env="connect_four",
-        purpose=Purpose.TOURNAMENT,
-        match_types=("round_robin",),
-        competitors=names,
-        match_id=np.arange(m),
-        seed=np.array(seed, dtype=np.int64),
-        match_type=np.zeros(m, dtype=np.int16),
-        seat=seat,
-        learning=np.zeros(seat.shape, dtype=np.bool_),
-        team_of_seat=teams,
-    )
-    return ResultBatch(
-        matches=matches,
-        outcome=np.array(outcome, dtype=np.int8),
-        score=-rank.astype(np.float32),
-        rank=rank,
-        env_steps=np.full(m, 9, dtype=np.int32),
-        reason=np.full(m, EndReason.FINISHED, np.int8) if reason is None else np.array(reason, np.int8),
-        started_at=np.zeros(m),
-        seconds=np.zeros(m, dtype=np.float32),
-        digest=None if digest is None else np.array(digest, dtype=np.int64),
-    )
+    matches = made_up.matches(names, seat, purpose=Purpose.TOURNAMENT, seed=seed, teams=teams)
+    reason = EndReason.FINISHED if reason is None else reason
+    return made_up.results(matches, outcome, score=-rank, rank=rank, reason=reason, digest=digest)
 
 
 def pairs_of_two(points, *, a=0, b=1, **more):

@@ -14,7 +14,7 @@ from league.config.loading import load
 
 CLUSTER = Path(__file__).parents[3] / "configs" / "cluster"
 FILES = sorted(CLUSTER.iterdir())
-PAGE = (CLUSTER.parents[1] / "league" / "README.md").read_text()
+PAGE = (CLUSTER.parents[1] / "league" / "CLUSTER.md").read_text()
 
 
 def kuberay():

@@ -469,7 +469,7 @@ def test_the_action_on_snapshots_may_stand_before_the_run(league_here, trained):
 
 
 def test_showing_no_or_an_unknown_snapshot_is_refused(league_here, trained):
-    refused(league_here("snapshots", trained, "show"), "no ID given")
+    refused(league_here("snapshots", trained, "show"), "Missing argument 'ID'")
     refused(league_here("snapshots", trained, "show", "main-0@7777"), "nearest: main-0@")
     refused(league_here("snapshots", trained, "show", "main"), "'main' fits")
 
@@ -664,11 +664,11 @@ def test_a_snapshot_is_exported_to_a_folder_of_its_own(league_command, trained, 
     assert read_export(tmp_path / "out")[0]["snapshot_id"] == newest
     again = league_command("snapshots", trained, "export", newest, tmp_path / "out")
     assert again.returncode == 2
-    assert "expected a new folder" in again.stderr
+    assert "expected a new place to export to" in again.stderr
     for arguments in (["export"], ["export", newest]):
         missing = league_command("snapshots", trained, *arguments)
         assert missing.returncode == 2
-        assert "given, expected" in missing.stderr
+        assert "Missing argument" in missing.stderr
 
 
 def test_what_a_crash_left_is_found_and_removed_only_when_asked(league_command, copied):

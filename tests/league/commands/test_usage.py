@@ -6,13 +6,22 @@ MISTAKES = {
     ("rating", "runs/x"): "No such command 'rating'. Did you mean 'ratings'",
     ("envs", "lst"): "envs: No such command 'lst'. Did you mean 'list'",
     ("plot", "runs/x", "payof"): "did you mean 'payoff'?",
-    ("snapshots", "runs/x", "lst"): "did you mean 'list'?",
+    ("snapshots", "runs/x", "lst"): "No such command 'lst'. Did you mean 'list'",
     ("ratings",): "ratings: Missing argument 'RUN'",
     ("train", "a.yaml", "--nope"): "train: No such option: --nope",
     ("sql", "runs/x", "SELECT 1", "--timeout", "1e300"): "'--timeout'",
     ("compare", "runs/x", "a", "b", "--seed", str(2**63)): "'--seed'",
     ("exploit", "runs/x", "a", "--seed", "99999999999999999999"): "'--seed'",
     ("serve", "runs/x", "--port", "99999"): "'--port'",
+    (
+        "export",
+        "runs/x",
+        "a",
+        "new",
+        "--to",
+        "torchscript",
+    ): "torchscript was removed; take onnx",
+    ("export", "runs/x", "a", "new", "--to", "pickle"): "'pickle' is not one of 'onnx', 'folder'",
 }
 
 

@@ -1,4 +1,4 @@
-"""An exported agent plays as the competitor does, or is not kept; the README's script plays with it."""
+"""An exported agent plays as the competitor does, or is not kept; the page's script plays with it."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from storage.archive import open_reader
 from storage.errors import Failure, Mistake
 
 ROOT = Path(__file__).parents[3]
-SCRIPT = re.search(r"```python\n(# play\.py\n.*?)```", (ROOT / "league/README.md").read_text(), re.DOTALL)
+SCRIPT = re.search(r"```python\n(# play\.py\n.*?)```", (ROOT / "league/GAMES.md").read_text(), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +99,13 @@ def test_a_folder_holds_weights_a_card_and_the_file_also_of_a_mixture(run, tmp_p
 
 @pytest.mark.slow
 def test_a_copy_that_plays_otherwise_is_a_failure_and_leaves_nothing(run, tmp_path, monkeypatch):
-    def wrong(module, kind, path, card):
+    def wrong(module, path, card):
         module.parts[0].network.policy_head.bias.add_(1e-3)
-        write(module, kind, path, card)
+        write(module, path, card)
 
     write = exporting.write
     monkeypatch.setattr(exporting, "write", wrong)
-    for to in ("onnx", "torchscript", "folder"):
+    for to in ("onnx", "folder"):
         with pytest.raises(Failure, match=r"main-0@2: the written file differs by 0\.001 on 40 decisions"):
             export_to(open_reader(run), "main-0", to, tmp_path / "agent", decisions=40)
         assert list(tmp_path.iterdir()) == []

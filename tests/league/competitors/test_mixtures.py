@@ -12,7 +12,8 @@ from league.exploit.targets import chosen
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.rollout.requests import MixtureSource
 from storage.archive import Archive, open_reader
-from storage.records import MatchBatch, Outcome, Purpose, ResultBatch
+from storage.records import Outcome, Purpose
+from tests import made_up
 
 
 @pytest.fixture(scope="module")
@@ -90,23 +91,9 @@ def test_what_names_no_mixture_says_what_is_wrong(reader, text, message):
 def played(run, wins):
     """Record games among snapshots: `wins` [n, n] of the row against the column, decisive games only."""
     games = [(i, j) for i, j in itertools.permutations(range(len(wins)), 2) for _ in range(wins[i][j])]
-    m, seat = len(games), np.array(games, dtype=np.int32)
-    matches = MatchBatch(
-        env="tic_tac_toe",
-        purpose=Purpose.EVALUATION,
-        match_types=("nash",),
-        competitors=tuple(f"main-0@{n}" for n in range(len(wins))),
-        match_id=np.arange(m),
-        seed=np.arange(m),
-        match_type=np.zeros(m, np.int16),
-        seat=seat,
-        learning=np.zeros((m, 2), np.bool_),
-    )
-    outcome = np.tile(np.array([Outcome.WIN, Outcome.LOSS], np.int8), (m, 1))
-    results = ResultBatch(
-        matches, outcome, np.tile(np.float32([1, -1]), (m, 1)), np.tile(np.int8([0, 1]), (m, 1)),
-        np.full(m, 9, np.int32), np.zeros(m, np.int8), np.zeros(m), np.zeros(m, np.float32),
-    )  # fmt: skip
+    names = [f"main-0@{n}" for n in range(len(wins))]
+    matches = made_up.matches(names, games, env="tic_tac_toe", purpose=Purpose.EVALUATION)
+    results = made_up.results(matches, [[Outcome.WIN, Outcome.LOSS]] * len(games), score=[1, -1])
     with Archive.open(run) as archive:
         archive.append_results(results, [])
 

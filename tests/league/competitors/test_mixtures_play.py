@@ -112,7 +112,8 @@ def test_in_several_modes_it_is_several_competitors(kuhn):
 def test_an_exported_mixture_is_a_bot_that_plays_the_same(kuhn, tmp_path, league_here):
     folder = tmp_path / "mixture"
     done = league_here("snapshots", kuhn, "export", LIST, folder)
-    assert (done.returncode, done.stdout) == (0, f"{LIST}, 2 snapshots, exported to {folder}\n")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{LIST} exported to {folder}\n")
     tree = tree_of("kuhn_poker")
     own, exported = (
         strategy_of(tree, actor) for actor in (league.load_policy(kuhn, LIST), league.load_export(folder))

@@ -1,7 +1,6 @@
-"""How a network is run: memories of cut episodes, values of whole ones, compiled or not."""
+"""How a network is run: memories of cut episodes, values of whole ones."""
 
 import dataclasses
-import logging
 
 import numpy as np
 import pytest
@@ -103,55 +102,3 @@ def test_a_batch_goes_through_the_network_as_its_sequences_do(make_spec, make_ep
     for e, rows in ((0, [0, 1, 2, 3, 6]), (1, [4, 5])):
         _, expected = stepped(forward.network, batch.observation[rows].numpy())
         assert np.array(expected) == pytest.approx(value[rows].detach().numpy(), abs=1e-5), e
-
-
-def compiled_batch(make_episodes):
-    (batch,) = minibatches(make_episodes([4, 2]), 99, 99)
-    return batch
-
-
-@pytest.mark.parametrize(("seconds", "kept", "speedup"), [((2.0, 1.0), True, 2.0), ((1.0, 2.0), False, 0.5)])
-def test_the_faster_of_plain_and_compiled_is_kept(
-    make_spec, make_episodes, monkeypatch, caplog, seconds, kept, speedup
-):
-    forward, batch, calls = forward_of(make_spec()), compiled_batch(make_episodes), []
-    plain = forward(batch)[0]
-
-    def compile_it(call, **_):
-        return lambda observation: calls.append(1) or call(observation)
-
-    monkeypatch.setattr(torch, "compile", compile_it)
-    times = iter(seconds)
-    monkeypatch.setattr(Forward, "_seconds", lambda self, batch: self(batch) and next(times))
-    with caplog.at_level(logging.INFO):
-        assert forward.compile_if_faster(batch) == speedup
-    assert f"{speedup:.2f} times as fast" in caplog.text
-    calls.clear()
-    assert torch.equal(forward(batch)[0], plain)
-    assert bool(calls) == kept
-
-
-def test_where_compiling_fails_learning_goes_on_and_says_so_once(
-    make_spec, make_episodes, monkeypatch, caplog
-):
-    forward, batch = forward_of(make_spec()), compiled_batch(make_episodes)
-    plain = forward(batch)[0]
-
-    def compile_it(call, **_):
-        def fail(*arguments):
-            raise RuntimeError("no C++ compiler\nand a page of advice")
-
-        return fail
-
-    monkeypatch.setattr(torch, "compile", compile_it)
-    assert forward.compile_if_faster(batch) == 0.0
-    assert [record.getMessage() for record in caplog.records] == [
-        "learner.compile: torch.compile failed (RuntimeError: no C++ compiler); going on without it"
-    ]
-    assert torch.equal(forward(batch)[0], plain)
-
-
-def test_timing_leaves_no_gradients(make_spec, make_episodes):
-    forward, batch = forward_of(make_spec()), compiled_batch(make_episodes)
-    assert forward._seconds(batch) > 0
-    assert all(parameter.grad is None for parameter in forward.network.parameters())

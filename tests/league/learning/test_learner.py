@@ -84,7 +84,7 @@ def bandit(player, rng):
             {"loss": "impala", "optimizer": "rmsprop"},
             {"loss": "appo", "replay": {"proportion": 0.25}},
             {"loss": "appo", "precision": "bfloat16"},
-            {"loss": "appo", "ring": {"batches": 2, "passes": 2}, "shuffle": True},
+            {"loss": "appo", "shuffle": True},
         ],
         short=3,
     ),
@@ -261,7 +261,7 @@ def test_a_state_without_a_target_network_begins_one(learner, make_episodes):
 
 
 def test_a_reset_forgets_the_optimizer_and_all_experience_but_keeps_counting(learner, make_episodes):
-    player = learner(replay={"proportion": 0.5}, ring={"batches": 3, "passes": 3}, target_updates=100)
+    player = learner(replay={"proportion": 0.5}, target_updates=100)
     fresh = player.weights()
     player.update_from_episodes(make_episodes([10] * 10))
     player.update_from_episodes(make_episodes([3]))  # too little for a batch: waits
@@ -275,7 +275,7 @@ def test_a_reset_forgets_the_optimizer_and_all_experience_but_keeps_counting(lea
     assert player._replay.info().steps == 0
     assert player.update_from_episodes(make_episodes([30])) is None
     player.update_from_episodes(make_episodes([5]))
-    assert player.updates == updates + 1  # the ring holds nothing of before
+    assert player.updates == updates + 1
 
 
 def test_lag_is_counted_in_updates(learner, make_episodes):
@@ -388,15 +388,6 @@ def test_statistics_follow_the_fresh_observations(learner, make_episodes):
     weights = player.weights()
     np.testing.assert_allclose(weights["normaliser.mean"].numpy(), seen.mean(0), atol=1e-9)
     np.testing.assert_allclose(weights["normaliser.variance"].numpy(), seen.var(0), atol=1e-9)
-
-
-def test_compiling_is_reported_with_every_update(learner, make_episodes, monkeypatch):
-    player = learner(compile=True)
-    tried = []
-    monkeypatch.setattr(player._forward, "compile_if_faster", lambda batch: tried.append(batch) or 1.5)
-    for _ in range(2):
-        assert player.update_from_episodes(make_episodes([64]))["compile_speedup"] == 1.5
-    assert len(tried) == 1
 
 
 def test_weights_of_another_network_are_refused(learner):

@@ -121,7 +121,6 @@ def test_a_whole_loss_takes_no_other_parts(make_spec):
     for fields, message in (
         ({"kl": 0.1, "target_updates": 1}, "kl: found 0.1 with loss 'my_losses:TD'"),
         ({"magnet": {"kind": "initial", "weight": 0.1}}, "magnet: found a magnet"),
-        ({"compile": True}, "compile: found True"),
     ):
         with pytest.raises(ValidationError, match=message):
             LearnerSettings(loss="my_losses:TD", **fields)

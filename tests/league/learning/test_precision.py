@@ -7,12 +7,9 @@ import torch
 from league.config.loading import load
 from league.learning import precision
 from league.learning.data.batching import minibatches
-from league.learning.groups.peers import ALONE
 from league.learning.learner import Learner
 from league.learning.precision import ERROR, GAIN, Trial, settled, tried
-from league.learning.recruits import Recruit, Recruits
 from league.learning.settings import LearnerSettings
-from league.learning.shared_pass.together import shared_pass
 from storage.records import MAIN
 
 CPU = torch.device("cpu")
@@ -51,11 +48,9 @@ def test_what_was_measured_is_reported_with_every_update(make_spec, make_episode
 
 def test_players_of_one_kind_in_a_process_are_tried_once_and_agree(make_spec, monkeypatch):
     calls = measured(monkeypatch, 2.0, 0.01)
-    settings = LearnerSettings(precision="auto", batch_steps=64, stacked="auto")
-    recruits = Recruits(tuple(Recruit(player, make_spec(), settings, 0) for player in "ab"))
-    assert shared_pass(recruits, ALONE) is not None
-    for recruit in recruits:
-        assert Learner(recruit.player, recruit.spec, settings, 0).settings.precision == "bfloat16"
+    settings = LearnerSettings(precision="auto", batch_steps=64)
+    for player in "ab":
+        assert Learner(player, make_spec(), settings, 0).settings.precision == "bfloat16"
     assert len(calls) == 1
     settled(make_spec(hidden=(8,)), settings, CPU)
     assert len(calls) == 2

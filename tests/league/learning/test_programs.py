@@ -190,8 +190,8 @@ def test_what_does_not_fit_is_refused_before_anything_learns(make_episodes):
         LearnerGroup({"a": spec()}, {"lrr": 1})
     with pytest.raises(Mistake, match="found no policies"):
         LearnerGroup({})
-    with pytest.raises(Mistake, match=r"learner\.stacked: found auto, expected off"):
-        LearnerGroup({"a": spec()}, {"stacked": "auto"})
+    with pytest.raises(Mistake, match=r"learner\.processes: found 2, .*; give processes to"):
+        LearnerGroup({"a": spec()}, {"processes": 2})
     with pytest.raises(Mistake, match="policy: unknown key 'hiden'; did you mean 'hidden'"):
         league.policy_spec(*SPACES, hiden=[8])
     with pytest.raises(Mistake, match=r"policy: action space .*, expected Discrete"):

@@ -7,12 +7,12 @@ import pytest
 
 from league.config.loading import load
 from league.envs.spaces import ActionSpec, ObservationSpec
+from league.import_paths import trust
 from league.models.actor import Look
 from league.models.connectors import ConnectorFailed, Connectors
 from league.models.networks.networks import BadNetwork, check_network
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.models.trust import trust
 from storage.errors import Mistake, WeightsMismatch
 
 MODULE = """
@@ -78,7 +78,7 @@ SEEN, ACTION = ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,))
 def module(tmp_path, monkeypatch):
     (tmp_path / "my_connectors.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("league.models.trust._TRUSTED", set())
+    monkeypatch.setattr("league.import_paths._TRUSTED", set())
     yield "my_connectors"
     sys.modules.pop("my_connectors", None)
 

@@ -12,8 +12,8 @@ from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import BotSource, LiveSource, PlayRequest
 from league.rollout.snapshots import SnapshotSource
-from storage.records import MatchBatch, Purpose
 from storage.snapshots.blobs import publish
+from tests import made_up
 
 torch.set_num_threads(1)
 
@@ -126,16 +126,13 @@ def make_request(tmp_path):
             else s.name
             for s in sources
         )
-        batch = MatchBatch(
+        batch = made_up.matches(
+            names,
+            seat,
             env=env,
-            purpose=Purpose.TRAINING,
-            match_types=("pfsp",),
-            competitors=names,
+            learning=seat == 0,
             match_id=1000 + games,
             seed=np.random.default_rng(seed).integers(2**62, size=num_matches),
-            match_type=np.zeros(num_matches, np.int16),
-            seat=seat.astype(np.int32),
-            learning=seat == 0,
         )
         weights = {"main-0": {k: v.numpy() for k, v in initial_weights(spec, 1).items()}}
         return PlayRequest(batch, tuple(sources), ("main-0",), seed), weights

@@ -1,11 +1,15 @@
 """A run is resumed with settings that fit it, also if the run is older than some of them."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 
+import analysis
+from league.config.file import ConfigError
 from league.config.loading import load
 from league.envs.trial.fault import GameBroken
-from league.training.past.branching import newest_settings
+from league.training.past.branching import branch, newest_settings
 from league.training.resume import (
     ResumeRefused,
     changed_resources,
@@ -27,6 +31,29 @@ def test_a_run_from_before_a_setting_of_the_policy_is_resumed(tiny, tmp_path, mi
     other = load(tiny(policy={"hidden": [8]}))
     with pytest.raises(ResumeRefused, match="a run keeps its network"):
         open_archive(other, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize("stacked", ["off", "auto"])
+def test_a_run_that_has_recorded_a_setting_that_is_gone_opens_and_is_resumed(tiny, tmp_path, stacked):
+    run, older = tmp_path / "run", load(tiny()).model_dump(mode="json")
+    older["learner"]["stacked"] = stacked
+    row = {"name": older["name"], "env": older["env"]["id"], "seed": older["seed"], "most_lead": None}
+    Archive.create(run, yaml.safe_dump(older), row).close()
+    settings = newest_settings(run)
+    assert settings == load(run / "config.yaml") == load(tiny())
+    open_archive(settings, run, resume=True).close()
+    assert changed_settings(run) == []
+    with pytest.raises(ConfigError, match=r"learner\.stacked was removed; .* set learner\.shards"):
+        load(older)
+
+
+@pytest.mark.slow
+def test_a_run_that_has_recorded_a_setting_that_is_gone_is_branched(tmp_path):
+    example = Path(analysis.__file__).parent / "examples" / "kuhn_league"
+    assert "stacked" in (example / "config.yaml").read_text()
+    branch(example, tmp_path / "branch")
+    assert "stacked" not in (tmp_path / "branch" / "config.yaml").read_text()
+    assert newest_settings(tmp_path / "branch").learner == newest_settings(example).learner
 
 
 @pytest.mark.slow

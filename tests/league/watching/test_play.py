@@ -20,7 +20,8 @@ from league.watching.browser.room import Room
 from league.watching.play import play, show_recorded
 from storage.archive import Archive, open_reader
 from storage.errors import Mistake
-from storage.records import EndReason, MatchBatch, Outcome, Purpose
+from storage.records import EndReason, Outcome, Purpose
+from tests import made_up
 
 
 class Desk:
@@ -123,16 +124,13 @@ def make_run(tmp_path):
             if not num_matches:
                 return run, None
             seat = np.tile(np.arange(2) % len(bots), (num_matches, 1)).astype(np.int32)
-            matches = MatchBatch(
+            matches = made_up.matches(
+                bots,
+                seat,
                 env=env,
                 purpose=Purpose.EVALUATION,
-                match_types=("any",),
-                competitors=tuple(bots),
                 match_id=100 + np.arange(num_matches),
-                seed=np.arange(num_matches) if seeds is None else np.array(seeds),
-                match_type=np.zeros(num_matches, np.int16),
-                seat=seat,
-                learning=seat < 0,
+                seed=seeds,
             )
             runner = EnvRunner(PlaySetup(env, {}, RolloutSettings(slots=1, record=1.0)))
             request = PlayRequest(matches, tuple(BotSource(bot) for bot in bots), (), seed=5)

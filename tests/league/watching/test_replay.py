@@ -20,7 +20,8 @@ from storage import query
 from storage.archive import Archive
 from storage.errors import BadQuery, Mistake, NotARun
 from storage.ledger.ledger import Ledger
-from storage.records import EndReason, MatchBatch, Outcome, Purpose
+from storage.records import EndReason, Outcome, Purpose
+from tests import made_up
 
 
 class Careless:
@@ -101,17 +102,15 @@ def play(config, num_matches, bot="random", share=1.0, seed=0):
     runner = EnvRunner(PlaySetup(env["id"], env["options"], RolloutSettings(record=share, **rollout)))
     seats = np.zeros((num_matches, runner._game.num_seats), np.int32)
     sizes = matchmaking["teams"]
-    matches = MatchBatch(
+    matches = made_up.matches(
+        (bot,),
+        seats,
         env=env["id"],
         purpose=Purpose.EVALUATION,
-        match_types=("any",),
-        competitors=(bot,),
+        learning=seats > 0,
         match_id=np.arange(num_matches) + 10_000 * seed,
         seed=np.random.default_rng(seed).integers(2**62, size=num_matches),
-        match_type=np.zeros(num_matches, np.int16),
-        seat=seats,
-        learning=seats > 0,
-        team_of_seat=None if sizes is None else tuple(np.repeat(np.arange(len(sizes)), sizes).tolist()),
+        teams=None if sizes is None else np.repeat(np.arange(len(sizes)), sizes).tolist(),
     )
     results, _, _ = runner.play(PlayRequest(matches, (BotSource(bot),), (), seed), {})
     return results

@@ -15,15 +15,14 @@ from storage.ledger.ledger import Ledger
 from storage.records import (
     MAIN,
     Freeze,
-    MatchBatch,
     Purpose,
     RatingChange,
     Reset,
-    ResultBatch,
     UpdateRecord,
 )
 from storage.tables import columns, migrations
 from storage.tables.database import Database, renew
+from tests import made_up
 from tests.parameters import mostly_long
 
 TABLES = (
@@ -145,27 +144,8 @@ def test_the_payoff_counts_each_pair_from_both_sides(filled, make_results):
 
 @pytest.mark.slow
 def test_more_than_two_seats_are_compared_by_rank_and_two_forfeits_say_nothing(run):
-    batch = MatchBatch(
-        env="three",
-        purpose=Purpose.EVALUATION,
-        match_types=("all",),
-        competitors=("a", "b", "c"),
-        match_id=np.arange(2),
-        seed=np.arange(2),
-        match_type=np.zeros(2, np.int16),
-        seat=np.array([[0, 1, 2], [0, 1, 2]], np.int32),
-        learning=np.zeros((2, 3), np.bool_),
-    )
-    results = ResultBatch(
-        matches=batch,
-        outcome=np.array([[0, 2, 2], [0, 3, 3]], np.int8),
-        score=np.zeros((2, 3), np.float32),
-        rank=np.array([[0, 1, 2], [0, 1, 1]], np.int8),
-        env_steps=np.ones(2, np.int32),
-        reason=np.zeros(2, np.int8),
-        started_at=np.zeros(2),
-        seconds=np.zeros(2, np.float32),
-    )
+    batch = made_up.matches(("a", "b", "c"), [[0, 1, 2]] * 2, purpose=Purpose.EVALUATION)
+    results = made_up.results(batch, [[0, 2, 2], [0, 3, 3]], rank=[[0, 1, 2], [0, 1, 1]])
     with Archive.open(run) as archive:
         archive.append_results(results, [])
     found = {(r["home"], r["away"]): (r["games"], r["wins"], r["losses"]) for r in rows(run, "FROM payoff")}

@@ -1,7 +1,7 @@
 """Agents of Stable-Baselines3 and CleanRL as bots, from the state dicts of their networks.
 
 A state dict comes as a file of safetensors, which holds numbers alone. Files of torch.save are never read:
-loading them may run code. Who has one makes the file where it was trained (league/README.md has the lines).
+loading them may run code. Who has one makes the file where it was trained (league/GAMES.md has the lines).
 
     sb3        PPO, A2C (also MaskablePPO) with MlpPolicy: mlp_extractor, action_net; DQN: q_net
     cleanrl    ppo.py, ppo_continuous_action.py: actor, actor_mean; dqn.py: network

@@ -58,11 +58,6 @@ class OpponentRules(Section):
         le=1,
         description="Least win rate below which verification plays a main's snapshots",
     )
-    learning: Literal["player", "live"] = Field(
-        default="player",
-        description="Seats that learn in training matches: those of the player that a match is for, or those "
-        "of every live player in it",
-    )
     bots: dict[str, PositiveFloat] = Field(
         default_factory=dict, description="Bots that branch `bots` plays, and the weight of each"
     )

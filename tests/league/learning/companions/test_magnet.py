@@ -9,7 +9,6 @@ from league.learning.data.batching import minibatches
 from league.learning.groups.peers import ALONE
 from league.learning.learner import Learner, LearnerSettings
 from league.learning.maths.objective import Objective
-from league.learning.shared_pass.together import Choice, Together
 from league.models.networks.distributions import distribution
 from league.models.policies.policy import initial_weights
 
@@ -130,41 +129,3 @@ def test_peers_add_up_to_the_kl_of_the_whole_minibatch(make_spec, make_episodes)
         return objective.backward(batch, player.trainee)[-1]
 
     assert float(share(0, 2) + share(1, 2)) == pytest.approx(float(share(0, 1)), rel=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["joined", "stacked"])
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"loss": "appo", "magnet": {"kind": "copy", "every": 2, "weight": 0.5}},
-        {
-            "loss": "appo",
-            "magnet": {"kind": "ema", "decay": 0.5, "weight": [[0, 1], [1, 0]], "through": "reward"},
-        },
-        {"loss": "ppo", "magnet": {"kind": "initial", "weight": 0.5, "direction": "forward"}, "ema": {}},
-        {"loss": "ppo", "magnet": {"kind": "copy", "every": 1, "weight": 0.5, "through": "reward"}},
-        {"target_updates": 2, "kl": 0.1, "magnet": {"kind": "ema", "decay": 0.9, "weight": 0.5}},
-    ],
-    ids=str,
-)
-def test_players_in_one_pass_are_held_as_alone(make_spec, make_episodes, monkeypatch, way, settings):
-    monkeypatch.setattr("league.learning.shared_pass.together.choose", lambda seconds: Choice(way, 1.5))
-    # adam's first steps have the size of lr whatever the gradient's: rmsprop shows more of it
-    settings = settings_of(optimizer="rmsprop", lr=1e-3, **settings)
-    spec = make_spec(connectors=[{"kind": "normalise"}])
-    together = Together(spec, settings)
-    alone, others = ([Learner(f"main-{i}", spec, settings, i) for i in range(3)] for _ in range(2))
-    for round in range(3):
-        blocks = [
-            (learner, make_episodes([10] * (7 + i), seed=10 * round + i), 0.1 * i)
-            for i, learner in enumerate(others)
-        ]
-        together.update_from_episodes(blocks)
-        for learner, (_, episodes, progress) in zip(alone, blocks, strict=True):
-            learner.update_from_episodes(episodes, progress)
-    for a, b in zip(alone, others, strict=True):
-        found, expected = b.state().to_tensors(), a.state().to_tensors()
-        assert set(found) == set(expected)
-        for name, tensor in expected.items():
-            torch.testing.assert_close(found[name], tensor, atol=2e-4, rtol=1e-3, msg=name)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from league.import_paths import trust
 from league.learning.data.columns import LearnerConnectors, check_learner_connectors
 from league.learning.learner import Learner, LearnerSettings
 from league.models.connectors import ConnectorFailed
 from league.models.spec import PolicySpec
-from league.models.trust import trust
 from storage.errors import Mistake, WeightsMismatch
 
 MODULE = """
@@ -59,7 +59,7 @@ WEIGHT = Term("weight", lambda steps: steps.own["weight"])
 def module(tmp_path, monkeypatch):
     (tmp_path / "my_columns.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr("league.models.trust._TRUSTED", set())
+    monkeypatch.setattr("league.import_paths._TRUSTED", set())
     yield
     sys.modules.pop("my_columns", None)
 

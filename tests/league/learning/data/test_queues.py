@@ -1,10 +1,8 @@
 """The numbers of a learner's queue: depth, waits, drops, age."""
 
-from collections import deque
-
 import pytest
 
-from league.learning.data.queues import Queue, Waiting, one_of_each
+from league.learning.data.queues import Queue
 from league.learning.groups.shard_learners import Learned, LearnerStopped, LearnReport
 
 REPORT = Learned(LearnReport("main-0", 1, 100, {"lag": 2.5}), True)
@@ -75,10 +73,3 @@ def test_a_cleared_queue_waits_for_nothing(queue, clock):
     queue.clear()
     assert (queue.depth, queue.full(), queue.info().wait_seconds) == (0, False, 2.0)
     assert queue.info().dropped_rollouts == 0
-
-
-def test_the_oldest_block_of_each_player_is_taken_out_in_order(clock):
-    queues = {player: Queue(player, 2, clock) for player in ("a", "b")}
-    waiting = deque(Waiting(queues[p].block(1, 10), f"{p}{i}", 0.0) for i, p in enumerate("aabab"))
-    taken = [[w.episodes for w in one_of_each(waiting)] for _ in range(4)]
-    assert taken == [["a0", "b2"], ["a1", "b4"], ["a3"], []]

@@ -1,4 +1,4 @@
-"""Replay and ring: bounded, oldest out, nothing copied before it is drawn."""
+"""Replay: bounded, oldest out, nothing copied before it is drawn."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from league.episode import Episodes
-from league.learning.data.replay import Replay, Ring, mix
+from league.learning.data.replay import Replay, mix
 
 
 def episodes_of(sampled):
@@ -167,23 +167,3 @@ def test_mixed_experience_is_spread_evenly(make_episodes):
         assert part.mean() == pytest.approx(1 / 3, abs=0.1)
     np.testing.assert_array_equal(mixed.reward[is_old], old.reward)  # each in its own order
     np.testing.assert_array_equal(mixed.reward[~is_old], fresh.reward)
-
-
-@pytest.mark.parametrize(("batches", "passes"), [(1, 1), (1, 3), (4, 2), (4, 4), (3, 5), (8, 3)])
-def test_each_minibatch_goes_round_as_often_as_the_settings_say(batches, passes):
-    ring, used = Ring(batches, passes), []
-    for number in range(40):
-        due = ring.turn(number)
-        assert due[0] == number  # a new one is never kept waiting
-        assert all(number - batches < other <= number for other in due)
-        used += due
-    counts = np.bincount(used, minlength=40)
-    assert (counts[: 40 - batches] == passes).all()
-    assert len(ring._kept) <= batches
-
-
-def test_passes_are_as_far_apart_as_the_ring_is_long():
-    ring = Ring(4, 2)
-    assert [ring.turn(number) for number in range(5)] == [[0], [1], [2, 0], [3, 1], [4, 2]]
-    ring.clear()
-    assert ring.turn(9) == [9]

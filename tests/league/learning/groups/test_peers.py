@@ -25,7 +25,7 @@ CASES = {
     "ppo in two epochs": ({"loss": "ppo", "epochs": 2}, {}),
     "gru, cut": ({"sequence_length": 4}, {"memory": "gru", "memory_size": 8}),
     "gru, ppo": ({"loss": "ppo", "epochs": 2, "sequence_length": 4}, {"memory": "gru", "memory_size": 8}),
-    "target network": ({"target_updates": 2, "kl": 0.3, "ring": {"batches": 2, "passes": 2}}, {}),
+    "target network": ({"target_updates": 2, "kl": 0.3}, {}),
     "magnet through rewards": (
         {
             "loss": "ppo",

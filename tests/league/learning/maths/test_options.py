@@ -1,13 +1,11 @@
 """Losses and terms have options, which a config sets; a policy loss may see all that a term sees."""
 
 import pytest
-import torch
 from pydantic import ValidationError
 
 from league.learning.data.batching import minibatches
 from league.learning.learner import Learner, LearnerSettings
 from league.learning.maths.losses import Loss, Term, appo
-from league.learning.shared_pass.together import Choice, Together
 
 HOME = "league.learning.maths.losses"
 
@@ -140,26 +138,3 @@ def test_a_loss_without_options_has_none():
 def test_a_loss_or_a_term_that_contradicts_itself_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-@pytest.mark.slow
-def test_players_in_one_pass_have_options_at_their_own_progress(
-    make_spec, make_episodes, settings_of, monkeypatch
-):
-    monkeypatch.setattr("league.learning.shared_pass.together.choose", lambda seconds: Choice("joined", 1.5))
-    loss = Loss(lambda log_probs, a, clip, beta: -beta * a * log_probs.now, "vtrace", options={"beta": 1.0})
-    changes = {"optimizer": "rmsprop", "batch_steps": 64}
-    settings = settings_of(loss, loss_options={"beta": {"start": 1, "end": 5}}, **changes)
-    together = Together(make_spec(), settings)
-    alone, others = ([Learner(f"main-{i}", make_spec(), settings, i) for i in range(2)] for _ in range(2))
-    blocks = [(other, make_episodes([10] * 7, seed=i), 0.5 * i) for i, other in enumerate(others)]
-    together.update_from_episodes(blocks)
-    for learner, other, (_, episodes, progress) in zip(alone, others, blocks, strict=True):
-        learner.update_from_episodes(episodes, progress)
-        for name, tensor in learner.weights().items():
-            torch.testing.assert_close(other.weights()[name], tensor, atol=1e-5, rtol=1e-4)
-
-
-def test_a_loss_that_sees_all_steps_is_learned_by_one_player_at_a_time(make_spec, caplog):
-    assert not Together(make_spec(), LearnerSettings(loss="neurd", stacked="auto")).promising
-    assert "sees all of a player's steps" in caplog.text

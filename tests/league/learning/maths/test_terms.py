@@ -17,7 +17,6 @@ from league.learning.groups.peers import ALONE
 from league.learning.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
 from league.learning.maths.losses import Loss, Term, appo
 from league.learning.maths.objective import Objective
-from league.learning.shared_pass.together import Together
 from league.models.policies.policy import initial_weights
 from storage.archive import Archive
 from storage.errors import Mistake
@@ -318,9 +317,3 @@ def test_where_the_loss_is_no_number_its_own_terms_may_be_why(make_spec, make_ep
     learner = Learner("main-0", make_spec(), LearnerSettings(), seed=1)
     with pytest.raises(NonFiniteLoss, match=r"lower learner\.lr$"):
         learner.update_from_batch(dataclasses.replace(batch, reward=batch.reward * float("nan")))
-
-
-def test_a_loss_with_terms_is_learned_by_one_player_at_a_time(make_spec, caplog):
-    settings = LearnerSettings(loss=PATH, stacked="auto")
-    assert not Together(make_spec(), settings).promising
-    assert "adds terms" in caplog.text

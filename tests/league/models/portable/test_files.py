@@ -8,7 +8,7 @@ from league.competitors.decisions import difference, record
 from league.envs import registry
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy, initial_weights
-from league.models.portable.files import Kind, open_file, write
+from league.models.portable.files import open_file, write
 from league.models.portable.module import NotPortable, Portable
 from league.models.spec import PolicySettings, PolicySpec
 
@@ -49,13 +49,13 @@ def policy_of(env, settings, seed=0):
     return Policy(spec, weights, f"seed {seed}")
 
 
-def differs(actor, env, path, kind=Kind.ONNX, decisions=200, temperature=1.0):
+def differs(actor, env, path, decisions=200, temperature=1.0):
     module = Portable(actor, temperature)
     game = registry.make(env, 8)
     decided = record(actor, game, list(range(game.num_seats)), decisions, np.random.default_rng(1))
     fields = {name: [v._asdict() for v in getattr(module, name)] for name in ("inputs", "outputs")}
-    write(module, kind, path, fields)
-    found = open_file(kind, path)({value.name: decided.given[value.name] for value in module.inputs})
+    write(module, path, fields)
+    found = open_file(path)({value.name: decided.given[value.name] for value in module.inputs})
     assert {value.name for value in module.outputs} == set(found)
     for value in module.outputs:
         assert (found[value.name].shape, found[value.name].dtype) == ((decisions, *value.shape), value.dtype)
@@ -67,19 +67,6 @@ def differs(actor, env, path, kind=Kind.ONNX, decisions=200, temperature=1.0):
 def test_a_file_of_onnx_decides_as_the_policy_does(name, tmp_path):
     env, settings = KINDS[name]
     assert differs(policy_of(env, settings), env, tmp_path / "agent.onnx") < 1e-5
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["mlp", "gru"])
-def test_a_file_of_torchscript_does_too(name, tmp_path):
-    env, settings = KINDS[name]
-    assert differs(policy_of(env, settings), env, tmp_path / "agent.pt", Kind.TORCHSCRIPT) < 1e-5
-
-
-@pytest.mark.long
-def test_a_program_of_torch_export_does_too(tmp_path):
-    env, settings = KINDS["gru"]
-    assert differs(policy_of(env, settings), env, tmp_path / "agent.pt2", Kind.TORCH) < 1e-5
 
 
 @pytest.mark.slow
@@ -99,7 +86,7 @@ def test_one_file_holds_all_members_of_a_mixture_and_draws_one_for_each_match(tm
         "mask": np.ones_like(given["mask"]),
         "draw": np.random.default_rng(0).random(20_000, np.float32),
     }
-    who = open_file(Kind.ONNX, path)(given)["next_state"][:, 0]
+    who = open_file(path)(given)["next_state"][:, 0]
     assert np.bincount(who.astype(int), minlength=4) / 20_000 == pytest.approx([0, 0.5, 0.2, 0.3], abs=0.02)
 
 
@@ -117,8 +104,8 @@ def test_noise_draws_actions_as_often_as_the_policy_does(tmp_path):
         "mask": np.repeat(mask, n, 0),
         "noise": np.random.default_rng(0).gumbel(size=(n, 7)).astype(np.float32),
     }
-    write(module, Kind.ONNX, tmp_path / "agent.onnx", {})
-    action = open_file(Kind.ONNX, tmp_path / "agent.onnx")(given)["action"]
+    write(module, tmp_path / "agent.onnx", {})
+    action = open_file(tmp_path / "agent.onnx")(given)["action"]
     expected = policy.evaluate(block.observation, mask)[0][0]
     assert np.bincount(action, minlength=7) / n == pytest.approx(expected, abs=0.015)
 

@@ -76,7 +76,7 @@ def test_a_reward_that_is_no_number_ends_its_match_alone():
     assert not end.rewards.any()
     assert game.active.tolist() == [True, False, True]
     (cause,) = guard.take_crashes()
-    assert "seat 0: it got a reward of nan, expected a finite number" in cause
+    assert "seat 0: its reward is nan, expected a finite number" in cause
 
 
 def test_a_mask_without_a_legal_action_ends_its_match_alone():

@@ -6,24 +6,16 @@ import numpy as np
 import pytest
 
 from league.rollout.traces.results import OrderOfPlay, placed
-from storage.records import MatchBatch, Outcome, Purpose
+from storage.records import Outcome
+from tests import made_up
 
 HOME, SLOTS = 0, 32
 W, D, L, F = Outcome.WIN, Outcome.DRAW, Outcome.LOSS, Outcome.FORFEIT
 
 
 def matches(seat):
-    n = len(seat)
-    return MatchBatch(
-        env="any",
-        purpose=Purpose.TRAINING,
-        match_types=("pfsp",),
-        competitors=tuple(f"c{i}" for i in range(int(seat.max(initial=0)) + 1)),
-        match_id=np.arange(n),
-        seed=np.arange(n),
-        match_type=np.zeros(n, np.int16),
-        seat=seat.astype(np.int32),
-        learning=seat == HOME,
+    return made_up.matches(
+        [f"c{i}" for i in range(int(seat.max(initial=0)) + 1)], seat, learning=seat == HOME
     )
 
 

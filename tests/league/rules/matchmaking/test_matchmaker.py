@@ -249,19 +249,3 @@ def test_a_main_meets_other_current_mains_and_plays_itself_when_there_are_none(m
     batch = draw(league(make, players=("main-0",)), "main-0", 100, maker=maker)
     assert of_type(batch, "self_play").all()
     assert batch.learning.all()
-
-
-def test_every_seat_of_a_live_player_may_learn(make):
-    it = league(make)
-    for learning, expected in (("player", {"x-0"}), ("live", {"x-0", "main-0"})):
-        settings = OpponentSettings.model_validate(
-            {
-                "branches": {"current_main": {"share": 0.5}, "past_main": {"share": 0.5}},
-                "learning": learning,
-            }
-        )
-        maker = matchmaker({MAIN_EXPLOITER: SimpleNamespace(opponents=settings)})
-        batch = draw(it, "x-0", 200, maker=maker)
-        names = np.array(batch.competitors)[batch.seat]
-        assert set(names[batch.learning]) == expected
-        assert np.array_equal(batch.learning, np.isin(names, list(expected)))

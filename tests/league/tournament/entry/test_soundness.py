@@ -46,7 +46,7 @@ def test_code_that_nobody_here_has_named_is_no_damage(source):
 
 
 def test_code_that_is_not_there_is_no_damage(source, monkeypatch):
-    monkeypatch.setattr("league.models.trust._TRUSTED", {"no_such_module:Net"})
+    monkeypatch.setattr("league.import_paths._TRUSTED", {"no_such_module:Net"})
     with pytest.raises(BadNetwork, match="module 'no_such_module' cannot be imported"):
         find_damaged({"a": with_settings(source, architecture="no_such_module:Net")})
 

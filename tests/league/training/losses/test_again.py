@@ -3,25 +3,12 @@
 import numpy as np
 
 from league.training.losses.again import DEATHS, FIRST_DEATHS, FRAGMENT_DEATHS, PARTS, Again, Part
-from storage.records import MatchBatch, Purpose
+from tests import made_up
 
 
 def part(count, first=0, *, evaluated=False):
-    return Part(
-        MatchBatch(
-            env="tic_tac_toe",
-            purpose=Purpose.TRAINING,
-            match_types=("self_play",),
-            competitors=("main-0",),
-            match_id=np.arange(first, first + count),
-            seed=np.arange(count),
-            match_type=np.zeros(count, np.int16),
-            seat=np.zeros((count, 2), np.int32),
-            learning=np.ones((count, 2), np.bool_),
-        ),
-        None,
-        evaluated,
-    )
+    ids = np.arange(first, first + count)
+    return Part(made_up.matches(("main-0",), [[0, 0]] * count, learning=True, match_id=ids), None, evaluated)
 
 
 def ids(one):

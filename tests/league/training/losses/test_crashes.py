@@ -111,7 +111,7 @@ def test_rewards_that_are_no_numbers_cost_matches_and_are_a_finding(late, tmp_pa
     assert ends[0].state == "trained"
     with analysis.open_run(tmp_path / "run") as history:
         found = [one for one in diagnose(history) if one.kind == "crashes"]
-    assert "got a reward of nan, expected a finite number" in found[0].sentence
+    assert "its reward is nan, expected a finite number" in found[0].sentence
 
 
 @pytest.mark.slow

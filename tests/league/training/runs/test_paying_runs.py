@@ -1,4 +1,4 @@
-"""Exploiters cost the main little: their matches teach it, and are fewer while they win nothing."""
+"""Exploiters cost the main little: their matches are fewer while they win nothing."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ import league
 EXPLOITER = {
     "opponents": {
         "branches": {"current_main": {"share": 1.0}, "past_main": {"share": 0.0}},
-        "learning": "live",
     },
     "freeze": {"beats": None, "min_steps": 0, "max_steps": None},
     "earns": {"least": 0.25, "win_rate": 1.0, "trial_steps": 0, "prior_strength": 0},
@@ -17,7 +16,7 @@ EXPLOITER = {
 
 
 @pytest.mark.slow
-def test_exploiters_teach_the_main_and_have_the_share_that_they_earn(tiny, tmp_path):
+def test_exploiters_have_the_share_that_they_earn(tiny, tmp_path):
     roles = {"main": {"opponents": {"evaluation": 0.1}}, "main_exploiter": EXPLOITER}
     settings = tiny(
         "tic_tac_toe",
@@ -36,7 +35,8 @@ def test_exploiters_teach_the_main_and_have_the_share_that_they_earn(tiny, tmp_p
             "SELECT purpose, actions[1] AS move FROM recordings JOIN matches USING (seq) ORDER BY seq"
         )
     against_main, alone = learned.loc["current_main"], learned.loc["self_play"]
-    assert against_main.all_learn
+    assert against_main.any_learns
+    assert not against_main.all_learn
     assert alone.all_learn
     assert not learned.loc["evaluation"].any_learns
     of_exploiter = against_main.matches / learned.matches.sum()

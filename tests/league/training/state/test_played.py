@@ -5,7 +5,8 @@ import pytest
 
 from league.rules.roster import Roster
 from league.training.state.played import Course, Means, Played
-from storage.records import MAIN, Bot, LivePlayer, MatchBatch, Purpose, ResultBatch, Snapshot
+from storage.records import MAIN, Bot, LivePlayer, Purpose, Snapshot
+from tests import made_up
 
 NAMES = ("main-0", "one_ply", "main-0@0", "main-1")
 
@@ -27,22 +28,10 @@ def roster():
 
 def results(seat, outcome, learning, purpose=Purpose.TRAINING):
     """Matches of two, three steps each, by `outcome`: 0 win with score 1, 1 draw, 2 loss with score -1."""
-    seat, outcome = np.array(seat, np.int32), np.array(outcome, np.int8)
-    count = np.arange(len(seat))
-    matches = MatchBatch(
-        env="tic_tac_toe", purpose=purpose, match_types=("pfsp",), competitors=NAMES, match_id=count,
-        seed=count, match_type=np.zeros(len(seat), np.int16), seat=seat, learning=np.array(learning, bool),
-    )  # fmt: skip
-    return ResultBatch(
-        matches=matches,
-        outcome=outcome,
-        score=(1.0 - outcome).astype(np.float32),
-        rank=(outcome == 2).astype(np.int8),
-        env_steps=np.full(len(seat), 3, np.int32),
-        reason=np.array([0] * (len(seat) - 1) + [1], np.int8),
-        started_at=np.zeros(len(seat)),
-        seconds=np.zeros(len(seat), np.float32),
-    )
+    outcome = np.array(outcome)
+    matches = made_up.matches(NAMES, seat, env="tic_tac_toe", purpose=purpose, learning=learning)
+    reason = [0] * (len(outcome) - 1) + [1]
+    return made_up.results(matches, outcome, score=1.0 - outcome, env_steps=3, reason=reason)
 
 
 def test_scores_lengths_ends_seats_and_points_by_opponent_are_means_of_what_was_played(roster):

@@ -12,18 +12,15 @@ from storage.records import (
     MAIN_EXPLOITER,
     Add,
     Bot,
-    EndReason,
     Freeze,
     LivePlayer,
-    MatchBatch,
     Outcome,
-    Purpose,
     Remove,
     Reset,
-    ResultBatch,
     Retire,
     Snapshot,
 )
+from tests import made_up
 
 FRIEND = Snapshot("main-0@5", "main-0@5", IMPORTED, 5, 9000, None, "hash", 1, "mlp", 0.0, "imported")
 
@@ -34,28 +31,9 @@ def snapshot(player, role, env_steps):
 
 def results(home, away, games=8, first_id=0):
     """`home` wins all."""
-    seat = np.tile(np.array([[0, 1]], np.int32), (games, 1))
-    matches = MatchBatch(
-        env="game",
-        purpose=Purpose.TRAINING,
-        match_types=("pfsp",),
-        competitors=(home, away),
-        match_id=np.arange(first_id, first_id + games),
-        seed=np.arange(games),
-        match_type=np.zeros(games, np.int16),
-        seat=seat,
-        learning=seat == 0,
-    )
-    return ResultBatch(
-        matches=matches,
-        outcome=np.tile(np.array([[Outcome.WIN, Outcome.LOSS]], np.int8), (games, 1)),
-        score=np.tile(np.array([[1.0, -1.0]], np.float32), (games, 1)),
-        rank=np.tile(np.array([[0, 1]], np.int8), (games, 1)),
-        env_steps=np.full(games, 5, np.int32),
-        reason=np.full(games, EndReason.FINISHED, np.int8),
-        started_at=np.zeros(games),
-        seconds=np.zeros(games, np.float32),
-    )
+    ids, learning = np.arange(first_id, first_id + games), [True, False]
+    matches = made_up.matches((home, away), [[0, 1]] * games, learning=learning, match_id=ids)
+    return made_up.results(matches, [[Outcome.WIN, Outcome.LOSS]] * games, score=[1.0, -1.0], env_steps=5)
 
 
 FACTS = [

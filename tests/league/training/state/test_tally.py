@@ -1,26 +1,23 @@
 """Matches by player and opponent, counted over batches."""
 
-import numpy as np
 import pytest
 
 from league.training.state.tally import Tally, matches_of
-from storage.records import MatchBatch, Purpose
+from storage.records import Purpose
+from tests import made_up
 
 
 def batch(rows, types, purpose=Purpose.TRAINING):
     """Matches given as seats, each a name, with a star behind it where it learns."""
     names = sorted({seat.rstrip("*") for row in rows for seat in row})
     kinds = tuple(sorted(set(types)))
-    return MatchBatch(
-        env="game",
+    return made_up.matches(
+        names,
+        [[names.index(seat.rstrip("*")) for seat in row] for row in rows],
         purpose=purpose,
         match_types=kinds,
-        competitors=tuple(names),
-        match_id=np.arange(len(rows)),
-        seed=np.zeros(len(rows), np.int64),
-        match_type=np.array([kinds.index(kind) for kind in types], np.int16),
-        seat=np.array([[names.index(seat.rstrip("*")) for seat in row] for row in rows], np.int32),
-        learning=np.array([[seat.endswith("*") for seat in row] for row in rows]),
+        match_type=[kinds.index(kind) for kind in types],
+        learning=[[seat.endswith("*") for seat in row] for row in rows],
     )
 
 

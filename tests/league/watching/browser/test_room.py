@@ -185,7 +185,7 @@ def test_matches_make_place_for_one_whose_weights_would_be_too_many(kuhn, monkey
 
 
 def test_text_of_a_game_cannot_become_markup():
-    from league.envs.scenes.scene import Hand, Item, Tabletop
+    from league.envs.scene import Hand, Item, Tabletop
     from league.watching.drawing.pictures import draw
 
     evil = "<script>alert(1)</script>"

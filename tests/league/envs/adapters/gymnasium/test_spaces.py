@@ -1,8 +1,23 @@
 """What gymnasium's envs show and take, as rows and choices of a seat."""
 
+import re
+from pathlib import Path
+
+import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sequence, Tuple
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Text,
+    Tuple,
+)
 
 from league.envs.adapters.gymnasium.spaces import numbers, shown, taken
 from league.envs.spaces import ActionSpec, ObservationSpec
@@ -15,8 +30,54 @@ SHOWN = [
     MultiBinary(3),
     MultiDiscrete([2, 3]),
     Tuple([Discrete(2), Box(0, 1, (2,), np.float32)]),
+    OneOf([Discrete(2), Discrete(3)]),
+    Text(4),
     Dict({"at": Box(-1, 1, (2, 2), np.float64), "mood": Discrete(3), "far": Box(0, 9, (), np.float32)}),
 ]
+
+PAGE = (Path(__file__).parents[5] / "league" / "GAMES.md").read_text()
+(ROWS,) = re.findall(r"^\| space of gymnasium .*\n\|---\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.M)
+TABLE = {row.split("|")[1].strip(): row.split("|")[2:4] for row in ROWS.splitlines()}
+FIRST = {  # of each row of the table on the page
+    "`Box`": [Box(-1, 1, (2,), np.float32)],
+    "image: `Box` of `uint8`": [Box(0, 255, (4, 4, 3), np.uint8)],
+    "`Discrete`": [Discrete(4)],
+    "`MultiDiscrete`": [MultiDiscrete([2, 3])],
+    "`MultiBinary`": [MultiBinary(3)],
+    "`Dict`": [Dict({"at": Box(-1, 1, (2,), np.float32)})],
+    "`Tuple`, `OneOf`": [Tuple([Discrete(2), Discrete(3)]), OneOf([Discrete(2), Discrete(3)])],
+    "`Text`": [Text(4)],
+    "`Sequence`, `Graph`": [Sequence(Discrete(2)), Graph(Box(0, 1, (2,)), None)],
+}
+
+
+def fits(spec, space):
+    try:
+        spec.from_space(space)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("row", FIRST)
+def test_the_page_says_which_spaces_are_taken_of_envs_and_of_a_game_of_ones_own(row):
+    """A cell that begins with the mark is about envs of libraries alone."""
+    seen, done = (cell.strip() for cell in TABLE[row])
+    for space in FIRST[row]:
+        assert fits(ObservationSpec, shown(space)) == ("refused" not in seen)
+        assert fits(ActionSpec, taken(space)[0]) == (not done.startswith("refused"))
+        assert fits(ObservationSpec, space) == ("refused" not in seen and not seen.startswith("¹"))
+        assert fits(ActionSpec, space) == (not done.startswith(("refused", "¹")))
+
+
+def test_the_page_names_every_space_of_gymnasium():
+    spaces = {
+        name
+        for name in gymnasium.spaces.__all__
+        if name[0].isupper() and name not in ("Space", "GraphInstance")
+    }
+    assert set(TABLE) == set(FIRST)
+    assert spaces == set(re.findall(r"`([A-Z]\w+)`", " ".join(TABLE)))
 
 
 @pytest.mark.parametrize("space", SHOWN, ids=str)

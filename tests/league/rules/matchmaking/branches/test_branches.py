@@ -136,20 +136,6 @@ def test_an_unknown_key_of_a_branch_is_named_with_its_whole_path():
     assert f"unknown key '{branches}.forgotten.window'; expected one of: " in str(refused.value)
 
 
-def test_every_key_at_its_former_default_is_accepted_for_every_branch():
-    """A run recorded before branches had their own keys may have dumped all of them."""
-    former = {"exponent": 2.0, "window": None, "meta_strategy": "nash", "refresh_games": 5_000}
-    weighting = {"window": "uniform", "peers": "bell"}
-    dump = {
-        name: {"share": 1.0 / len(BRANCHES), "weighting": weighting.get(name, "hard"), **former}
-        for name in BRANCHES
-    }
-    dump["pfsp"]["weighting"] = "uniform"
-    found = opponents(dump, bots={"random": 1}).branches
-    assert found["pfsp"].weighting == "uniform"
-    assert "weighting" not in found["self_play"].model_dump()
-
-
 @pytest.mark.parametrize(
     "roles",
     [

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from league.commands.console import JsonOption, RunArgument, print_rows, progress_bars, working
+from league.commands.console import JsonOption, RunArgument, RunGroup, print_rows, progress_bars, working
+
+if TYPE_CHECKING:
+    from storage.upkeep.labels import Labels
 
 HEADER = (
     "run",
@@ -27,7 +29,6 @@ HEADER = (
     "tags",
     "note",
 )
-ACTIONS = ("tag", "note", "rm")
 _FACTS = """
 SELECT (SELECT arg_max(env, started_at) FROM runs) AS game,
     (SELECT arg_max(config, started_at) FROM runs) AS config,
@@ -38,48 +39,23 @@ SELECT (SELECT arg_max(env, started_at) FROM runs) AS game,
 """
 
 
-def runs(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[FOLDER | tag RUN TAG... | note RUN TEXT | rm RUN...]",
-            help="A folder of runs (default: runs; a folder called tag is ./tag); or what to do with a run",
-        ),
-    ] = None,
+runs_app = typer.Typer(cls=RunGroup, help="List, tag, note and remove the runs of a folder.")
+
+
+@runs_app.command("list")
+def list_runs(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[FOLDER]", help="A folder of runs; one called tag is ./tag")
+    ] = Path("runs"),
     tagged: Annotated[
         list[str] | None, typer.Option("--tagged", metavar="TAG", help="Runs with this tag; may be repeated")
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="tag: take the tags away")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="rm: do not ask")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """List the runs of a folder: state, game, age, env steps, best, disk, tags. Or tag, note and remove runs.
+    """List the runs of a folder: state, game, age, env steps, best, disk, tags.
 
     `best` is the snapshot that is likely the best by strength: `league ratings RUN` says how sure that is.
     """
-    from storage.errors import Mistake
-
-    given = list(words or ())
-    action = given.pop(0) if given and given[0] in ACTIONS else ""
-    if remove and action != "tag":
-        raise Mistake("runs: found --remove, which goes with `runs tag RUN TAG...`; leave it out")
-    if yes and action != "rm":
-        raise Mistake("runs: found --yes, which goes with `runs rm RUN...`; leave it out")
-    if action and (tagged or (as_json and action == "rm")):
-        raise Mistake(f"runs {action}: found --tagged or --json, which go with the list; leave them out")
-    if action == "rm":
-        _remove([Path(run) for run in given], yes)
-    elif action:
-        _label(action, given, remove, as_json)
-    elif len(given) > 1:
-        raise Mistake(
-            f"runs: found {len(given)} words, expected one folder, or one of {', '.join(ACTIONS)} first"
-        )
-    else:
-        _list(Path(given[0] if given else "runs"), set(tagged or ()), as_json)
-
-
-def _list(folder: Path, tagged: set[str], as_json: bool) -> None:
     from storage.errors import Mistake
     from storage.layout import FORMAT
     from storage.upkeep.labels import read_labels
@@ -90,7 +66,7 @@ def _list(folder: Path, tagged: set[str], as_json: bool) -> None:
     if not found:
         raise Mistake(f"{folder}: no run folder in it, expected some (made by: league train)")
     if tagged:
-        found = [run for run in found if tagged <= {*read_labels(run).tags}]
+        found = [run for run in found if {*tagged} <= {*read_labels(run).tags}]
         if not found:
             raise Mistake(f"{folder}: no run in it has all of the tags {', '.join(sorted(tagged))}")
     with progress_bars() as progress:
@@ -158,35 +134,53 @@ def sized(number: int) -> str:
     return f"{number} B"
 
 
-def _label(action: str, given: Sequence[str], remove: bool, as_json: bool) -> None:
-    from storage.errors import Mistake
+@runs_app.command()
+def tag(
+    run: Path,
+    tags: Annotated[list[str], typer.Argument(metavar="TAG...")],
+    remove: Annotated[bool, typer.Option("--remove", help="Take the tags away")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Give a run tags, or take them away."""
     from storage.layout import require_run
-    from storage.upkeep.labels import change_note, change_tags
+    from storage.upkeep.labels import change_tags
 
-    if not given or (action == "note" and len(given) != 2) or (action == "tag" and len(given) < 2):
-        expected = "RUN TAG..." if action == "tag" else 'RUN "TEXT" ("" removes the note)'
-        raise Mistake(f"runs {action}: found {len(given)} words, expected {expected}")
-    run, *rest = given
-    require_run(Path(run))
-    if action == "note":
-        labels = change_note(Path(run), rest[0])
-    else:
-        labels = change_tags(Path(run), () if remove else rest, rest if remove else ())
+    require_run(run)
+    _print_labels(run, change_tags(run, () if remove else tags, tags if remove else ()), as_json)
+
+
+@runs_app.command()
+def note(
+    run: Path,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help='The note; "" removes it')],
+    as_json: JsonOption = False,
+) -> None:
+    """Give a run a note in place of the one it has."""
+    from storage.layout import require_run
+    from storage.upkeep.labels import change_note
+
+    require_run(run)
+    _print_labels(run, change_note(run, text), as_json)
+
+
+def _print_labels(run: Path, labels: Labels, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"run": run, "tags": list(labels.tags), "note": labels.note}))
+        print(json.dumps({"run": str(run), "tags": list(labels.tags), "note": labels.note}))
     else:
         print(f"{run}: tags: {' '.join(labels.tags) or 'none'}; note: {labels.note or 'none'}")
 
 
-def _remove(found: Sequence[Path], yes: bool) -> None:
+@runs_app.command("rm")
+def remove_runs(
+    found: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask")] = False,
+) -> None:
     """Remove runs for good, after a question to a terminal."""
     from storage.errors import Mistake
     from storage.layout import LEDGER, require_run
     from storage.ledger.ledger import is_written
     from storage.upkeep.usage import disk_use, remove_run
 
-    if not found:
-        raise Mistake("runs rm: found no run, expected the folders of one or more")
     for run in found:  # all of them first: a mistake removes nothing
         require_run(run)
         if is_written(run / LEDGER):

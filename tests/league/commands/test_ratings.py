@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import analysis
-from league.commands.many.runs import HEADER, row_of
-from league.commands.measures.ratings import best_of, ratings
+from league.commands.ratings import best_of, ratings
+from league.commands.runs import HEADER, row_of
 from tests.analysis.planted_runs import Plan, plant
 
 

@@ -27,7 +27,7 @@ def config_reference(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="A file to write instead of stdout")] = None,
 ) -> None:
     """Print all keys of leagues and tournaments as a Markdown page."""
-    from league.commands.describing.reference import page
+    from league.commands.reference import page
 
     if out is None:
         sys.stdout.write(page())
@@ -49,7 +49,7 @@ def show(
     with working(f"checking {config}"):
         text = load(config, set_ or ()).to_yaml()
     if comments:  # the meanings of all keys, those of tournaments too
-        from league.commands.describing.explanations import with_comments
+        from league.commands.explanations import with_comments
 
         text = with_comments(text)
     sys.stdout.write(text)
@@ -63,7 +63,7 @@ def explain(
     as_json: JsonOption = False,
 ) -> None:
     """Print what a key of a config means, its type, its bounds and its default."""
-    from league.commands.describing.explanations import explain as explained
+    from league.commands.explanations import explain as explained
 
     found = explained(key)
     if as_json:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from league.envs import registry
-from league.envs.scenes.scene import Board, Tabletop
+from league.envs.scene import Board, Tabletop
 
 DRAWN = [env for env in registry.ids() if env != "recall"]
 DEALT = ["kuhn_poker", "leduc_poker", "liars_dice"]

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from league.commands.describing.reference import all_keys
+from league.commands.reference import all_keys
 from league.config.reference import Key
 from storage.errors import Mistake
 from storage.suggestions import nearest

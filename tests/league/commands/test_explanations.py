@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from league.commands.describing.explanations import explain, with_comments
-from league.commands.describing.reference import all_keys
+from league.commands.explanations import explain, with_comments
+from league.commands.reference import all_keys
 from league.config.loading import load
 from storage.errors import Mistake
 

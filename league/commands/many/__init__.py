@@ -1,1 +1,0 @@
-"""Commands on folders of runs: lists, labels, what takes the disk, sweeps."""

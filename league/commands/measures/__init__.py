@@ -1,1 +1,0 @@
-"""Commands that measure snapshots of a run."""

@@ -1,1 +1,0 @@
-"""Commands that go back to the past of a run."""
