@@ -65,9 +65,9 @@ def draw(template: str, **data: Any) -> str:
     return _environment().get_template(template).render(data)
 
 
-def render(template: str, **data: Any) -> Html:
-    """Return what a template draws, as `draw` does, for use in another template."""
-    return Html(draw(template, **data))
+def part(name: str, **data: Any) -> Html:
+    """Return what the macro `name` of `parts.html` draws from `data`, for use in a template."""
+    return getattr(_environment().get_template("parts.html").module, name)(**data)  # type: ignore[no-any-return]
 
 
 def drawn(template: str, id_: str, title: str, **data: Any) -> Section:
@@ -82,12 +82,12 @@ def section(id_: str, title: str, *parts: str | None) -> Section:
 
 def paragraph(*parts: str | None, class_: str | None = None) -> Html:
     """Return a paragraph of these parts; `None` is left out."""
-    return render("paragraph.html", parts=parts, class_=class_)
+    return part("paragraph", parts=parts, class_=class_)
 
 
 def bullets(items: Sequence[str], class_: str | None = None) -> Html | None:
     """Return a bullet list, or `None` if there are no items."""
-    return render("bullets.html", items=items, class_=class_) if items else None
+    return part("bullets", items=items, class_=class_) if items else None
 
 
 def table(
@@ -104,7 +104,7 @@ def table(
     `sortable`: page.js turns the headings into buttons. `searchable`: label of the search field, if any.
     """
     shown = {"columns": columns, "rows": list(rows), "sortable": sortable, "searchable": searchable}
-    return render("table.html", id=id_, caption=caption, **shown)
+    return part("table", id=id_, caption=caption, **shown)
 
 
 @cache

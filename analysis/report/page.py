@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from analysis.history.history import History
 from analysis.report.makers import Maker, sections_of
-from analysis.report.markup import Html, Section, draw, render, resource
+from analysis.report.markup import Html, Section, draw, part, resource
 from analysis.report.phrases import moment
 from analysis.report.story import Story
 from storage.ends import span
@@ -39,7 +39,8 @@ def report_page(history: History, *, own_sections: Sequence[Maker] = ()) -> str:
 
 def page(story: Story, shown: Sequence[Section], live: Live | None = None) -> str:
     """Return the page of these sections on one run; with `live`, one that follows the run."""
-    subject = render("subject.html", story=story, as_of=as_of(story))
+    kind = "Tournament" if story.is_tournament else "League"
+    subject = part("subject", kind=kind, game=story.session["env"], as_of=as_of(story))
     return document(f"{story.name}: league report", story.name, subject, shown, live)
 
 

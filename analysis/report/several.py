@@ -15,7 +15,7 @@ import pandas as pd
 
 from analysis import plots
 from analysis.history.history import History
-from analysis.report.markup import Column, Html, Section, drawn, paragraph, render, section, table
+from analysis.report.markup import Column, Html, Section, drawn, paragraph, part, section, table
 from analysis.report.page import document
 from analysis.report.phrases import count, listed, probability, short, span, whole
 from analysis.report.sections.pictures import picture
@@ -138,7 +138,7 @@ def _settings(configs: Mapping[str, Mapping[str, Any]]) -> Section:
     title = "Settings that differ"
     if not differ:
         return section("settings", title, paragraph("All settings of the runs are the same."))
-    columns = [Column("setting", lambda row: render("code.html", text=row["setting"]))]
+    columns = [Column("setting", lambda row: part("code", text=row["setting"]))]
     columns += [Column(name, lambda row, name=name: row[name]) for name in flat]  # type: ignore[misc]
     rows = [
         {"setting": key, **{name: flat[name].get(key, "") for name in flat}} for key in differ[:MOST_SETTINGS]

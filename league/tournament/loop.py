@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.gates.field import SHOWN
+from analysis.gates.names import SHOWN
 from analysis.statistics.games import games_of
 from league.envs.adapters.gymnasium.following import following
 from league.rollout.openings import Openings

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.report.markup import Column, Html, Row, Section, paragraph, render, section, table
+from analysis.report.markup import Column, Html, Row, Section, paragraph, part, section, table
 from analysis.report.phrases import MISSING, number, probability, whole, words
 from analysis.report.story import Story
 from analysis.solution.payoffs import counts_scores
@@ -127,9 +127,9 @@ def _elo(row: Row, low: float, high: float) -> Html | str:
 
 def bar(shown: str, row: Row, low: float, high: float) -> Html:
     """Return text with a bar that draws the row's interval on the scale from `low` to `high`."""
-    ends = (row["elo_low"], row["elo"], row["elo_high"])
-    a, m, b = (f"{100.0 * min(max((value - low) / (high - low), 0.0), 1.0):.1f}" for value in ends)
-    return render("bar.html", shown=shown, a=a, m=m, b=b)
+    values = (row["elo_low"], row["elo"], row["elo_high"])
+    at = [f"{100.0 * min(max((value - low) / (high - low), 0.0), 1.0):.1f}" for value in values]
+    return part("bar", text=shown, low=at[0], middle=at[1], high=at[2])
 
 
 def _range(low: pd.Series, high: pd.Series) -> tuple[float, float]:

@@ -20,9 +20,9 @@ from analysis.report.phrases import (
     span,
     words,
 )
-from analysis.report.sections.pictures import NOTHING_LEARNED
-from analysis.report.sections.strength import RECENT, trend_of
+from analysis.report.sections.measured import NOTHING_LEARNED
 from analysis.report.story import Story
+from analysis.report.trend import RECENT, trend_of
 from analysis.statistics.strength.wording import above, interval_of
 from analysis.tournaments import wording
 from storage.records import MAIN

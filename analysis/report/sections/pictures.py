@@ -6,22 +6,18 @@ from matplotlib.figure import Figure
 
 from analysis import plots
 from analysis.report.fields import MET_ENOUGH
-from analysis.report.markup import Column, Html, Section, drawn, paragraph, render, section, table
-from analysis.report.phrases import number, percent, whole, words
+from analysis.report.markup import Html, Section, paragraph, part, section
+from analysis.report.phrases import percent
 from analysis.report.story import Story
 from analysis.solution.payoffs import counts_scores
-
-NASH = "nash"  # behind the name of a snapshot: the mixture of the pool up to it (league.competitors.mixtures)
-NOTHING_LEARNED = "nothing_learned"  # worth of a lower bound that is no evidence (league.exploit.worth)
-NAMED = 3  # most snapshots that a sentence names
 
 
 def picture(id_: str, figure: Figure, caption: str) -> Html:
     """Return `figure` as inline SVG with its caption; title and subtitle are text of the page, above it."""
     title, subtitle, message = plots.headline(figure)
     drawing = None if message else Html(plots.svg(figure, head=False))
-    return render(
-        "picture.html",
+    return part(
+        "picture",
         id=id_,
         title=title,
         subtitle=subtitle or message,
@@ -162,67 +158,3 @@ def lineage(story: Story) -> Section:
             "that was reset.",
         ),
     )
-
-
-def exploitability(story: Story) -> Section:
-    """Return the section with measured exploitabilities."""
-    title = "Exploitability"
-    rows = story.exploitability
-    if rows.empty:
-        return drawn("exploitability.html", "exploitability", title, story=story, plot=None)
-    return drawn(
-        "exploitability.html",
-        "exploitability",
-        title,
-        story=story,
-        plot=picture(
-            "exploitability-plot",
-            plots.exploitability(rows),
-            "How much an opponent that knows a snapshot can win from it. Exact values come from the whole "
-            "game tree. Lower bounds come from an opponent that was trained against the snapshot.",
-        ),
-        table=table(
-            "exploitability-table",
-            "All measurements, the newest snapshot first",
-            _MEASURED,
-            rows.iloc[::-1].sort_values("env_steps", ascending=False, kind="stable").to_dict("records"),
-            sortable=True,
-        ),
-        unproved=list(dict.fromkeys(rows.loc[rows["worth"] == NOTHING_LEARNED, "snapshot_id"].astype(str))),
-        named=NAMED,
-        pools=pools_of(story),
-    )
-
-
-def pools_of(story: Story) -> Html | None:
-    """Return the table of measured Nash mixtures by the size of their pool; `None` if there are none."""
-    measured = story.exploitability.drop_duplicates(["snapshot_id", "kind", "unit"], keep="last")
-    rows = []
-    for row in measured.to_dict("records"):
-        newest, _, kind = str(row["snapshot_id"]).rpartition(":")
-        at = story.snapshots[story.snapshots["snapshot_id"] == newest]
-        if kind == NASH and len(at):
-            own = story.snapshots[story.snapshots["player"] == at["player"].iloc[0]]
-            rows.append(row | {"pool": int((own["env_steps"] <= at["env_steps"].iloc[0]).sum())})
-    if not rows:
-        return None
-    rows.sort(key=lambda row: (row["player"], row["pool"]))
-    return table("pools-table", "The Nash mixture of a player's snapshots, by their number", _POOLS, rows)
-
-
-_POOLS = [
-    Column("snapshots", lambda row: whole(row["pool"]), numeric=True),
-    Column("mixture", lambda row: row["snapshot_id"]),
-    Column("kind", lambda row: words(str(row["kind"]))),
-    Column("value", lambda row: number(row["value"], 4), numeric=True),
-    Column("unit", lambda row: row["unit"]),
-]
-_MEASURED = [
-    Column("snapshot", lambda row: row["snapshot_id"]),
-    Column("kind", lambda row: words(str(row["kind"]))),
-    Column("value", lambda row: number(row["value"], 4), numeric=True),
-    Column("95 %", lambda row: f"[{number(row['low'], 4)}, {number(row['high'], 4)}]"),
-    Column("unit", lambda row: row["unit"]),
-    Column("trained", lambda row: whole(row["trained_env_steps"]), True, "env steps of the response"),
-    Column("response", lambda row: words(row["worth"]) if isinstance(row["worth"], str) else ""),
-]

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.sections.strength import Trend, held, trend_of
+from analysis.report.trend import Trend, held, trend_of
 from analysis.statistics.strength.order import Order
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from analysis.sweeps.verdict import verdict
+from analysis.sweeps import verdict
 from storage.errors import Mistake
 
 

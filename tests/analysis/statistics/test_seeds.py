@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from analysis.statistics.seeds.aggregates import aggregate, difference, interquartile_mean
+from analysis.statistics.seeds import aggregate, difference, interquartile_mean
 
 
 def test_the_figures_of_four_seeds_are_those_by_hand():
