@@ -67,7 +67,8 @@ def draw(template: str, **data: Any) -> str:
 
 def part(name: str, **data: Any) -> Html:
     """Return what the macro `name` of `parts.html` draws from `data`, for use in a template."""
-    return getattr(_environment().get_template("parts.html").module, name)(**data)  # type: ignore[no-any-return]
+    macro: Callable[..., Html] = getattr(_environment().get_template("parts.html").module, name)
+    return macro(**data)
 
 
 def drawn(template: str, id_: str, title: str, **data: Any) -> Section:

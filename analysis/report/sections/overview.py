@@ -69,8 +69,8 @@ def _branch(story: Story) -> dict[str, Any] | None:
     """Return the run that this one was branched from, and when; `None` if there is none."""
     if story.branches.empty:
         return None
-    own = story.branches.iloc[-1].to_dict()
-    return {**own, "name": PurePath(own["parent"]).name}
+    own = story.branches.to_dict("records")[-1]
+    return {str(name): value for name, value in own.items()} | {"name": PurePath(own["parent"]).name}
 
 
 def _trained(story: Story) -> dict[str, Any]:
