@@ -19,7 +19,7 @@ from league.mistakes import explain, sentence_of
 from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
 from league.models.spec import PolicySpec
-from league.rollout.settings.devices import check_play_of_runners
+from league.rollout.settings import check_play_of_runners
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS

@@ -11,7 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from league.config.sinks import SinkSettings
-from league.rollout.settings.play import MOST_AT_ONCE
+from league.rollout.settings import MOST_AT_ONCE
 from league.section import Section, StoredPolicy
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
 from storage.cache.settings import CacheSettings

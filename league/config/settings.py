@@ -27,7 +27,7 @@ from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec, Precision
 from league.rollout.openings import OpeningSettings
-from league.rollout.settings.play import RolloutSettings, TrainingRollout
+from league.rollout.settings import RolloutSettings, TrainingRollout
 from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings

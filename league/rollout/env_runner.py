@@ -9,12 +9,12 @@ thousand matches.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,8 +27,8 @@ from league.models.bots.seated import seated_bot
 from league.models.networks.networks import trust_network
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
-from league.rollout.guard.patience import PlayStopped
-from league.rollout.hand import WAITS, Hand
+from league.rollout.guard import PlayStopped
+from league.rollout.hand import WAITS, Hand, named
 from league.rollout.playing import Playing
 from league.rollout.requests import (
     BotSource,
@@ -48,8 +48,18 @@ from storage.records import ResultBatch
 Weights = Mapping[str, Mapping[str, np.ndarray]]  # of live players
 
 
+@dataclass(slots=True)
+class Table:
+    """A game in which matches are played side by side, and those that are not over after a request."""
+
+    env_id: str
+    game: BatchedGame
+    unfinished: Hand | None = None
+    requests: int = 0  # played so far
+
+
 class EnvRunner:
-    """Runner for the matches of one game."""
+    """Runner for the matches of a league: those of one game, or of each game that its players bring."""
 
     def __init__(self, setup: PlaySetup) -> None:
         """Prepare this process (torch threads, memory), admit the trusted networks, and make the game."""
@@ -58,19 +68,9 @@ class EnvRunner:
         for network in setup.trust:
             trust_network(network)
         self._setup = setup
-        self._others: dict[str, EnvRunner] = {}  # runners of other games, by id
-        self._env_id = setup.env_id
-        self._make_game = functools.partial(
-            registry.make, setup.env_id, settings.slots, step_limit=settings.step_limit, **setup.env_options
-        )
-        self._game = self._make_game()
-        self._second_game: BatchedGame | None = None
-        self._unfinished: Hand | None = None
+        self._tables: dict[str, list[Table]] = {}  # by env
+        self._table(setup.env_id)  # made at once, so that a game that cannot be made is known at once
         self.overdue: Callable[[int], bool] | None = None  # whether the run is over, at any step of a request
-        self._crashes: Mapping[str, int] = {}  # of the last request
-        self._age = 0  # fragments played so far
-        self._record_share = settings.record
-        self._device = settings.device
         self._snapshots = SnapshotPolicies(
             settings.policy_map_capacity,
             settings.policy_map_bytes,
@@ -78,142 +78,103 @@ class EnvRunner:
             settings.device,
             setup.peers,
         )
-        self._bot_settings = setup.bots
-        self._bots: dict[str, Actor] = {}
+        self._bots: dict[tuple[str, str], Actor] = {}  # by env and name
+
+    @property
+    def game(self) -> BatchedGame:
+        """The game that the runner was made for."""
+        return self._table(self._setup.env_id).game
 
     def play(
         self, request: PlayRequest, live_weights: Weights
     ) -> tuple[ResultBatch, RolloutInfo, dict[str, Episodes]]:
-        """Play every match of the request; return results, costs and each learner's episodes.
+        """Play the matches of the request; return results, costs and each learner's episodes.
 
-        With `request.fragment`, play a part of them and of those that an earlier request left: return the
-        results of those that ended, and the episodes so far. The others go on in the next such request.
-        The request's snapshots stay loaded meanwhile. Raise CorruptBlob or WeightsMismatch for a snapshot
-        that cannot be loaded, ValueError for a learner that is not among the live competitors, PlayStopped
-        if the process is asked to end.
+        Each match is played to its end, or as far as `request.fragment` limits it, and so are those of an
+        earlier request that go on: the results are of those that ended, the episodes of all. The others go on
+        in the next such request. The request's snapshots stay loaded meanwhile. Raise CorruptBlob or
+        WeightsMismatch for a snapshot that cannot be loaded, ValueError for a learner that is not among the
+        live competitors, PlayStopped if the process is asked to end.
         """
-        if request.env_options is not None:
-            return self._other(request).play(replace(request, env_options=None), live_weights)
         began = time.perf_counter()
         _trust_networks(request)
+        whole = request.fragment.whole
+        env_id = self._setup.env_id if request.env_options is None else request.matches.env
+        table = self._table(env_id, request.env_options, free=whole)
         with contextlib.ExitStack() as leases:
-            if request.fragment is None:
-                batch, episodes = self._play(request, live_weights, leases)
-            else:
-                batch, episodes = self._play_on(request, request.fragment, live_weights, leases)
-        unfinished = self._unfinished
+            playing = self._begin(table, request, live_weights, leases)
+            try:
+                playing.run(request.fragment.steps)
+            except PlayStopped:
+                self._abandon_all()
+                raise
+            left = playing.cut()
+        if request.fragment.weights == "began":
+            left = left.with_actors(playing.actors())
+        table.unfinished = left if len(left) else None
+        batch, episodes = playing.results(), playing.episodes()
+        batch = batch if whole else named(batch)
         info = RolloutInfo(
             env_steps=int(batch.env_steps.sum()),
             trained_steps={learner: own.num_steps for learner, own in episodes.items()},
             seconds=time.perf_counter() - began,
             process=f"{socket.gethostname()}:{os.getpid()}",
             tiers=self._snapshots.tiers(),
-            unfinished=() if unfinished is None else tuple(unfinished.matches.match_id.tolist()),
-            unfinished_steps=int(self._game.env_steps[self._game.active].sum()),
-            crashes=self._crashes,
+            unfinished=tuple(left.matches.match_id.tolist()),
+            unfinished_steps=int(table.game.env_steps[table.game.active].sum()),
+            crashes=playing.crashes(),
         )
         return batch, info, episodes
 
-    def _other(self, request: PlayRequest) -> EnvRunner:
-        """Return the runner of the request's game, made when it is first needed."""
-        env_id, options = request.matches.env, request.env_options
-        if env_id not in self._others:
-            self._others[env_id] = EnvRunner(replace(self._setup, env_id=env_id, env_options=options or {}))
-            self._others[env_id].overdue = self.overdue
-        return self._others[env_id]
-
-    def _play(
-        self, request: PlayRequest, live_weights: Weights, leases: contextlib.ExitStack
-    ) -> tuple[ResultBatch, dict[str, Episodes]]:
-        """Play all matches of the request to their end."""
-        playing = Playing(
-            self._game_for_whole_matches(),
-            Hand.of(request),
-            [self._actor(source, live_weights, leases) for source in request.sources],
-            _find_learners(request.sources, request.learners),
-            np.random.default_rng(request.seed),
-            record_share=self._record_share,
-            fingerprint=request.fingerprint,
-            overdue=self.overdue,
-            precision=self._setup.precision,
-        )
-        self._run(playing)
-        return playing.results(), playing.episodes()
-
-    def _play_on(
-        self,
-        request: PlayRequest,
-        fragment: Fragment,
-        live_weights: Weights,
-        leases: contextlib.ExitStack,
-    ) -> tuple[ResultBatch, dict[str, Episodes]]:
-        """Play a fragment of the request's matches, and of the unfinished ones that go on."""
-        self._age += 1
-        hand = Hand.of(request, self._age)
-        if self._unfinished is not None:
-            players = {
-                s.player: s for s in (*request.sources, *fragment.players) if isinstance(s, LiveSource)
-            }
-            hand = self._kept(self._unfinished, fragment, players).joined(hand)
-        actors = [self._going_on(source, hand, live_weights, leases) for source in hand.sources]
-        playing = Playing(
-            self._game,
+    def _begin(
+        self, table: Table, request: PlayRequest, live_weights: Weights, leases: contextlib.ExitStack
+    ) -> Playing:
+        """Return the play of the request's matches, and of those at the table that go on."""
+        table.requests += 1
+        hand = Hand.of(request, table.requests)
+        if table.unfinished is not None:
+            sources = (*request.sources, *request.fragment.players)
+            players = {source.player: source for source in sources if isinstance(source, LiveSource)}
+            hand = _kept(table, request.fragment, players).joined(hand)
+        return Playing(
+            table.game,
             hand,
-            actors,
+            [self._actor(source, table, hand, live_weights, leases) for source in hand.sources],
             _find_learners(hand.sources, request.learners),
             np.random.default_rng(request.seed),
-            record_share=self._record_share,
-            fragments=True,
+            record_share=self._setup.rollout.record,
+            fingerprint=request.fingerprint,
+            keeps_memory=not request.fragment.whole,
             overdue=self.overdue,
             precision=self._setup.precision,
         )
-        self._run(playing, fragment.steps)
-        left = playing.cut()
-        if fragment.weights == "began":
-            left = left.with_actors(dict(zip(hand.sources, actors, strict=True)))
-        self._unfinished = left if len(left) else None
-        return playing.finished(), playing.episodes()
 
-    def _run(self, playing: Playing, steps: int | None = None) -> None:
-        try:
-            playing.run(steps)
-        except PlayStopped:
-            for game in filter(None, (self._game, self._second_game)):
-                game.abandon(np.flatnonzero(game.active))
-            self._unfinished = None
-            raise
-        self._crashes = playing.crashes()
+    def _table(
+        self, env_id: str, env_options: Mapping[str, Any] | None = None, *, free: bool = False
+    ) -> Table:
+        """Return the first table with this game, made when it is first needed.
 
-    def _kept(self, unfinished: Hand, fragment: Fragment, players: Mapping[str, LiveSource]) -> Hand:
-        """Return the unfinished matches that go on; abandon the others."""
-        goes_on = np.isin(unfinished.matches.match_id, fragment.goes_on)
-        slot = unfinished.slot[~goes_on]
-        self._game.abandon(slot[slot != WAITS])
-        kept = unfinished.take(np.flatnonzero(goes_on))
-        return kept.with_newest(players) if fragment.weights == "newest" else kept
+        `env_options`: of a game that is not the runner's. `free`: the first at which no match is unfinished.
+        """
+        tables = self._tables.setdefault(env_id, [])
+        for table in tables:
+            if not (free and table.unfinished is not None):
+                return table
+        settings = self._setup.rollout
+        options = self._setup.env_options if env_options is None else env_options
+        game = registry.make(env_id, settings.slots, step_limit=settings.step_limit, **options)
+        tables.append(Table(env_id, game))
+        return tables[-1]
 
-    def _going_on(
-        self, source: Source, hand: Hand, live_weights: Weights, leases: contextlib.ExitStack
-    ) -> Actor:
-        """Return the actor of a hand's source: a live player's own of an earlier request, if it is kept."""
-        if isinstance(source, LiveSource) and (source.player, source.version) in hand.began:
-            return hand.began[source.player, source.version]
-        return self._actor(source, live_weights, leases)
-
-    def _game_for_whole_matches(self) -> BatchedGame:
-        """Return a game without a match: another one while unfinished matches are in the first."""
-        if self._unfinished is None:
-            return self._game
-        if self._second_game is None:
-            self._second_game = self._make_game()
-        return self._second_game
+    def _abandon_all(self) -> None:
+        for table in (table for tables in self._tables.values() for table in tables):
+            table.game.abandon(np.flatnonzero(table.game.active))
+            table.unfinished = None
 
     def _actor(
-        self,
-        source: Source,
-        live_weights: Weights,
-        leases: contextlib.ExitStack,
+        self, source: Source, table: Table, hand: Hand, live_weights: Weights, leases: contextlib.ExitStack
     ) -> Actor:
+        """Return the actor of a hand's source: a live player's own of an earlier request, if it is kept."""
         if isinstance(source, SnapshotSource):
             return leases.enter_context(self._snapshots.lease(source))
         if isinstance(source, MixtureSource):
@@ -221,20 +182,31 @@ class EnvRunner:
             weighted = zip(actors, source.weights, source.members, strict=True)
             return Mixture([Member(a, weight, its.temperature) for a, weight, its in weighted], source.name)
         if isinstance(source, BotSource):
-            if source.name not in self._bots:
-                seated = seated_bot(source.name, self._env_id, self._game, self._bot_settings)
-                self._bots[source.name] = seated.actor
-            return self._bots[source.name]
+            key = (table.env_id, source.name)
+            if key not in self._bots:
+                self._bots[key] = seated_bot(source.name, table.env_id, table.game, self._setup.bots).actor
+            return self._bots[key]
+        if (source.player, source.version) in hand.began:
+            return hand.began[source.player, source.version]
         # copied: arrays from an object store are read-only, and torch has no read-only tensors
-        weights = live_weights[source.player].items()
-        tensors = {name: torch.tensor(array, device=self._device) for name, array in weights}
+        weights, device = live_weights[source.player].items(), self._setup.rollout.device
+        tensors = {name: torch.tensor(array, device=device) for name, array in weights}
         return Policy(source.spec, tensors, source.player)
+
+
+def _kept(table: Table, fragment: Fragment, players: Mapping[str, LiveSource]) -> Hand:
+    """Return the unfinished matches of a table that go on; abandon the others."""
+    assert table.unfinished is not None
+    goes_on = np.isin(table.unfinished.matches.match_id, fragment.goes_on)
+    slot = table.unfinished.slot[~goes_on]
+    table.game.abandon(slot[slot != WAITS])
+    kept = table.unfinished.take(np.flatnonzero(goes_on))
+    return kept.with_newest(players) if fragment.weights == "newest" else kept
 
 
 def _trust_networks(request: PlayRequest) -> None:
     """Trust the code of live players' policies: it comes from the user's config, unlike a snapshot's."""
-    others = () if request.fragment is None else request.fragment.players
-    for source in (*request.sources, *others):
+    for source in (*request.sources, *request.fragment.players):
         if isinstance(source, LiveSource):
             for path in source.spec.own_code:
                 trust_network(path)

@@ -54,7 +54,7 @@ class Hand:
         Its sources also have the live players of earlier matches, so each learner is among them.
         """
         matches, shape = request.matches, request.matches.seat.shape
-        others = () if request.fragment is None else request.fragment.players
+        others = request.fragment.players
         if others:
             names = (*matches.competitors, *(source.player for source in others))
             matches = replace(matches, competitors=names)

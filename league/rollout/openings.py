@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -98,27 +99,22 @@ class OpeningMoves:
             game.num_slots, dtype=np.int64
         )  # number of the first decision after the opening; _OPEN while its line goes on
 
-    def begin(self, slot: npt.NDArray[np.int64], match: npt.NDArray[np.int64]) -> None:
-        """Begin the matches [n], given by their index in the batch, in these slots [n]."""
+    def begin(
+        self,
+        slot: npt.NDArray[np.int64],
+        match: npt.NDArray[np.int64],
+        move: npt.NDArray[np.int64] | Literal[0] = 0,
+    ) -> None:
+        """Open the matches [n], given by their index in the batch, in these slots [n].
+
+        `move` [n]: the number of the next decision. Random moves go on at any; a line of a book begins.
+        """
         self._match[slot] = match
-        self._move[slot] = 0
+        self._move[slot] = move
         self._end[slot] = self._plies(self._seeds[match])
         if self._openings.line is not None:
             self._prompter.begin(slot, self._openings.line[match])
             self._end[slot] = _OPEN
-
-    def go_on(
-        self,
-        slot: npt.NDArray[np.int64],
-        match: npt.NDArray[np.int64],
-        move: npt.NDArray[np.int64],
-    ) -> None:
-        """Go on with matches [n] in these slots [n], whose next decision has the number `move` [n].
-
-        Random moves alone go on; a line of a book does not.
-        """
-        self.begin(slot, match)
-        self._move[slot] = move
 
     def leave_out(self, slot: npt.NDArray[np.int64]) -> None:
         """Give the matches that begin in these slots [n] no opening."""

@@ -14,9 +14,8 @@ from league.episode import Episodes
 from league.models.actor import Actor
 from league.models.policies.policy import Policy
 from league.models.spec import Precision
-from league.rollout.guard.guard import Guard
-from league.rollout.guard.patience import Patience
-from league.rollout.hand import WAITS, Hand, named
+from league.rollout.guard import Guard, Patience
+from league.rollout.hand import WAITS, Hand
 from league.rollout.openings import OpeningMoves
 from league.rollout.requests import LiveSource, Source
 from league.rollout.seats import Seats
@@ -41,14 +40,14 @@ class Playing:
         *,
         record_share: float = 0.0,
         fingerprint: bool = False,
-        fragments: bool = False,
+        keeps_memory: bool = False,
         overdue: Callable[[int], bool] | None = None,
         precision: Precision = "float32",
     ) -> None:
         """Seat the `actors`, one for each source of the hand, and go on with the matches that have slots.
 
-        `learners`: the players whose decisions are recorded, by their index among the sources. With
-        `fragments` matches may be left unfinished, and episodes hold the memory that they begin with.
+        `learners`: the players whose decisions are recorded, by their index among the sources.
+        `keeps_memory`: whether episodes hold the memory that they begin with, as matches are cut or go on.
         `overdue(steps)`: whether to leave them after so many steps, as the run is over. `precision`: of
         policies on the CPU.
         """
@@ -57,16 +56,16 @@ class Playing:
         self._guard = Guard(game)
         self._patience = Patience(overdue)
         self._hand = hand
+        self._actors = actors
         self._learners = learners
         self._rng = rng
-        self._results = Results(matches)
-        self._transcript = Transcript(game, chosen(matches.seed, record_share))
+        self._results = Results(matches, hand.started_at)
+        self._transcript = Transcript(game, chosen(matches.seed, record_share), hand.actions)
         self._opening = None if hand.openings is None else OpeningMoves(game, hand.openings, matches.seed)
         self._fingerprints = Fingerprints(game, len(matches)) if fingerprint else None
         temperatures = [_temperature(source) for source in hand.sources]
-        kept = {who: _recurrent(actors[who]) if fragments else 0 for who in learners}
-        keeps_memory = any(kept.values())
-        self._seats = Seats(game, actors, temperatures, learners, keeps_memory, precision)
+        kept = {who: _recurrent(actors[who]) if keeps_memory else 0 for who in learners}
+        self._seats = Seats(game, actors, temperatures, learners, any(kept.values()), precision)
         self._recorders = {
             who: Recorder(game, source.player, source.version, source.spec, kept[who])
             for who, source in learners.items()
@@ -78,24 +77,21 @@ class Playing:
         self._order = OrderOfPlay(matches.take(self._waiting), hand.age[self._waiting])
         free = np.setdiff1d(np.arange(game.num_slots), hand.slot)
         self._free = free[: len(self._waiting)]
-        self._go_on(np.flatnonzero(hand.slot != WAITS))
-
-    def _go_on(self, rows: npt.NDArray[np.int64]) -> None:
-        """Go on with the matches in these rows [k], which have slots."""
-        if not len(rows):
-            return
-        hand, slot = self._hand, self._hand.slot[rows]
-        self._match_of[slot], self._learns[slot] = rows, hand.matches.learning[rows]
-        self._score[slot] = hand.score[rows]
-        self._seats.go_on(slot, hand.matches.seat[rows], hand.memory[rows], hand.reward[rows])
-        self._results.go_on(rows, hand.started_at[rows])
-        self._transcript.go_on(hand.actions)
-        if self._opening is not None:
-            self._opening.go_on(slot, rows, hand.moves[rows])
-            self._opening.leave_out(slot[~hand.opens[rows]])
+        under_way = np.flatnonzero(hand.slot != WAITS)
+        self._seat(under_way, hand.slot[under_way])
         for who, held in hand.held:
             if who in self._recorders:
                 self._recorders[who].go_on(held, hand.slot[held.match])
+
+    def _seat(self, rows: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]) -> None:
+        """Seat the matches in these rows [k] in these slots [k], each where it is in the hand."""
+        hand = self._hand
+        self._match_of[slots], self._learns[slots] = rows, hand.matches.learning[rows]
+        self._score[slots] = hand.score[rows]
+        self._seats.begin(slots, hand.matches.seat[rows], hand.memory[rows], hand.reward[rows])
+        if self._opening is not None:
+            self._opening.begin(slots, rows, hand.moves[rows])
+            self._opening.leave_out(slots[~hand.opens[rows]])
 
     def run(self, steps: int | None = None) -> None:
         """Play until all matches are over, or until `steps` steps were made. Raise PlayStopped."""
@@ -118,16 +114,10 @@ class Playing:
             made += 1
 
     def _begin(self, rows: npt.NDArray[np.int64]) -> None:
-        matches = self._hand.matches
         slots, self._free = np.split(self._free, [len(rows)])
-        self._match_of[slots], self._learns[slots] = rows, matches.learning[rows]
-        self._seats.begin(slots, matches.seat[rows])
-        self._score[slots] = 0.0
-        if self._opening is not None:
-            self._opening.begin(slots, rows)
-            self._opening.leave_out(slots[~self._hand.opens[rows]])
+        self._seat(rows, slots)
         self._results.began(rows)
-        self._guard.reset(slots, matches.seed[rows])
+        self._guard.reset(slots, self._hand.matches.seed[rows])
 
     def _decide(self, block: Decisions) -> npt.NDArray:
         action, taken, certain = self._seats.decide(block, self._rng)
@@ -156,22 +146,26 @@ class Playing:
 
     # ------------------------------------------------------------------ what it leaves
 
+    def actors(self) -> dict[Source, Actor]:
+        """Return the actor of each source."""
+        return dict(zip(self._hand.sources, self._actors, strict=True))
+
     def crashes(self) -> dict[str, int]:
         """Return the number of matches that crashed, by cause."""
         return self._guard.take_crashes()
 
     def results(self) -> ResultBatch:
-        """Return the results of all matches, which must be over."""
-        digest = None if self._fingerprints is None else self._fingerprints.digests()
-        return self._results.batch(self._transcript.recordings(), digest)
-
-    def finished(self) -> ResultBatch:
         """Return the results of the matches that are over."""
-        return named(self.results().take(self._results.finished))
+        digest = None if self._fingerprints is None else self._fingerprints.digests()
+        found, over = self._results.batch(self._transcript.recordings(), digest), self._results.finished
+        return found if len(over) == len(found) else found.take(over)
 
     def cut(self) -> Hand:
         """Cut the episodes where they are, and return the unfinished matches."""
         game, hand = self._game, self._hand
+        unfinished = np.setdiff1d(np.arange(len(hand)), self._results.finished)
+        if not len(unfinished):
+            return hand.take(unfinished)
         due = np.zeros((game.num_slots, game.num_seats), dtype=np.bool_)
         for block in self._guard.due():
             due[block.slot, block.seat] = True
@@ -189,7 +183,6 @@ class Playing:
         memory = np.zeros((len(hand), *own_memory.shape[1:]), dtype=np.float32)
         reward = np.zeros_like(hand.reward)
         memory[rows], reward[rows] = own_memory, own_reward
-        unfinished = np.setdiff1d(np.arange(len(hand)), self._results.finished)
         now = replace(
             hand,
             slot=slot,

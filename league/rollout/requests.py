@@ -12,7 +12,7 @@ import numpy.typing as npt
 from league.models.bots.settings import BotSettings
 from league.models.spec import PolicySpec, Precision
 from league.rollout.openings import Openings
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rollout.supply import Peers
 from storage.cache.policy_map import TierInfo
@@ -68,10 +68,19 @@ Source = SnapshotSource | LiveSource | BotSource | MixtureSource
 class Fragment:
     """Part of the play of a runner's matches: so many steps, then the others go on in the next request."""
 
-    steps: int  # at most, of each match
-    goes_on: npt.NDArray[np.int64]  # ids of earlier matches that go on, if they are still unfinished
+    steps: int | None = None  # at most, of each match; None: to its end
+    # ids of earlier matches that go on, if they are still unfinished
+    goes_on: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     players: tuple[LiveSource, ...] = ()  # live players in those, whose weights come beside the request
     weights: Literal["newest", "began"] = "newest"  # with which live players go on
+
+    @property
+    def whole(self) -> bool:
+        """Whether each match is played from its beginning to its end."""
+        return self.steps is None and not len(self.goes_on)
+
+
+WHOLE = Fragment()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +94,7 @@ class PlayRequest:
     openings: Openings | None = None  # how the matches begin; None: the players choose all moves
     env_options: Mapping[str, Any] | None = None  # of the game of the matches, if it is not the runner's
     fingerprint: bool = False  # whether to compute `ResultBatch.digest`, equal for identical matches
-    fragment: Fragment | None = None  # None: all matches are played to their end
+    fragment: Fragment = WHOLE  # how far the matches are played
 
 
 @dataclass(frozen=True, slots=True)

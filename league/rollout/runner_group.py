@@ -25,12 +25,11 @@ from league.cluster.references import Inside, carried, opened
 from league.cluster.runners import ComingAndGoing
 from league.deaths import Death, death_of
 from league.models.policies.resident import check_device
+from league.rollout.dispatch import Arrivals, LeastLoaded
 from league.rollout.env_runner import EnvRunner
-from league.rollout.guard.patience import PlayStopped
+from league.rollout.guard import PlayStopped
 from league.rollout.requests import PlayRequest, PlaySetup, RolloutInfo
-from league.rollout.settings.devices import check_play_of_runners
-from league.rollout.waiting.arrivals import Arrivals
-from league.rollout.waiting.idlest import Idlest
+from league.rollout.settings import check_play_of_runners
 from league.runtime import ResourceSettings, give_way, node_id
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
@@ -52,7 +51,7 @@ RECORDED_STARTS = 2  # of those
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
+class LostRequests:
     """Requests that come back no more, and the death that they were lost with."""
 
     requests: tuple[int, ...]
@@ -99,7 +98,7 @@ class RunnerGroup(Protocol):
     def part(self, runner: int) -> None:
         """End such a runner: nothing is under way on it."""
 
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[LostRequests]:
         """Return what was lost with dead runners and nodes since the last call.
 
         Matches of those requests count as never played. A death may cost no request.
@@ -163,7 +162,7 @@ class LocalRunnerGroup:
     def part(self, runner: int) -> None:
         raise NotImplementedError  # its process is the driver's
 
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[LostRequests]:
         return []
 
     def close(self) -> None:
@@ -237,13 +236,13 @@ class RayRunnerGroup(ComingAndGoing):
         self._answers: dict[Any, int] = {}  # of runners to whether they have begun
         # replaced runners that have not begun, and those that may have to wait for a node
         self._starting: set[int] = set(range(num_runners)) if as_room else set()
-        self._losses: list[Loss] = []
+        self._losses: list[LostRequests] = []
         self._arrivals = Arrivals(ray)
-        self._idlest = Idlest(self._load, self._is_here)
+        self._least_loaded = LeastLoaded(self._load, self._is_here)
         self._actors: list[Any] = []
         for runner in range(num_runners):
             self._actors.append(self._start(runner))
-            self._idlest.note(runner)
+            self._least_loaded.note(runner)
         if setup.rollout.device != "cpu" and not as_room:
             try:
                 ray.get([actor.check.remote() for actor in self._actors])
@@ -284,7 +283,7 @@ class RayRunnerGroup(ComingAndGoing):
         return len(self._pending)
 
     def next_runner(self) -> int:
-        first = self._idlest.first()
+        first = self._least_loaded.first()
         return min(range(len(self._load)), key=self._load.__getitem__) if first is None else first
 
     def submit(
@@ -302,7 +301,7 @@ class RayRunnerGroup(ComingAndGoing):
         self._pending[results] = request_id, runner, dict(zip(request.learners, episodes, strict=True))
         self._arrivals.expect(results)
         self._load[runner] += 1
-        self._idlest.note(runner)
+        self._least_loaded.note(runner)
 
     def ready(self, timeout_seconds: float) -> list[Rollout]:
         """Return finished rollouts. Raise Failure if no runner can start."""
@@ -326,7 +325,7 @@ class RayRunnerGroup(ComingAndGoing):
         else:
             self._vain[runner] = 0
             self._starting.discard(runner)
-            self._idlest.note(runner)
+            self._least_loaded.note(runner)
 
     def _finished(self, reference: Any) -> list[Rollout]:
         """Return the rollout; if its runner has died, those that it had finished, and replace it."""
@@ -348,7 +347,7 @@ class RayRunnerGroup(ComingAndGoing):
                 remedy="its matches are played again",
                 happened_at=time.time(),
             )
-            self._losses.append(Loss((request_id,), None, incident))
+            self._losses.append(LostRequests((request_id,), None, incident))
             return []
         self._forget(reference)
         self._nodes[runner] = info.process.rpartition(":")[0] or self._nodes[runner]
@@ -384,7 +383,7 @@ class RayRunnerGroup(ComingAndGoing):
                 remedy="another one takes its place",
                 happened_at=time.time(),
             )
-            self._losses.append(Loss(tuple(lost), lost[0] if lost and began else None, incident))
+            self._losses.append(LostRequests(tuple(lost), lost[0] if lost and began else None, incident))
         self.part(runner)
         tried = self._vain if not self._as_room or self._here() else [n for n in self._vain if n]
         if tried and all(vain >= MOST_STARTS for vain in tried):
@@ -414,7 +413,7 @@ class RayRunnerGroup(ComingAndGoing):
     def _forget(self, reference: Any) -> None:
         runner = self._pending.pop(reference)[1]
         self._load[runner] -= 1
-        self._idlest.note(runner)
+        self._least_loaded.note(runner)
 
     def _name(self, runner: int | None = None) -> str:
         name = self._kind.replace("_", " ")
@@ -423,7 +422,7 @@ class RayRunnerGroup(ComingAndGoing):
     def until(self, overdue: Callable[[int], bool]) -> None:
         """Do nothing: the driver never waits for the end of a request."""
 
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[LostRequests]:
         losses, self._losses = self._losses, []
         return losses
 

@@ -66,30 +66,29 @@ class Seats:
         self._wants_reward = any(actor.wants_reward for actor in actors)
         self._keeps_memory = keeps_memory
 
-    def begin(self, slot: npt.NDArray[np.int64], competitor: npt.NDArray[np.int32]) -> None:
-        """Begin matches in these slots [n], with the actors `competitor` [n, num_seats] in their seats."""
+    def begin(
+        self,
+        slot: npt.NDArray[np.int64],
+        competitor: npt.NDArray[np.int32],
+        memory: npt.NDArray[np.float32] | None = None,
+        reward: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        """Seat the actors `competitor` [n, num_seats] of the matches in these slots [n].
+
+        `memory` [n, num_seats, M] and `reward` [n, num_seats]: what `left` returned of matches that go on,
+        zero of others.
+        """
         self._sitting[slot] = self._place[competitor]
         if self._memory.size:
             self._memory[slot] = 0.0
-        if self._wants_reward:
-            self._reward[slot] = 0.0
+            if memory is not None and memory.shape[2]:
+                size = min(memory.shape[2], self._memory.shape[2])  # what is cut off belongs to no actor here
+                self._memory[slot, :, :size] = memory[:, :, :size]
+        self._reward[slot] = 0.0 if reward is None else reward
 
     def left(self, slot: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Return memories [n, num_seats, widest] and rewards since the last decisions [n, num_seats]."""
         return self._memory[slot], self._reward[slot]
-
-    def go_on(
-        self,
-        slot: npt.NDArray[np.int64],
-        competitor: npt.NDArray[np.int32],
-        memory: npt.NDArray[np.float32],
-        reward: npt.NDArray[np.float32],
-    ) -> None:
-        """Go on with matches in these slots [n], with the result of `left` of another batch of actors."""
-        self.begin(slot, competitor)
-        size = min(memory.shape[2], self._memory.shape[2])  # what is cut off belongs to no actor here
-        self._memory[slot, :, :size] = memory[:, :, :size]
-        self._reward[slot] = reward
 
     def decide(self, block: Decisions, rng: np.random.Generator) -> Choice:
         """Choose all actions of one block, with one call to each party that has decisions in it."""

@@ -22,7 +22,7 @@ from league.envs import registry
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed, require_bot, require_fit
 from league.tournament.pairs import Pairs

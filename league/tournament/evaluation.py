@@ -25,7 +25,7 @@ from league.envs.base import BatchedGame
 from league.models.bots.seated import seated_bot
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, MixtureSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rules.matchmaking.seating import match_seeds
 from league.tournament.entry.agreement import Agreed

@@ -20,7 +20,7 @@ from analysis.statistics.games import Rule
 from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
 from league.rollout.openings import Openings
-from league.rollout.settings.play import MOST_AT_ONCE, RolloutSettings
+from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings
 from league.section import Section

@@ -28,9 +28,8 @@ from league.rules.presets import PRESETS, LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
-from league.training.placing.placed import is_round_robin
 from league.training.state.state import State
-from league.training.state.tally import Tally, matches_of
+from league.training.state.tally import Tally, is_round_robin, matches_of
 from storage.archive import open_reader
 from storage.errors import Mistake
 from storage.layout import LEDGER

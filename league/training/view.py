@@ -18,10 +18,10 @@ from rich.text import Text
 from league.config.settings import Settings
 from league.learning.groups.shards import describe
 from league.models.policies import dense
-from league.training.measuring import Measuring
+from league.training.freeze_yardsticks import FreezeYardsticks
 from league.training.session import Session
-from league.training.state.members import SPENT
 from league.training.state.played import Course
+from league.training.state.reports import SPENT
 from storage.ends import span
 from storage.records import UpdateRecord
 
@@ -103,7 +103,7 @@ class News:
                 changed.append(session.settings.processes.sentence())
             changed.append(_precision_of_play(session.settings))
         changed += filter(
-            None, [session.pace.sentence(), *map(_precision_of_learning, session.log.newest.values())]
+            None, [session.matches.pace.sentence(), *map(_precision_of_learning, session.log.newest.values())]
         )
         for line in filter(None, [*changed, *describe(session.learners.plan()), *stopped, *trouble]):
             if line not in self._printed:
@@ -112,7 +112,7 @@ class News:
 
     def print_yardsticks(self, session: Session) -> None:
         """Print the first and the newest figure of each player on each yardstick."""
-        for line in summary(session.measuring):
+        for line in summary(session.yardsticks):
             self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
     def print_courses(self, session: Session, course: Course) -> None:
@@ -139,7 +139,7 @@ def _precision_of_learning(record: UpdateRecord) -> str:
     return f"policies learn in {chosen}: bfloat16 is {gain:.1f} times as fast as float32 there"
 
 
-def summary(measuring: Measuring) -> list[str]:
+def summary(measuring: FreezeYardsticks) -> list[str]:
     """Return a line for each player and yardstick: its newest snapshot, and its first one for comparison."""
     lines = []
     for player, newest in measuring.newest.items():
@@ -167,7 +167,7 @@ def left(session: Session, steps_a_second: float) -> str:
     """Return the time that is left until `stop`, such as "4 min left"; nothing if that is not known."""
     stop, found = session.settings.stop, []
     if stop.minutes is not None:
-        found.append(60.0 * stop.minutes - session.seconds())
+        found.append(60.0 * stop.minutes - session.clock.seconds())
     if stop.env_steps is not None and steps_a_second > 0.0:
         found.append((stop.env_steps - session.totals.played_steps) / steps_a_second)
     return f"{span(float(round(max(min(found), 0.0))))} left" if found else ""
@@ -208,7 +208,7 @@ class PlainView:
         lag = max((record.lag for record in session.log.newest.values()), default=0.0)
         played = session.totals.played_steps
         self._console.print(
-            f"{session.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
+            f"{session.clock.seconds():7.0f} s  {played:>12,} env steps  {env_steps:>9,.0f} /s  "
             f"trained {trained:>9,.0f} /s  {matches:>7,.0f} matches/s  lag {lag:5.1f}  "
             f"{len(session.roster.snapshots())} snapshots"
             + "".join(f"  TrueSkill of {own.competitor} {own.mu - 3 * own.sigma:.1f}" for own in first)
@@ -268,7 +268,7 @@ class LiveView:
         head = Table.grid(padding=(0, 3))
         head.add_row(
             f"[bold]{session.settings.name}[/]: {session.settings.env.id}",
-            " ".join(filter(None, [_clock(session.seconds()), left(session, env_steps)])),
+            " ".join(filter(None, [_clock(session.clock.seconds()), left(session, env_steps)])),
             f"{totals.played_steps:,} env steps",
             f"[bold]{env_steps:,.0f}[/] env steps/s",
             f"{trained:,.0f} trained/s",
@@ -374,12 +374,12 @@ def _mix(session: Session, lately: Counter[str]) -> Table:
 
 def _yardsticks(session: Session) -> list[RenderableType]:
     """Return the table of figures on yardsticks, if there are any: those of each main's newest snapshot."""
-    if not session.measuring.newest:
+    if not session.yardsticks.newest:
         return []
-    table = _table("Yardsticks", "measure", *session.measuring.newest)
-    names = dict.fromkeys(name for own in session.measuring.newest.values() for name in own)
+    table = _table("Yardsticks", "measure", *session.yardsticks.newest)
+    names = dict.fromkeys(name for own in session.yardsticks.newest.values() for name in own)
     for name in names:
-        cells = [own.get(name) for own in session.measuring.newest.values()]
+        cells = [own.get(name) for own in session.yardsticks.newest.values()]
         table.add_row(
             name.replace("_", " "), *("" if cell is None else f"{cell.record.value:.2f}" for cell in cells)
         )

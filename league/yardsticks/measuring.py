@@ -30,7 +30,7 @@ from league.models.bots.seated import seated_bot
 from league.models.networks.networks import trust_network
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, MixtureSource, PlaySetup, Source
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.yardsticks.figures import figure_of_games
 from league.yardsticks.games import mode_of_source, request_of

@@ -25,8 +25,7 @@ from analysis.statistics.hierarchy.posterior import posterior
 from analysis.statistics.strength.facts import Meeting, Member
 from analysis.statistics.strength.order import Order, order_of
 from league.config.sections import EvaluationSettings
-from league.training.placing.field import BEST, ENOUGH, NEWEST
-from league.training.placing.placing import SEEDS, WHILE
+from league.training.round_robin import BEST, ENOUGH, NEWEST, SEEDS, WHILE
 from storage.arrays import Floats
 
 ELO = 400.0 / math.log(10.0)

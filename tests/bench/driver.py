@@ -35,7 +35,8 @@ from league.learning.groups.shards import plan_shards
 from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.rollout.requests import PlayRequest, RolloutInfo
-from league.rollout.runner_group import Loss, Rollout, RunnerGroup
+from league.rollout.runner_group import LostRequests, Rollout, RunnerGroup
+from league.training.engine import Engine
 from league.training.session import Session
 from storage.archive import Archive
 from storage.records import MAIN, LivePlayer, ResultBatch
@@ -124,7 +125,7 @@ class FreePlay:
     def part(self, runner: int) -> None:
         raise NotImplementedError
 
-    def losses(self) -> list[Loss]:
+    def losses(self) -> list[LostRequests]:
         return []
 
     def close(self) -> None:
@@ -203,7 +204,7 @@ def league_of(
                 reason="benchmark",
             )
         recruits = Recruits((Recruit("main-0", spec, settings.learner_of("main-0", MAIN), 0),))
-        session = Session(settings, archive, runners, learning(plan_shards(0, ["main-0"]), recruits))
+        session = Session(settings, archive, Engine(runners, learning(plan_shards(0, ["main-0"]), recruits)))
         session.begin()
         yield session
 

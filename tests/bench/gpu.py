@@ -27,7 +27,7 @@ from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from storage.cache.settings import CacheSettings
 from storage.layout import blob_path

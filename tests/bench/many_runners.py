@@ -25,7 +25,7 @@ from league.cluster.references import Inside
 from league.learning.groups.learner_group import LiveWeights
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from tests.bench.driver import FreeLearning, MadeUp, measure
 
 

@@ -31,7 +31,7 @@ from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.runtime import ResourceSettings, ray_session
 from storage.cache.settings import CacheSettings

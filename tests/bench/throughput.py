@@ -132,7 +132,7 @@ class Meter:
 
     def show(self, session: Session) -> None:
         self._news.print_new(session)
-        seconds = session.seconds()
+        seconds = session.clock.seconds()
         if seconds < WARMUP_SECONDS or (self._counts and seconds < self._counts[-1].seconds + 1.0):
             return
         trained = sum(member.env_steps for member in session.members.values())

@@ -14,7 +14,7 @@ from league.models.policies.resident import ResidentPolicies
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.runtime import ResourceSettings, ray_session
 from tests.gpu.cards import CARD, needs_cards
 

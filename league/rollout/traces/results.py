@@ -51,28 +51,20 @@ class OrderOfPlay:
 class Results:
     """Results of M matches, collected while they end; a match without a result has crashed."""
 
-    def __init__(self, matches: MatchBatch) -> None:
+    def __init__(self, matches: MatchBatch, started_at: npt.NDArray[np.float64] | None = None) -> None:
+        """`started_at` [M]: starts of those that began earlier, in seconds since the epoch; 0: not begun."""
         m, s = matches.seat.shape
         self._matches = matches
         self._score = np.zeros((m, s), dtype=np.float32)
         self._forfeited = np.zeros((m, s), dtype=np.bool_)
         self._env_steps = np.zeros(m, dtype=np.int32)
         self._reason = np.full(m, EndReason.CRASH, dtype=np.int8)
-        self._started_at = np.zeros(m, dtype=np.float64)
+        self.started_at = np.zeros(m, dtype=np.float64) if started_at is None else started_at.copy()
         self._ended_at = np.zeros(m, dtype=np.float64)
 
     def began(self, rows: npt.NDArray[np.int64]) -> None:
         """Record the start of these matches [k]."""
-        self._started_at[rows] = time.time()
-
-    def go_on(self, rows: npt.NDArray[np.int64], started_at: npt.NDArray[np.float64]) -> None:
-        """Go on with matches [k] that began earlier."""
-        self._started_at[rows] = started_at
-
-    @property
-    def started_at(self) -> npt.NDArray[np.float64]:
-        """Starts of the matches [M], in seconds since the epoch; 0: not begun."""
-        return self._started_at
+        self.started_at[rows] = time.time()
 
     @property
     def finished(self) -> npt.NDArray[np.int64]:
@@ -107,8 +99,8 @@ class Results:
             rank=rank,
             env_steps=self._env_steps,
             reason=self._reason,
-            started_at=self._started_at,
-            seconds=(self._ended_at - self._started_at).astype(np.float32),
+            started_at=self.started_at,
+            seconds=(self._ended_at - self.started_at).astype(np.float32),
             recordings=recordings,
             digest=digest,
         )

@@ -35,12 +35,16 @@ def chosen(seeds: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
 class Transcript:
     """Actions of the matches of a batch that `chosen` [M] selects; costs nothing if it selects none."""
 
-    def __init__(self, game: BatchedGame, chosen: npt.NDArray[np.bool_]) -> None:
+    def __init__(
+        self, game: BatchedGame, chosen: npt.NDArray[np.bool_], actions: Actions = NO_ACTIONS
+    ) -> None:
+        """`actions`: those of an earlier transcript, of matches in the same rows here."""
         self._game = game
         self._chosen = chosen
         self._any = bool(chosen.any())
-        self._blocks: list[tuple[npt.NDArray, ...]] = []  # row, time, seat, numbers of an action; [n] each
-        self._actions: list[npt.NDArray[np.float32]] = []
+        *block, numbers = actions
+        self._blocks: list[tuple[npt.NDArray, ...]] = [tuple(block)]  # row, time, seat, width; [n] each
+        self._actions: list[npt.NDArray[np.float32]] = [numbers]
 
     def decided(self, block: Decisions, action: npt.NDArray, match_of: npt.NDArray[np.int64]) -> None:
         """Append the actions [n, *shape] of a block, before the game makes its step, illegal ones included.
@@ -58,19 +62,10 @@ class Transcript:
         self._blocks.append((row[kept], time, block.seat[kept], width))
         self._actions.append(taken.ravel())
 
-    def go_on(self, actions: Actions) -> None:
-        """Begin with the actions of an earlier transcript, of matches in the same rows here."""
-        *block, numbers = actions
-        if len(block[0]):
-            self._blocks.append(tuple(block))
-            self._actions.append(numbers)
-
     def actions(self) -> Actions:
         """Return all actions so far."""
-        *nothing, no_numbers = NO_ACTIONS
-        columns = zip(*[nothing, *self._blocks], strict=True)
-        row, time, seat, width = (np.concatenate(column) for column in columns)
-        return row, time, seat, width, np.concatenate([no_numbers, *self._actions])
+        row, time, seat, width = (np.concatenate(column) for column in zip(*self._blocks, strict=True))
+        return row, time, seat, width, np.concatenate(self._actions)
 
     def recordings(self) -> Recordings | None:
         """Return all recorded actions, match by match, or `None` if no match was to be recorded.

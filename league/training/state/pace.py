@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from league.config.settings import Settings
 from league.rollout.requests import RolloutInfo
-from league.rollout.settings.play import USUAL_SIZE
+from league.rollout.settings import USUAL_SIZE
 from league.rollout.traces.recorder import bytes_of_decision
 from storage.records import Role
 

@@ -17,9 +17,8 @@ from league.rules.rating.rating import RatingSettings
 from league.rules.roles import RoleSettings
 from league.rules.roster import Roster
 from league.rules.standings import Standings
-from league.training.placing.placed import Placed, is_round_robin
 from league.training.state.members import Member, Totals
-from league.training.state.tally import Tally
+from league.training.state.tally import Placed, Tally, is_round_robin
 from storage.arrays import Indices
 from storage.records import (
     Bot,

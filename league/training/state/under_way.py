@@ -1,17 +1,19 @@
-"""Matches under way that are played in fragments: which runner has them, and who sits in them.
+"""Matches under way: which runner has them, and who sits in them.
 
 A match that ends is recorded once, as a whole. One whose live players are reset or removed meanwhile is
-dropped, and so are those of a runner that died.
+dropped, and so is one of which a fragment was played when its runner died.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from league.training.incidents.replayed_matches import Part
 from league.training.state.members import Member
 from storage.records import MatchBatch, Purpose, ResultBatch
 
@@ -23,9 +25,14 @@ class _Drawn:
     """Matches that one request brought to a runner."""
 
     request_id: int
-    matches: MatchBatch
+    part: Part
     generations: Mapping[str, int]  # of the live players seated in it, when it was drawn
+    cut: bool  # whether they are played in fragments
     left: _Bools  # [M], not over and not dropped
+
+    @property
+    def matches(self) -> MatchBatch:
+        return self.part.matches
 
     def seating(self, competitors: Iterable[str]) -> _Bools:
         """Return which matches [M] seat one of `competitors`."""
@@ -40,29 +47,34 @@ class _Drawn:
 
 
 class UnderWay:
-    """Matches under way on all runners. Runners have numbers."""
+    """Matches under way on all runners, each of which has a number or any other key."""
 
     def __init__(self, members: Mapping[str, Member]) -> None:
         """`members`: the players of the league, as they are at any time."""
         self.dropped = 0  # matches so far
         self._members = members
-        self._drawn: dict[int, list[_Drawn]] = {}  # by runner
-        self._ended: dict[int, int] = {}  # matches that ended in the last request, by runner
-        self._steps: dict[int, int] = {}  # decisions in unfinished matches, by runner
+        self._drawn: defaultdict[Hashable, list[_Drawn]] = defaultdict(list)  # by runner
+        self._ended: dict[Hashable, int] = {}  # matches that ended in the last request, by runner
+        self._steps: dict[Hashable, int] = {}  # decisions in unfinished matches, by runner
 
     @property
     def steps(self) -> int:
         """Decisions taken so far in matches that are not over."""
         return sum(self._steps.values())
 
-    def add(self, runner: int, request_id: int, matches: MatchBatch, live: Iterable[str]) -> None:
-        """Add matches that were drawn for a request to `runner`; `live`: the live players among them."""
-        if len(matches):
-            generations = {name: self._members[name].generation for name in live}
-            left = np.ones(len(matches), dtype=np.bool_)
-            self._drawn.setdefault(runner, []).append(_Drawn(request_id, matches, generations, left))
+    def add(
+        self, runner: Hashable, request_id: int, part: Part, live: Iterable[str], *, cut: bool = False
+    ) -> None:
+        """Add matches that were drawn for a request to `runner`; `live`: the live players among them.
 
-    def wanted(self, runner: int, slots: int, most: int, depth: int, players: int) -> int:
+        `cut`: whether they are played in fragments, so that they may go on in a later request.
+        """
+        if len(part.matches):
+            generations = {name: self._members[name].generation for name in live}
+            left = np.ones(len(part.matches), dtype=np.bool_)
+            self._drawn[runner].append(_Drawn(request_id, part, generations, cut, left))
+
+    def wanted(self, runner: Hashable, slots: int, most: int, depth: int, players: int) -> int:
         """Return the number of matches, at most `most`, that the next request to `runner` is to bring.
 
         All `slots` are filled, by all players alike at first. Beyond them so many matches wait as ended in
@@ -72,27 +84,28 @@ class UnderWay:
         room = slots + min(most, depth * ended) - len(self.going_on(runner))
         return max(0, min(most, room, max(-(-slots // players), ended)))
 
-    def going_on(self, runner: int) -> npt.NDArray[np.int64]:
+    def going_on(self, runner: Hashable) -> npt.NDArray[np.int64]:
         """Return the ids of the matches that go on there, without those whose players have changed."""
         self._drop_changed(runner)
-        ids = [drawn.matches.match_id[drawn.left] for drawn in self._drawn.get(runner, ())]
+        ids = [drawn.matches.match_id[drawn.left] for drawn in self._drawn[runner] if drawn.cut]
         return np.concatenate([np.zeros(0, dtype=np.int64), *ids])
 
-    def players(self, runner: int, *, learning: bool = False) -> list[str]:
+    def players(self, runner: Hashable, *, learning: bool = False) -> list[str]:
         """Return the live players of the matches that go on; `learning`: those in seats that learn."""
         found: dict[str, None] = {}
-        for drawn in self._drawn.get(runner, ()):
-            every = np.ones_like(drawn.matches.learning)
-            found |= dict.fromkeys(drawn.players(drawn.matches.learning if learning else every))
+        for drawn in self._drawn[runner]:
+            if drawn.cut:
+                seats = drawn.matches.learning if learning else np.ones_like(drawn.matches.learning)
+                found |= dict.fromkeys(drawn.players(seats))
         return list(found)
 
-    def none_new(self, runner: int) -> MatchBatch:
+    def none_new(self, runner: Hashable) -> MatchBatch:
         """Return a batch without a match, for a request in which others go on."""
         matches = self._drawn[runner][-1].matches
         return replace(matches.take(np.zeros(0, dtype=np.int64)), competitors=())
 
     def settle(
-        self, runner: int, request_id: int, results: ResultBatch, unfinished: Iterable[int], steps: int
+        self, runner: Hashable, request_id: int, results: ResultBatch, unfinished: Iterable[int], steps: int
     ) -> list[ResultBatch]:
         """Return the results that are to be recorded: of matches that were still under way, by purpose.
 
@@ -103,7 +116,9 @@ class UnderWay:
         self._ended[runner], self._steps[runner] = len(results), steps
         ids, kept = results.matches.match_id, np.array(list(unfinished), dtype=np.int64)
         rows: dict[Purpose, list[npt.NDArray[np.int64]]] = {}
-        for drawn in self._drawn.get(runner, ()):
+        for drawn in self._drawn[runner]:
+            if not drawn.cut and drawn.request_id != request_id:
+                continue
             mine = drawn.matches.match_id
             ended = np.flatnonzero(np.isin(ids, mine[drawn.left]))
             rows.setdefault(drawn.matches.purpose, []).append(ended)
@@ -113,22 +128,29 @@ class UnderWay:
         self._forget_empty(runner)
         found = []
         for purpose, parts in rows.items():
-            batch = results.take(np.sort(np.concatenate(parts)))
+            own = np.sort(np.concatenate(parts))
+            batch = results if len(own) == len(results) else results.take(own)
             if len(batch):
                 found.append(replace(batch, matches=replace(batch.matches, purpose=purpose)))
         return found
 
-    def lost(self, runner: int, request_id: int) -> None:
-        """Drop the matches of a request that died with its runner, and those that went on in it."""
+    def lost(self, runner: Hashable, request_id: int) -> Part | None:
+        """Return the matches that a lost request brought, or `None`; drop those that went on in it."""
+        self._drop_changed(runner)
         self._steps.pop(runner, None)
-        for drawn in self._drawn.get(runner, ()):
-            if drawn.request_id <= request_id:
+        new = None
+        for drawn in self._drawn[runner]:
+            if drawn.request_id == request_id and drawn.left.any():
+                new = replace(drawn.part, matches=drawn.matches.take(np.flatnonzero(drawn.left)))
+                drawn.left[:] = False
+            elif drawn.cut and drawn.request_id < request_id:
                 self._drop(drawn, drawn.left.copy())
         self._forget_empty(runner)
+        return new
 
-    def _drop_changed(self, runner: int) -> None:
+    def _drop_changed(self, runner: Hashable) -> None:
         """Drop the matches in which a live player was reset or removed since they were drawn."""
-        for drawn in self._drawn.get(runner, ()):
+        for drawn in self._drawn[runner]:
             changed = [
                 name
                 for name, generation in drawn.generations.items()
@@ -141,5 +163,5 @@ class UnderWay:
         self.dropped += int((drawn.left & rows).sum())
         drawn.left &= ~rows
 
-    def _forget_empty(self, runner: int) -> None:
-        self._drawn[runner] = [drawn for drawn in self._drawn.get(runner, ()) if drawn.left.any()]
+    def _forget_empty(self, runner: Hashable) -> None:
+        self._drawn[runner] = [drawn for drawn in self._drawn[runner] if drawn.left.any()]

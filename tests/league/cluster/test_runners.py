@@ -8,7 +8,7 @@ import pytest
 from league.cluster.nodes import Node, Seen, Watch
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from tests.league.fake_ray import FakeRay
 
 SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))
@@ -34,7 +34,7 @@ class Playing:
 def fake(monkeypatch):
     fake = FakeRay()
     monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.rollout.waiting.arrivals.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("league.rollout.dispatch.LOOK_SECONDS", 0.0)
     monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", Playing)
     monkeypatch.setattr(Playing, "at", "a")
     return fake

@@ -17,7 +17,7 @@ from league.exploit.measuring import exploit
 from league.models.bots.settings import ExportSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.tournament.comparison import compare
 from league.tournament.entry.entrants import gather, sources_of
 from league.tournament.entry.source import EntrantSource

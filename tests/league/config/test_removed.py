@@ -8,7 +8,7 @@ from league.config.file import ConfigError
 from league.config.loading import load
 from league.config.removed import REMOVED, without_removed
 from league.config.settings import Settings
-from league.training.past.branching import branch, newest_settings
+from league.training.branching import branch, newest_settings
 from league.training.resume import changed_settings
 
 

@@ -17,7 +17,7 @@ from league.models.policies.policy import Policy
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import LiveSource, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from storage.records import EndReason, Outcome
 from storage.snapshots.blobs import map_tensors
 

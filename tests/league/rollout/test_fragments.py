@@ -16,7 +16,7 @@ from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import Fragment, LiveSource, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from storage.records import MatchBatch
 
 GRU = PolicySettings(

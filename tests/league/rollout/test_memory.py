@@ -10,7 +10,7 @@ import pytest
 
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 
 
 def parts(request, num_parts):

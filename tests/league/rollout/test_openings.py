@@ -14,7 +14,7 @@ from league.envs.spaces import ActionSpec
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import OpeningMoves, Openings, random_legal
 from league.rollout.requests import PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.watching.replay import Recorded, play_again
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome

@@ -10,7 +10,7 @@ from league.models.spec import PolicySettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 
 GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)
@@ -91,7 +91,7 @@ def test_matches_that_are_objects_keep_nothing_either(make_request):
     asked, weights = make_request(env, 12, options=options)
     asked = between_snapshots(asked, plies=3)
     fresh_runner = EnvRunner(PlaySetup(env, options, playing))
-    assert isinstance(fresh_runner._game, SlotGame)
+    assert isinstance(fresh_runner.game, SlotGame)
     fresh, _, _ = fresh_runner.play(asked, weights)
     used = EnvRunner(PlaySetup(env, options, playing))
     other, live = make_request(env, 7, options=options, seed=8)

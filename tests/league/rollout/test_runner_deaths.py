@@ -8,7 +8,7 @@ import pytest
 from league.cluster.references import Inside, opened
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import MOST_STARTS, RECORDED_STARTS, RayRunnerGroup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from storage.errors import Failure
 from tests.league.fake_ray import Dies, FakeRay
 
@@ -41,7 +41,7 @@ class Playing:
 def fake(monkeypatch):
     fake = FakeRay()
     monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.rollout.waiting.arrivals.LOOK_SECONDS", 0.0)
+    monkeypatch.setattr("league.rollout.dispatch.LOOK_SECONDS", 0.0)
     monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", Playing)
     monkeypatch.setattr(Playing, "stillborn", False)
     return fake

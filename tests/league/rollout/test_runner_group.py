@@ -12,7 +12,7 @@ from league.episode import Episodes
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import Fragment, PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RemoteRunner, check_play
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 

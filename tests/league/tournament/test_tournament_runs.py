@@ -19,7 +19,7 @@ import league
 from analysis.statistics.games import games_of
 from analysis.tournaments.tournament import verdict
 from analysis.tournaments.wording import warnings
-from league.rollout.runner_group import LocalRunnerGroup, Loss
+from league.rollout.runner_group import LocalRunnerGroup, LostRequests
 from league.tournament.loop import Interrupted, Standing
 from league.tournament.play import play
 from league.tournament.schedules import make_schedule
@@ -516,7 +516,7 @@ def test_matches_that_kill_every_runner_end_the_tournament_with_their_names(
             if not self._queue:
                 return []
             lost = self._queue.popleft()[0]
-            return [Loss((lost,), lost, Incident(kind="runner", who="runner 0", happened_at=0.0))]
+            return [LostRequests((lost,), lost, Incident(kind="runner", who="runner 0", happened_at=0.0))]
 
     monkeypatch.setattr("league.tournament.play.LocalRunnerGroup", Dying)
     with pytest.raises(Failure, match=r"runners died one after the other .* matches of main-0@0, .*"):

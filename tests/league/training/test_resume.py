@@ -9,7 +9,7 @@ import analysis
 from league.config.file import ConfigError
 from league.config.loading import load
 from league.envs.trial.fault import GameBroken
-from league.training.past.branching import branch, newest_settings
+from league.training.branching import branch, newest_settings
 from league.training.resume import (
     ResumeRefused,
     changed_resources,

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from league.config.loading import load
 from league.learning.learner import Learner
+from league.training.freeze_yardsticks import Shown
+from league.training.incidents.incident_log import IncidentLog
 from league.training.loop import train
-from league.training.losses.incident_log import IncidentLog
-from league.training.measuring import Shown
 from league.training.view import (
     LEADERBOARD_ROWS,
     Lately,
@@ -189,14 +189,14 @@ def test_figures_on_yardsticks_are_a_table_on_the_page_and_lines_at_the_end():
     )
     measuring.first["main-1"] = measuring.newest["main-1"]
     out = io.StringIO()
-    Console(file=out, width=100).print(*_yardsticks(SimpleNamespace(measuring=measuring)))
+    Console(file=out, width=100).print(*_yardsticks(SimpleNamespace(yardsticks=measuring)))
     assert re.search(r"measure +main-0 +main-1", out.getvalue())
     assert re.search(r"positions/best greedy +0.50 +0.30", out.getvalue())
     assert summary(measuring) == [
         "main-0 on positions: best, greedy 0.50 [0.40, 0.60], main-0@9, main-0@0 0.25",
         "main-1 on positions: best, greedy 0.30 [0.20, 0.40], main-1@0",
     ]
-    assert _yardsticks(SimpleNamespace(measuring=SimpleNamespace(newest={}))) == []
+    assert _yardsticks(SimpleNamespace(yardsticks=SimpleNamespace(newest={}))) == []
 
 
 @pytest.mark.slow
@@ -261,7 +261,7 @@ def test_incidents_are_lines_once_and_a_table_of_the_page(tmp_path):
             uploader=None,
             changed=[],
             learners=SimpleNamespace(plan=lambda: []),
-            pace=SimpleNamespace(sentence=lambda: None),
+            matches=SimpleNamespace(pace=SimpleNamespace(sentence=lambda: None)),
             log=SimpleNamespace(newest={}),
         )
         out = io.StringIO()

@@ -15,7 +15,7 @@ import league
 from league.envs.base import BatchedGame
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.watching.browser.room import Room
 from league.watching.play import play, show_recorded
 from storage.archive import Archive, open_reader

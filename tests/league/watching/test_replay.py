@@ -14,7 +14,7 @@ import league
 from league.envs.base import BatchedGame
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.watching.replay import Replayed, replay
 from storage import query
 from storage.archive import Archive
@@ -100,7 +100,7 @@ def play(config, num_matches, bot="random", share=1.0, seed=0):
     """Results of the bot against itself, recorded as they are in every run."""
     env, matchmaking, rollout = (yaml.safe_load(config)[part] for part in ("env", "matchmaking", "rollout"))
     runner = EnvRunner(PlaySetup(env["id"], env["options"], RolloutSettings(record=share, **rollout)))
-    seats = np.zeros((num_matches, runner._game.num_seats), np.int32)
+    seats = np.zeros((num_matches, runner.game.num_seats), np.int32)
     sizes = matchmaking["teams"]
     matches = made_up.matches(
         (bot,),

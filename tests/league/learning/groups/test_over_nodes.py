@@ -17,7 +17,7 @@ from league.learning.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 from tests.league.learning.recruiting import recruits_of

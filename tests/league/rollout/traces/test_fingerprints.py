@@ -12,7 +12,7 @@ from league.envs.games.rock_paper_scissors import RockPaperScissors
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import LiveSource, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.rollout.traces.fingerprints import Fingerprints, draws, sum_of_words
 
 

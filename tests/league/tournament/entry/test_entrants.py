@@ -11,7 +11,7 @@ from league.competitors.names import UnknownCompetitor
 from league.models.bots.settings import FunctionSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
-from league.rollout.settings.play import RolloutSettings
+from league.rollout.settings import RolloutSettings
 from league.tournament.entry.entrants import gather, sources_of
 from league.tournament.entry.selection import BadSelection
 from league.tournament.entry.soundness import DamagedCompetitors

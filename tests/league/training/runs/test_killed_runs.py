@@ -1,7 +1,7 @@
 """Leagues on Ray whose processes are killed while they train: they go on, and each death is a row.
 
 The same reactions with a Ray that is a fake: tests/league/rollout/test_runner_deaths.py,
-tests/league/learning/groups/test_learner_deaths.py, tests/league/training/losses.
+tests/league/learning/groups/test_learner_deaths.py, tests/league/training/incidents.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 
 import analysis
 import league
-from league.training.losses.again import PARTS
+from league.training.incidents.replayed_matches import PARTS
 from storage.archive import open_reader
 from storage.errors import Failure
 

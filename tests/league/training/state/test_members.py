@@ -10,8 +10,8 @@ from league.import_paths import OwnCodeFailed
 from league.learning.groups.shard_learners import LearnReport
 from league.learning.learner import Learner
 from league.rules.building.builder import LeagueBuilder
-from league.training.deeds import Deeds
-from league.training.state.members import UpdateLog
+from league.training.actions import Actions
+from league.training.state.reports import UpdateLog
 from storage.archive import open_reader
 from storage.errors import Failure
 from storage.records import MAIN, MAIN_EXPLOITER, Add, Freeze, Remove, Reset, Retire, Role
@@ -136,8 +136,8 @@ def test_a_stopped_player_that_gets_other_weights_learns_again(
     poisoned, scripted, tmp_path, tiny, monkeypatch
 ):
     poisoned.add("main_exploiter-0")
-    stop = Deeds.stop
-    monkeypatch.setattr(Deeds, "stop", lambda self, report: (poisoned.clear(), stop(self, report)))
+    stop = Actions.stop
+    monkeypatch.setattr(Actions, "stop", lambda self, report: (poisoned.clear(), stop(self, report)))
     name = "main_exploiter-0"
     reset = Reset(player=name, reason="test", target=f"{name}@0")
     scripted.append((6_000, Freeze(player=name, reason="test", reset=reset)))

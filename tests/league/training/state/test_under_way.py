@@ -1,10 +1,11 @@
-"""What is known of matches that are played in fragments: each is recorded once, whole, or not at all."""
+"""What is known of matches under way: each is recorded once, whole, or not at all."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 
+from league.training.incidents.replayed_matches import Part
 from league.training.state.members import Member
 from league.training.state.under_way import UnderWay
 from storage.records import MAIN, LivePlayer, Purpose
@@ -20,8 +21,8 @@ def members():
 def under_way(members):
     """Runner 0 plays matches 0-3 of a against s and b, and 4-5 of b against s."""
     made = UnderWay(members)
-    made.add(0, 1, of_a(), ["a", "b"])
-    made.add(0, 2, of_b(), ["b"])
+    made.add(0, 1, part(of_a()), ["a", "b"], cut=True)
+    made.add(0, 2, part(of_b()), ["b"], cut=True)
     return made
 
 
@@ -33,6 +34,10 @@ def of_a():
 def of_b():
     seat = np.array([[0, 1], [0, 1]])
     return matches(["b", "s"], seat, match_id=np.arange(4, 6), learning=seat == 0)
+
+
+def part(drawn):
+    return Part(drawn, None, "training")
 
 
 def ended(drawn, *ids):
@@ -51,8 +56,9 @@ def test_a_match_that_ended_is_recorded_once_and_goes_on_no_more(under_way):
 
 def test_results_are_recorded_with_the_purpose_that_their_matches_were_drawn_for(members):
     under_way = UnderWay(members)
-    under_way.add(0, 1, of_a(), ["a", "b"])
-    under_way.add(0, 2, dataclasses.replace(of_b(), purpose=Purpose.EVALUATION), ["b"])
+    under_way.add(0, 1, part(of_a()), ["a", "b"], cut=True)
+    evaluated = dataclasses.replace(of_b(), purpose=Purpose.EVALUATION)
+    under_way.add(0, 2, part(evaluated), ["b"], cut=True)
     seat = np.array([[0, 1], [0, 1]])
     both = matches(["a", "s"], seat, match_id=[0, 4])  # a runner knows no purpose
     found = under_way.settle(0, 2, results(both, np.zeros((2, 2))), [1, 2, 3, 5], 0)
@@ -93,17 +99,39 @@ def test_matches_that_a_runner_has_forgotten_are_dropped_but_not_those_of_a_late
 
 def test_a_lost_request_takes_along_all_that_went_on_in_it(under_way):
     under_way.settle(0, 1, ended(of_a(), 0), [1, 2, 3], 30)
-    under_way.lost(0, 1)
-    assert under_way.going_on(0).tolist() == [4, 5]
+    lost = under_way.lost(0, 2)
+    assert lost.matches.match_id.tolist() == [4, 5]  # that it brought: no player has learned from these
+    assert under_way.going_on(0).tolist() == []
     assert (under_way.dropped, under_way.steps) == (3, 0)
+
+
+def test_whole_matches_go_on_in_no_other_request_and_are_lost_with_their_own_alone(members):
+    under_way = UnderWay(members)
+    under_way.add(0, 1, part(of_a()), ["a", "b"])
+    under_way.add(0, 2, part(of_b()), ["b"])
+    assert under_way.going_on(0).tolist() == []
+    assert under_way.players(0, learning=True) == []
+    assert under_way.lost(0, 2).matches.match_id.tolist() == [4, 5]
+    (recorded,) = under_way.settle(0, 1, ended(of_a(), 0, 1, 2, 3), [], 0)
+    assert recorded.matches.match_id.tolist() == [0, 1, 2, 3]
+    assert (under_way.dropped, under_way.lost(0, 1)) == (0, None)
+
+
+def test_of_a_request_for_whole_matches_those_of_a_player_that_was_reset_are_dropped_and_no_others(members):
+    under_way = UnderWay(members)
+    under_way.add(0, 1, part(of_a()), ["a", "b"])
+    members["b"].generation += 1
+    (recorded,) = under_way.settle(0, 1, ended(of_a(), 0, 1, 2, 3), [], 0)
+    assert recorded.matches.match_id.tolist() == [0, 1]
+    assert under_way.dropped == 2
 
 
 def test_slots_are_filled_by_all_players_alike_and_then_by_as_many_as_end(members):
     under_way = UnderWay(members)
     assert under_way.wanted(0, slots=6, most=100, depth=1, players=2) == 3
-    under_way.add(0, 1, of_a(), ["a", "b"])
+    under_way.add(0, 1, part(of_a()), ["a", "b"], cut=True)
     assert under_way.wanted(0, slots=6, most=100, depth=1, players=2) == 2
-    under_way.add(0, 2, of_b(), ["b"])
+    under_way.add(0, 2, part(of_b()), ["b"], cut=True)
     assert under_way.wanted(0, slots=6, most=100, depth=1, players=2) == 0
     under_way.settle(0, 2, ended(of_a(), 0, 1), [2, 3, 4, 5], 0)
     # two places, and two more that wait, as two may end next time; two for each request in flight

@@ -1,1 +1,0 @@
-"""Guard of a game while it is played: errors and wrong answers end matches, not the run; waits end."""

@@ -1,0 +1,117 @@
+"""What plays and learns in a run: runners, learners and evaluation runners, in this process or on Ray."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from league.cluster.elastic import Elastic
+from league.cluster.joining import own_modules
+from league.cluster.nodes import Watch, gpus_of_nodes
+from league.config.placement import place
+from league.config.settings import Settings
+from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.shards import num_cpus
+from league.learning.recruits import Recruits
+from league.rollout.requests import PlaySetup
+from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
+from league.rollout.supply import start_peers
+from league.runtime import over_nodes, ray_session
+from league.training.initial import recruit_of
+from league.training.state.members import player_seed
+
+
+class Engine(NamedTuple):
+    """What plays and learns."""
+
+    runners: RunnerGroup
+    learners: LearnerGroup
+    evaluators: RunnerGroup | None = None  # their matches are recorded but not learned from
+    elastic: Elastic | None = None  # where nodes may come and go
+
+
+@contextlib.contextmanager
+def start_engine(settings: Settings) -> Iterator[Engine]:
+    """Yield what plays and learns by `settings`, and close it at the end."""
+    with contextlib.ExitStack() as stack:
+        if settings.most_runners:
+            engine = _on_ray(settings, stack)
+        else:
+            shards = place(settings).shards
+            engine = Engine(LocalRunnerGroup(_play(settings)), LocalLearnerGroup(shards, _recruits(settings)))
+        stack.callback(engine.runners.close)
+        stack.callback(engine.learners.close)
+        yield engine
+
+
+def _recruits(settings: Settings) -> Recruits:
+    """Return the learners of all players as they begin."""
+    specs, resources = settings.policy_specs(), settings.resources
+    roles = {player: role for role, names in settings.league.player_names().items() for player in names}
+    return Recruits(
+        tuple(
+            recruit_of(
+                player,
+                specs[player],
+                settings.learner_of(player, roles[player]),
+                player_seed(settings.seed, i),
+            )
+            for i, player in enumerate(settings.players())
+        ),
+        "cuda" if resources.gpus else "cpu",
+        settings.processes.threads if settings.most_runners else resources.threads,
+    )
+
+
+def _play(settings: Settings) -> PlaySetup:
+    """Return how matches are played to train."""
+    here = settings.resources.address is None  # where the cores are counted
+    return PlaySetup(
+        settings.env.id,
+        settings.env.options,
+        settings.rollout_of_runners,
+        settings.resources.threads,
+        settings.storage.cache(),
+        settings.bots,
+        trust=settings.own_code(),
+        precision=settings.precision_of_play,
+        gives_way=bool(settings.most_runners) and here and settings.processes.crowded,
+    )
+
+
+def _on_ray(settings: Settings, stack: contextlib.ExitStack) -> Engine:
+    """Start Ray and all that runs on it; `stack` closes what the engine does not."""
+    resources, n = settings.resources, settings.least_runners
+    num_runners = n + settings.evaluation.runners  # there must be room for these; others wait for it
+    num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
+    stack.enter_context(ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump())))
+    play = replace(_play(settings), peers=start_peers(resources, settings.storage.cache()))
+    known = resources.address is not None and resources.wait_seconds is None
+    learners = RayLearnerGroup(
+        place(settings, gpus_of_nodes() if known else None).shards,
+        _recruits(settings),
+        num_runners=num_runners,
+        of_runner=resources.of_runner,
+        wait_seconds=resources.wait_seconds,
+        share=resources.share_of_learners(num_runners),
+        placement=resources.placement,
+    )
+    seats, of_runner = learners.seats, resources.of_runner
+    evaluators = None
+    if settings.evaluation.runners:
+        calm = replace(play, precision="float32")
+        evaluators = RayRunnerGroup(num_runners - n, calm, of_runner, seats[n:], "evaluation_runner")
+        stack.callback(evaluators.close)
+    runners = RayRunnerGroup(
+        settings.most_runners, play, of_runner, seats[:n], as_room=settings.most_runners > n
+    )
+    elastic = None
+    if over_nodes(resources):
+        watch = Watch()
+        stack.callback(watch.close)
+        elastic = Elastic(watch, learners, [runners] if evaluators is None else [runners, evaluators])
+    return Engine(runners, learners, evaluators, elastic)

@@ -1,0 +1,90 @@
+"""Incidents of a session: each is recorded, counted, and kept to be shown.
+
+Each new cause of crashed matches is an incident, and too many crashes end the run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from collections.abc import Mapping
+
+from storage.archive import Archive
+from storage.incidents import Incident
+
+NEWEST = 6
+UNREAD = 100  # sentences that wait to be printed; a view reads them every few seconds
+WINDOW = 1000  # matches whose share of crashes counts
+FEWEST = 64  # matches before a share counts
+MOST_CAUSES = 20  # that become incidents, in one session
+
+
+class IncidentLog:
+    """Deaths and what was set aside, as they happen."""
+
+    def __init__(self, archive: Archive) -> None:
+        self.newest: deque[Incident] = deque(maxlen=NEWEST)  # newest first
+        self.said = ""  # the newest sentence that is of no loss
+        self.counts: Counter[str] = Counter()  # by kind, in this session
+        self._archive = archive
+        self._unread: deque[str] = deque(maxlen=UNREAD)
+
+    def record(self, incident: Incident) -> None:
+        """Store an incident in the ledger, then keep it for the views."""
+        self._archive.append_incidents([incident])
+        self.newest.appendleft(incident)
+        self.counts[incident.kind] += 1
+        self._unread.append(incident.sentence())
+
+    def say(self, line: str) -> None:
+        """Have a sentence shown that is of no loss: it is neither counted nor stored."""
+        self.said = line
+        self._unread.append(line)
+
+    def unread(self) -> list[str]:
+        """Return the sentences since the last call."""
+        found = list(self._unread)
+        self._unread.clear()
+        return found
+
+
+class Crashes:
+    """Matches of a session that crashed, by cause."""
+
+    def __init__(self, env_id: str, share: float) -> None:
+        """`share`: that of the last WINDOW matches which may crash."""
+        self.causes: Counter[str] = Counter()  # in this session
+        self._env_id = env_id
+        self._share = share
+        self._matches = self._crashed = 0.0  # of about the last WINDOW matches
+
+    def note(self, num_matches: int, causes: Mapping[str, int]) -> list[Incident]:
+        """Note the matches of a request and those that crashed; return an incident for each new cause."""
+        new = [cause for cause in causes if cause not in self.causes][: MOST_CAUSES - len(self.causes)]
+        self.causes.update(causes)
+        fading = max(0.0, 1.0 - num_matches / WINDOW)
+        self._matches = self._matches * fading + num_matches
+        self._crashed = self._crashed * fading + sum(causes.values())
+        return [
+            Incident(
+                kind="crash",
+                who=f"a match of {self._env_id}",
+                cause=cause,
+                matches=causes[cause],
+                remedy="further crashes like it are only counted",
+                happened_at=time.time(),
+            )
+            for cause in new
+        ]
+
+    @property
+    def too_many(self) -> str:
+        """The sentence that ends the run; "" while few enough matches crash."""
+        if self._matches < FEWEST or self._crashed <= self._share * self._matches:
+            return ""
+        cause, count = self.causes.most_common(1)[0]
+        share = self._crashed / self._matches
+        return (
+            f"env '{self._env_id}': {share:.0%} of the last matches crashed, more than rollout.crash_share "
+            f"({self._share:.0%}); {count:,} of them with: {cause}"
+        )

@@ -1,1 +1,0 @@
-"""Placing: a short round robin of the newest snapshots, for the record only."""

@@ -1,0 +1,172 @@
+"""The round robin: the newest snapshots of mains play each other, older ones and bots, beside training.
+
+So the newest snapshot is never without a result when a run ends. It is done now and then while a run trains,
+and once more at its end, within a share of the env steps that were played (`evaluation.placing`). The matches
+are recorded and nothing else (`placed`): training is the same with and without them. With `runners: 0` they
+are played in this process, by a runner of their own, else by the runners of evaluation, or the other ones.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from league.config.settings import Settings
+from league.interrupts import stopping
+from league.rollout.requests import PlayRequest
+from league.rollout.runner_group import LocalRunnerGroup, RunnerGroup
+from league.rules.matchmaking.seating import match_seeds
+from league.rules.roster import Roster
+from league.rules.standings import Standings
+from league.training.freeze_yardsticks import setup_beside
+from league.training.requests import Owner, Played, Requests, Ticket
+from league.training.sources import Sources
+from league.training.state.state import State
+from league.training.state.tally import ROUND_ROBIN, Placed, pair_of
+from storage.archive import Archive
+from storage.records import MAIN, MatchBatch, Purpose
+
+STREAM = 11  # of seeds, apart from those of training
+PAIRS = 8  # of competitors in one request
+SEEDS = 8, 128  # of each, least and most, each played once for each team
+REQUEST_STEPS = 4_096  # env steps of a request, more seeds where matches are short: its policies are loaded
+WHILE = 0.5  # part of the share that is played before the end
+NEWEST = 6  # snapshots that are placed, or two of each main
+BEST = 2  # other snapshots that they meet, by their ratings
+BOTS = 2  # that they meet, beside the oldest snapshot
+ENOUGH = 256  # matches of a pair
+
+
+class RoundRobin:
+    """The round robin of one run."""
+
+    owner: Owner = "round_robin"
+
+    def __init__(
+        self,
+        settings: Settings,
+        archive: Archive,
+        sources: Sources,
+        state: State,
+        requests: Requests,
+        runners: RunnerGroup,
+    ) -> None:
+        """`runners`: they play the matches, unless `runners: 0`."""
+        self._settings, self._archive, self._sources, self._state = settings, archive, sources, state
+        self._teams = settings.matchmaking.team_of_seat(settings.game.num_seats)
+        self._num_teams = int(self._teams[-1]) + 1
+        self._share = settings.evaluation.placing if self._can() else 0.0
+        self._own: LocalRunnerGroup | None = None
+        if self._share > 0.0 and settings.most_runners == 0:
+            self._own = LocalRunnerGroup(setup_beside(settings, PAIRS * SEEDS[0] * 2))
+        self._requests = requests
+        requests.runners[self.owner] = self._own or runners
+
+    def _can(self) -> bool:
+        """Return whether any two competitors can meet: one may take every team, and all play one game."""
+        own_games = any(rules.env is not None for rules in self._settings.league.resolve().values())
+        return self._num_teams > 1 and self._settings.league.seats_by_competitor() is None and not own_games
+
+    def until(self, overdue: Callable[[int], bool]) -> None:
+        """Leave matches that are played in this process once `overdue` of their steps is true."""
+        if self._own is not None:
+            self._own.until(overdue)
+
+    def ask(self, *, last: bool = False) -> bool:
+        """Submit the next matches if the share has room for them; return whether it did.
+
+        While training goes on, that is a part of the share; `last`: all of it.
+        """
+        part = 1.0 if last else WHILE
+        if self._share <= 0.0 or self._requests.under_way(self.owner) or self._requests.room(self.owner) < 1:
+            return False
+        totals, placed = self._state.totals, self._state.placed
+        if not totals.matches:
+            return False
+        of_pair = self._num_teams * totals.env_steps / totals.matches  # env steps of one seed of a pair
+        wanted = min(max(math.ceil(REQUEST_STEPS / (PAIRS * of_pair)), SEEDS[0]), SEEDS[1])
+        room = (part * self._share * totals.env_steps - placed.env_steps) / of_pair
+        most = min(PAIRS, math.floor(room / SEEDS[0]))
+        if most < 1 or (part < 1.0 and room < PAIRS * wanted):  # as it ends, few matches are better than none
+            return False
+        seeds = min(wanted, math.floor(room / most))
+        pairs = next_pairs(self._state.roster, self._state.standings, placed, most)
+        if not pairs:
+            return False
+        self._requests.submit(Ticket(self.owner), self._request(pairs, seeds), {})
+        return True
+
+    def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
+        names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
+        teams, own = self._num_teams, np.eye(self._num_teams, dtype=np.bool_)[:, self._teams]  # [T, S]
+        seat = np.concatenate(
+            [np.tile(np.where(own, names.index(one), names.index(other)), (seeds, 1)) for one, other in pairs]
+        ).astype(np.int32)
+        n = len(seat)
+        number = np.arange(n, dtype=np.int64) - self._state.placed.next_id  # those of ids that count down
+        stream = int(
+            np.random.SeedSequence([self._settings.seed, STREAM]).generate_state(1, np.uint64)[0] >> 1
+        )
+        matches = MatchBatch(
+            env=self._settings.env.id,
+            purpose=Purpose.EVALUATION,
+            match_types=(ROUND_ROBIN,),
+            competitors=names,
+            match_id=-number,
+            seed=match_seeds(stream, number[::teams].repeat(teams)),  # a seed is played once for each team
+            match_type=np.zeros(n, dtype=np.int16),
+            seat=seat,
+            learning=np.zeros(seat.shape, dtype=np.bool_),
+            team_of_seat=None if teams == len(self._teams) else tuple(self._teams.tolist()),
+        )
+        sources = tuple(self._sources.of(self._state.roster[name]) for name in names)
+        return PlayRequest(matches, sources, learners=(), seed=(stream + int(number[0])) % 2**63)
+
+    def take(self, played: Iterable[Played]) -> None:
+        """Record the matches that were played; those that were lost with a runner are forgotten."""
+        for _, rollout in played:
+            self._state.apply(rollout.results)
+            self._archive.append_results(rollout.results, [])
+
+    def deadline(self, seconds: float) -> Callable[[], bool]:
+        """Return a function that is true once the matches after training have to end; Ctrl-C ends them.
+
+        `seconds` of training: no more than the share of them is taken, unless the run can be repeated to the
+        bit (in one process, to a number of env steps).
+        """
+        exact = self._own is not None and self._settings.stop.minutes is None
+        until = math.inf if exact else time.monotonic() + self._share * seconds
+
+        def over() -> bool:
+            return stopping() or time.monotonic() >= until
+
+        self.until(lambda steps: over())
+        return over
+
+
+def next_pairs(roster: Roster, standings: Standings, placed: Placed, most: int) -> list[tuple[str, str]]:
+    """Return up to `most` pairs that have played least, none that has played enough, the newest first.
+
+    At least one of each pair is among the newest snapshots of mains (of a league without mains: of all
+    players). The others are those, the best rated, the oldest, and bots.
+    """
+    snapshots = roster.snapshots(MAIN)
+    if not len(snapshots):
+        snapshots = roster.snapshots()
+    if not len(snapshots):
+        return []
+    placing = max(NEWEST, 2 * len(roster.mains()))
+    newest, older = snapshots[-placing:], snapshots[:-placing]
+    best = older[np.argsort(-standings.ratings.mu[older], kind="stable")[:BEST]]
+    others = dict.fromkeys([*best.tolist(), *snapshots[:1].tolist()])
+    fixed = [roster.id(i) for i in others if i not in newest] + [bot.name for bot in roster.bots[:BOTS]]
+    names = [roster.id(i) for i in newest.tolist()[::-1]]
+    pairs = [*itertools.combinations(names, 2), *itertools.product(names, fixed)]
+    found = [pair for pair in pairs if placed.of(*pair) < ENOUGH]
+    lacking = {name: sum(placed.games[pair_of(name, other)] for other in [*names, *fixed]) for name in names}
+    found.sort(key=lambda pair: (placed.of(*pair), min(lacking.get(name, ENOUGH**2) for name in pair)))
+    return found[:most]

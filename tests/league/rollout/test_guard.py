@@ -1,0 +1,122 @@
+"""A game that raises, or answers what cannot be used, ends matches as crashes; the others go on."""
+
+import time
+
+import numpy as np
+import pytest
+
+from league.envs.games.tic_tac_toe import TicTacToe
+from league.rollout.guard import Guard, Patience, PlayStopped
+from storage.records import EndReason
+
+
+class Odd(TicTacToe):
+    """Goes wrong in the way, and in the slots, that a test sets."""
+
+    wrong, slots = "", (1,)
+
+    def legal(self, slot, seat):
+        mask = super().legal(slot, seat)
+        if self.wrong == "mask":
+            mask[np.isin(slot, self.slots)] = False
+        return mask
+
+    def _play(self, slot, seat, action):
+        if self.wrong == "raises":
+            raise RuntimeError("no board")
+        super()._play(slot, seat, action)
+        if self.wrong == "nan":
+            self._rewards[list(self.slots), 0] = np.nan
+
+    def _reset(self, slots, seeds):
+        if self.wrong == "reset":
+            raise RuntimeError("no cards")
+        super()._reset(slots, seeds)
+
+    def _turn(self):
+        slot, seat = super()._turn()
+        return (slot[:0], seat[:0]) if self.wrong == "turn" else (slot, seat)
+
+
+def begun(num_slots=3):
+    game = Odd(num_slots)
+    guard = Guard(game)
+    guard.reset(np.arange(num_slots), np.arange(num_slots))
+    return game, guard
+
+
+def played(guard):
+    blocks = guard.due()
+    return guard.step(blocks, [block.mask.argmax(axis=1) for block in blocks])
+
+
+def test_an_error_of_a_step_ends_all_matches_and_names_its_line():
+    game, guard = begun()
+    game.wrong = "raises"
+    end = played(guard)
+    assert end.ended.tolist() == [0, 1, 2]
+    assert (end.reason == EndReason.CRASH).all()
+    assert not end.truncated.any()
+    assert not end.rewards.any()
+    assert not guard.playing
+    ((cause, count),) = guard.take_crashes().items()
+    assert count == 3
+    assert cause.startswith("seat 0: RuntimeError: no board (")
+    assert "test_guard.py, line 26, in _play" in cause
+    assert guard.take_crashes() == {}
+
+
+def test_a_reward_that_is_no_number_ends_its_match_alone():
+    game, guard = begun()
+    game.wrong = "nan"
+    end = played(guard)
+    assert end.ended.tolist() == [1]
+    assert end.reason.tolist() == [EndReason.CRASH]
+    assert not end.rewards.any()
+    assert game.active.tolist() == [True, False, True]
+    (cause,) = guard.take_crashes()
+    assert "seat 0: its reward is nan, expected a finite number" in cause
+
+
+def test_a_mask_without_a_legal_action_ends_its_match_alone():
+    game, guard = begun()
+    game.wrong = "mask"
+    (block,) = guard.due()
+    assert block.slot.tolist() == [0, 2]
+    end = guard.step([block], [np.array([0, 0])])
+    assert end.ended.tolist() == [1]
+    (cause,) = guard.take_crashes()
+    assert "seat 0: it must act, and its mask has no legal action" in cause
+    assert "in legal)" in cause
+
+
+@pytest.mark.parametrize(("wrong", "said"), [("turn", "no seat has a turn"), ("reset", "no cards")])
+def test_matches_in_which_nothing_can_happen_end(wrong, said):
+    game, guard = begun()
+    game.wrong = wrong
+    guard.reset(np.array([2]), np.array([7]))
+    end = played(guard)
+    assert end.ended.tolist() == [0, 1, 2]
+    (cause,) = guard.take_crashes()
+    assert said in cause
+
+
+def test_a_slot_that_crashed_plays_the_next_match():
+    game, guard = begun()
+    game.wrong = "raises"
+    played(guard)
+    game.wrong = ""
+    guard.reset(np.array([0]), np.array([5]))
+    while guard.playing:
+        end = played(guard)
+    assert end.reason.tolist() == [EndReason.FINISHED]
+
+
+def test_a_request_is_left_some_time_after_the_run_is_over(monkeypatch):
+    monkeypatch.setattr("league.rollout.guard.GRACE_SECONDS", 0.0)
+    patience = Patience(lambda steps: steps > 3)
+    for _ in range(4):  # the fourth begins the time of grace
+        patience.look()
+    time.sleep(0.001)
+    with pytest.raises(PlayStopped):
+        patience.look()

@@ -1,0 +1,210 @@
+"""A league whose runners and learners die, as a session sees it: it goes on, and each death is a fact."""
+
+import dataclasses
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import analysis
+import league
+from league.learning.groups.learner_group import LearnerLoss
+from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.shard_learners import Counters
+from league.rollout.runner_group import LocalRunnerGroup, LostRequests
+from league.training.incidents import quarantine
+from league.training.incidents.replayed_matches import PARTS
+from league.training.requests import Ticket
+from league.training.session import Session
+from league.training.state.members import Member
+from storage.archive import Archive, open_reader
+from storage.errors import Failure
+from storage.incidents import Incident
+from storage.records import MAIN, LivePlayer
+
+pytestmark = pytest.mark.slow
+
+DIED = Incident(kind="runner", who="runner 0", node="host-7", cause="killed", happened_at=1.7e9)
+
+
+SMALL = {"rollout": {"matches_per_request": 64}, "stop": {"env_steps": 5_000}}
+
+
+class Dying(LocalRunnerGroup):
+    """Runner that dies at some requests: `dies` returns whether it does."""
+
+    dies = staticmethod(lambda number, request: False)
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self._lost, self._number = [], 0
+
+    def ready(self, timeout_seconds):
+        self._number += 1
+        if self._queue and Dying.dies(self._number, self._queue[0][1]):
+            lost = self._queue.popleft()[0]
+            self._lost.append(LostRequests((lost,), lost, DIED))
+            return []
+        return super().ready(timeout_seconds)
+
+    def losses(self):
+        lost, self._lost = self._lost, []
+        return lost
+
+
+@pytest.fixture
+def train(tiny, tmp_path, monkeypatch):
+    """Train a small league with a runner that dies where `dies` is true."""
+
+    def train(dies):
+        monkeypatch.setattr(Dying, "dies", staticmethod(dies))
+        monkeypatch.setattr("league.training.engine.LocalRunnerGroup", Dying)
+        return league.train(tiny(**SMALL), tmp_path / "run")
+
+    return train
+
+
+def test_matches_that_died_with_their_runners_are_played_again_each_once_and_none_is_dropped(train):
+    run = train(lambda number, request: number % 5 == 2)
+    with analysis.open_run(run) as history:
+        ids = history.matches()["match_id"].to_numpy()
+        incidents = history.incidents()
+    assert len(set(ids)) == len(ids)
+    missing = np.setdiff1d(np.arange(ids.max() + 1), ids)
+    assert len(missing) <= 64  # one request: of a player that was reset while it waited to be played again
+    assert len(incidents) > 5
+    assert incidents["kind"].eq("runner").all()
+    assert incidents["matches"].eq(64).all()
+    assert set(incidents["node"]) == {"host-7"}
+
+
+def test_a_match_that_kills_every_runner_is_recorded_as_a_crash_kept_with_its_seeds_and_the_league_ends_well(
+    train, capsys
+):
+    run = train(lambda number, request: 300 in request.matches.match_id)
+    with analysis.open_run(run) as history:
+        crashed = history.matches().query("reason == 'crash'")
+        incidents = history.incidents()
+        rated = history.sql("SELECT sum(games) AS n FROM payoff WHERE home <> away")
+    assert 300 in set(crashed["match_id"])
+    assert len(crashed) == 64 // PARTS
+    assert rated["n"].item() > 0
+    assert incidents["kind"].tolist() == ["runner", "runner", "runner", "set_aside"]
+    (last,) = incidents[incidents["kind"] == "set_aside"].to_dict("records")
+    kept = json.loads((run / last["kept"]).read_text())
+    assert [match["match_id"] for match in kept["matches"]] == crashed["match_id"].tolist()
+    assert [match["seed"] for match in kept["matches"]] == crashed["seed"].tolist()
+    assert kept["deaths"] == 3
+    assert str(run) in kept["reproduce"]
+    quarantine.play(run, last["kept"])
+    said = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("match ") for line in said) == len(crashed)
+    assert "match 300: " in "\n".join(said)
+
+
+def test_where_nothing_can_be_played_the_run_ends_in_one_sentence_with_everything_kept(train, tmp_path):
+    with pytest.raises(Failure, match=r"nothing can be played: .*killed.*FROM incidents"):
+        train(lambda number, request: number > 4)
+    with Archive.open(tmp_path / "run") as archive:
+        kinds = [incident.kind for incident in archive.incidents()]
+        assert kinds.count("set_aside") == PARTS
+        assert archive.load_learner("main-0") is not None
+
+
+def test_a_run_goes_on_after_incidents_when_it_is_resumed(train, tiny):
+    run = train(lambda number, request: number == 7)
+    before = len(open_reader(run).snapshots())
+    league.train(tiny(**{**SMALL, "stop": {"env_steps": 8_000}}), run, resume=True)
+    assert len(open_reader(run).snapshots()) > before
+
+
+class Reviving(LocalLearnerGroup):
+    """Learners of which one dies once, and goes on from the state of the last save, as those on Ray do."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self._kept, self._turn, self._lost = {}, 0, []
+
+    def state(self, player):
+        self._kept[player] = super().state(player)
+        return self._kept[player]
+
+    def ready(self, timeout_seconds):
+        reports = super().ready(timeout_seconds)
+        self._turn += 1
+        if self._turn == 20:
+            kept = self._kept["main-0"]
+            version = self.live("main-0").version + 1
+            self.load_state("main-0", dataclasses.replace(kept, updates=version))
+            incident = Incident(
+                kind="learner", who="learner", players=("main-0",), updates=5, happened_at=1.0
+            )
+            self._lost.append(LearnerLoss(incident, {"main-0": Counters(version, kept.env_steps)}))
+        return reports
+
+    def losses(self):
+        lost, self._lost = self._lost, []
+        return lost
+
+
+def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_frozen_twice(
+    tiny, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Reviving)
+    run = league.train(tiny(**SMALL), tmp_path / "run")
+    with analysis.open_run(run) as history:
+        assert history.incidents()["who"].tolist() == ["learner"]
+        frozen = history.snapshots().query("player == 'main-0'")
+        assert frozen["env_steps"].is_monotonic_increasing
+        assert frozen["updates"].is_monotonic_increasing
+        assert frozen["snapshot_id"].is_unique
+
+
+class Missing(LocalLearnerGroup):
+    """Learners of which one is away for 20 turns, with as much experience waiting as there may be."""
+
+    turn, learned = 0, 0  # while it was away, by others
+
+    def away(self):
+        return ("main-0",) if 10 <= Missing.turn < 30 else ()
+
+    def full(self, player):
+        return player in self.away() or super().full(player)
+
+    def ready(self, timeout_seconds):
+        reports = super().ready(timeout_seconds)
+        Missing.turn += 1
+        Missing.learned += len(self.away()) * len([r for r in reports if r.player != "main-0"])
+        return reports
+
+
+def test_a_learner_that_is_away_holds_up_no_other_player_and_gets_no_more_than_its_share_when_it_is_back(
+    tiny, tmp_path, monkeypatch
+):
+    """Play waited for the player furthest behind its share, which was the one whose learner had died."""
+    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Missing)
+    monkeypatch.setattr(Missing, "turn", 0)
+    monkeypatch.setattr(Missing, "learned", 0)
+    players = {"preset": "pfsp", "players": {"main": 2}}
+    run = league.train(tiny(**{**SMALL, "stop": {"env_steps": 8_000}}, league=players), tmp_path / "run")
+    assert Missing.learned > 5
+    with analysis.open_run(run) as history:
+        learned = history.matches()["player"].value_counts()
+    assert learned["main-0"] < 0.8 * learned["main-1"]
+
+
+def test_experience_that_was_played_by_weights_that_died_is_dropped_and_counted():
+    session, dropped, submitted = Session.__new__(Session), [], []
+    session.members = {"main-0": Member(LivePlayer("main-0", MAIN), share=1.0, since_version=8)}
+    session.learners = SimpleNamespace(
+        lost=lambda *arguments: dropped.append(arguments),
+        away=lambda: (),
+        submit=lambda player, episodes, *others: submitted.append(episodes),
+    )
+    session._progress = lambda player: 0.0
+    for version in (7, 8, 9):
+        rollout = SimpleNamespace(episodes={"main-0": version})
+        session._learn_from("main-0", rollout, Ticket("training", versions={"main-0": version}), 64)
+    assert dropped == [("main-0", 64)]
+    assert submitted == [8, 9]
