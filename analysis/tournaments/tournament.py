@@ -31,8 +31,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis.gates.field import find_recorded
-from analysis.gates.names import shown_names
+from analysis.gates.names import find_recorded, shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
 from analysis.statistics.games import Games, Rule, of_those_who_played, tally

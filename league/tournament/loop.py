@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.gates.field import SHOWN
+from analysis.gates.names import SHOWN
 from analysis.statistics.games import games_of
 from league.arena.arena import Seated
 from league.arena.matches import Table, drawn_seed

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.gates.field import SHOWN, find_recorded
 from analysis.gates.gates import parse_gate
-from analysis.gates.names import labels_of, with_runs
+from analysis.gates.names import SHOWN, find_recorded, labels_of, with_runs
 from league.arena.arena import Seated
 from league.arena.matches import Table
 from league.cluster.joining import own_modules

@@ -34,7 +34,8 @@ def rows(table: str, records: Sequence[Any], **others: Any) -> pa.Table:
             given = others[field.name]
             values = given if isinstance(given, list) else [given] * n
         else:
-            encode = _forms(type(records[0]))[field.name][0] if records else None
+            forms = _forms(type(records[0])) if records else {}  # type: ignore[arg-type]  # a class is hashable
+            encode = forms[field.name][0] if records else None
             values = [getattr(record, field.name) for record in records]
             values = values if encode is None else list(map(encode, values))
         columns[field.name] = pa.array(values, field.type)
@@ -43,7 +44,7 @@ def rows(table: str, records: Sequence[Any], **others: Any) -> pa.Table:
 
 def records(kind: type[_T], rows: pa.Table) -> list[_T]:
     """Return the record of the dataclass `kind` in each row; columns that are no fields are left out."""
-    forms = _forms(kind)
+    forms = _forms(kind)  # type: ignore[arg-type]  # a class is hashable
     found = []
     for row in rows.select(list(forms)).to_pylist():
         fields = {name: decode(row[name]) if decode else row[name] for name, (_, decode) in forms.items()}

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.solution.social_choice import kemeny_score
+from analysis.solution.voting import kemeny_score
 from analysis.statistics.cyclic import cyclic_share
 from analysis.statistics.elo import (
     elo_from_counts,
