@@ -37,16 +37,15 @@ from league.rules.building.builder import (
     ResetSettings,
     make_builder,
 )
-from league.rules.matchmaking.branches import Branch
+from league.rules.matchmaking.branches import Branch, OpponentSettings
 from league.rules.matchmaking.branches.live import CurrentMain, Mains, Peers, SelfPlay, Verification
 from league.rules.matchmaking.branches.nash import Nash
+from league.rules.matchmaking.branches.own import OwnMatchmaker, find_matchmaker
 from league.rules.matchmaking.branches.past import Forgotten, PastMain, Pfsp, Window
-from league.rules.matchmaking.opponents import OpponentSettings
-from league.rules.matchmaking.own import OwnMatchmaker, find_matchmaker
 from league.rules.matchmaking.uneven import SeatsOf
-from league.rules.members import Rules
 from league.rules.payoff import PayoffSettings
 from league.rules.roles import MemberSettings, RoleSettings, merged
+from league.rules.roster import Rules
 from league.section import Default, DefaultOrOwn, OwnPart, Section
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Competitor, LivePlayer, Role, Snapshot
 from storage.suggestions import nearest

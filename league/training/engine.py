@@ -19,10 +19,10 @@ from league.learning.groups.shard_learners import Recruits
 from league.learning.groups.shards import num_cpus
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
-from league.rollout.supply import start_peers
+from league.rollout.snapshots import start_peers
 from league.runtime import over_nodes, ray_session
 from league.training.initial import recruit_of
-from league.training.state.members import player_seed
+from league.training.state.state import player_seed
 
 
 class Engine(NamedTuple):

@@ -16,8 +16,7 @@ from pydantic import Field, model_validator
 from league.import_paths import import_path, is_import_path, running, takes
 from league.rules.building.keep import KeepSettings, retirements
 from league.rules.building.resets import ResetSettings, reset_of
-from league.rules.members import rules_of
-from league.rules.roster import Roster
+from league.rules.roster import Roster, rules_of
 from league.rules.standings import Standings
 from league.section import Section
 from storage.records import Decision, Freeze, LivePlayer, Role

@@ -23,19 +23,18 @@ from league.rules.matchmaking.branches import (
     PSEUDO_TYPES,
     Branch,
     LeagueView,
+    OpponentSettings,
     OwnBranch,
     checked,
     open_branch,
     own_types,
 )
 from league.rules.matchmaking.branches.live import ChosenMain, past_main
-from league.rules.matchmaking.opponents import OpponentSettings
-from league.rules.matchmaking.own import WHERE, OwnMatchmaker, seat_chosen
+from league.rules.matchmaking.branches.own import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
-from league.rules.members import Rules, rules_of
-from league.rules.roster import Roster
+from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
 from league.section import OwnPart
 from storage.arrays import Floats, Indices
@@ -254,7 +253,7 @@ class Matchmaker:
         if self._places is None:
             return self._arrange(_Draft(match_type, opponent), request)
         with running(WHERE, own.path):
-            return seat_chosen(
+            return uneven.seat_chosen(
                 view.home, opponent, match_type, self._places.may(view.roster), view.roster, rng
             )
 

@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from league.rules.matchmaking.opponents import OpponentSettings
+from league.rules.matchmaking.branches import OpponentSettings
 
 
 def test_a_branch_is_weighted_as_befits_it_unless_told_otherwise():

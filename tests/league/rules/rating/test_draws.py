@@ -4,7 +4,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from league.rules.rating.draws import FIRST_GAMES, DrawRecord
+from league.rules.rating.prediction import FIRST_GAMES, DrawRecord
 
 
 def simulated(share, games, rng, spread=1.5):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from league.rules.rating.moments import moments_draw, moments_win
+from league.rules.rating.closed_form import moments_draw, moments_win
 
 
 @settings(deadline=None)

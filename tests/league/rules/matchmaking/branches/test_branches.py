@@ -12,9 +12,8 @@ import league
 from league.config.file import ConfigError
 from league.config.loading import load
 from league.import_paths import OwnCodeFailed
-from league.rules.matchmaking.branches import BRANCHES, MATCH_TYPES, Branch
+from league.rules.matchmaking.branches import BRANCHES, MATCH_TYPES, Branch, OpponentSettings
 from league.rules.matchmaking.matchmaker import Matchmaker
-from league.rules.matchmaking.opponents import OpponentSettings
 from league.rules.presets import LeagueSettings
 from league.rules.roles import RoleSettings
 from storage.records import MAIN
