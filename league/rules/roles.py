@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 from league.rules.building.builder import FreezeSettings, KeepSettings, ResetSettings
 from league.rules.matchmaking.branches import OpponentSettings
 from league.rules.roster import Roster
-from league.rules.standings import Standings
+from league.rules.standings import Standings, prior_strength
 from league.section import Section, on_top
 from storage.records import LivePlayer
 
@@ -33,12 +33,7 @@ class EarningSettings(Section):
         ge=0,
         description="Env steps of a player, from its start or last reset on, in which it has its whole share",
     )
-    prior_strength: float = Field(
-        default=10.0,
-        ge=0,
-        allow_inf_nan=False,
-        description="Number of games that the TrueSkill prediction counts as in a win rate",
-    )
+    prior_strength: float = prior_strength(" in a win rate")
 
 
 def earned(

@@ -13,7 +13,7 @@ import numpy as np
 
 from storage.arrays import Indices
 from storage.records import MAIN, Bot, Competitor, LivePlayer, Role, Snapshot
-from storage.suggestions import nearest
+from storage.suggestions import or_near
 
 _EMPTY: Indices = np.zeros(0, dtype=np.int64)
 
@@ -66,8 +66,7 @@ class Roster:
         try:
             return self._index[competitor]
         except KeyError:
-            near = nearest(competitor, self._index)
-            hint = f"; did you mean '{near[0]}'?" if near else "; admit it first"
+            hint = or_near(competitor, self._index, "; admit it first")
             raise KeyError(f"roster: no competitor '{competitor}' among {len(self)}{hint}") from None
 
     def indices(self, competitors: Iterable[str]) -> Indices:

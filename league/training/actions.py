@@ -18,8 +18,7 @@ from league.learning.learner.learner import LearnerState
 from league.learning.magnets import SnapshotMagnet
 from league.learning.settings import LearnerSettings
 from league.rules.building.builder import as_recorded
-from league.training.initial import load_initial, recruit_of
-from league.training.sources import Sources
+from league.training.sources import Sources, load_initial, recruit_of
 from league.training.state.reports import CacheLog, UpdateLog
 from league.training.state.state import Member, State, player_seed
 from storage.archive import Archive

@@ -10,13 +10,15 @@ import json
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
 
 from league.config.sinks import MlflowSettings, SinkSettings, TensorBoardSettings, WandbSettings
+from league.section import leaves
 from league.training.session import Session
 from league.training.state.played import Means
 from storage.errors import Failure
@@ -131,7 +133,7 @@ class Mlflow:
         experiment_id = experiment.experiment_id if experiment else self._create(settings, run)
         self._id = self._client.create_run(experiment_id, run_name=run.name).info.run_id
         remember(run, "mlflow", self._id)
-        parameters = [Param(key, value[:_LONGEST]) for key, value in flat(config)]
+        parameters = [Param(key, str(value)[:_LONGEST]) for key, value in leaves(config).items()]
         for first in range(0, len(parameters), _AT_ONCE):
             self._client.log_batch(self._id, params=parameters[first : first + _AT_ONCE])
 
@@ -154,16 +156,6 @@ class Mlflow:
         self._client.set_terminated(self._id)
 
 
-def flat(config: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the settings as pairs of key and value, such as ("learner.lr", "0.001")."""
-    for key, value in config.items():
-        name = f"{above}{key}"
-        if isinstance(value, Mapping) and value:
-            yield from flat(value, f"{name}.")
-        else:
-            yield name, str(value)
-
-
 def make_sink(settings: SinkSettings, run: Path, config: Mapping[str, Any], env_steps: int) -> Sink:
     """Return the sink of `settings`; only its own library is imported."""
     match settings.kind:
@@ -173,6 +165,27 @@ def make_sink(settings: SinkSettings, run: Path, config: Mapping[str, Any], env_
             return Wandb(settings, run, config, env_steps)
         case "mlflow":
             return Mlflow(settings, run, config, env_steps)
+
+
+class Rates:
+    """Decisions and matches per second over the last `seconds`, at least since the last call."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self._seconds = seconds
+        self._seen: deque[tuple[float, int, int, int]] = deque()
+
+    def update(self, session: Session) -> tuple[float, float, float]:
+        """Return env steps/s, trained steps/s and matches/s."""
+        trained = sum(member.env_steps for member in session.members.values())
+        self._seen.append((time.monotonic(), session.totals.played_steps, trained, session.totals.matches))
+        while len(self._seen) > 2 and self._seen[-1][0] - self._seen[0][0] > self._seconds:
+            self._seen.popleft()
+        first, last = self._seen[0], self._seen[-1]
+        seconds = max(last[0] - first[0], 1e-9)
+        env_steps, trained_steps, matches = (
+            (b - a) / seconds for a, b in zip(first[1:], last[1:], strict=True)
+        )
+        return env_steps, trained_steps, matches
 
 
 class Reporting:
@@ -186,7 +199,7 @@ class Reporting:
         self._say = say
         self._sinks: dict[str, Sink] = {}
         self._logged: float | None = None
-        self._before = (0.0, 0, 0, 0)
+        self._rates = Rates()
         self._means: Means | None = None
 
     def begin(self, session: Session) -> None:
@@ -202,7 +215,8 @@ class Reporting:
                     "it out by --set log.sinks=[], and go on with --resume"
                 ) from error
             self._sinks[settings.kind] = sink
-        self._before, self._means = self._now(session), Means(session.played)
+        self._means = Means(session.played)
+        self._rates.update(session)
         self._logged = time.monotonic()
 
     def show(self, session: Session) -> None:
@@ -222,12 +236,8 @@ class Reporting:
         self._sinks.clear()
 
     def _log(self, session: Session) -> None:
-        now = self._now(session)
-        seconds = max(now[0] - self._before[0], 1e-9)
-        env_steps, trained, matches = (
-            (b - a) / seconds for a, b in zip(self._before[1:], now[1:], strict=True)
-        )
-        self._before, self._logged = now, now[0]
+        self._logged = time.monotonic()
+        env_steps, trained, matches = self._rates.update(session)
         speed = {
             "speed/env_steps_per_second": env_steps,
             "speed/trained_steps_per_second": trained,
@@ -244,10 +254,6 @@ class Reporting:
         except Exception as error:  # a full disk or a lost network: the run goes on
             del self._sinks[kind]
             self._say(f"log.sinks: {kind} failed and is no longer logged to: {_first_line(error)}")
-
-    def _now(self, session: Session) -> tuple[float, int, int, int]:
-        trained = sum(member.env_steps for member in session.members.values())
-        return time.monotonic(), session.totals.played_steps, trained, session.totals.matches
 
 
 def figures(session: Session) -> dict[str, float]:

@@ -32,23 +32,13 @@ from league.rules.matchmaking.branches import (
 from league.rules.matchmaking.branches.live import ChosenMain, past_main
 from league.rules.matchmaking.branches.own import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
-from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, match_seeds, seat
+from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
 from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
 from league.section import OwnPart
 from storage.arrays import Floats, Indices
 from storage.records import MAIN, LivePlayer, MatchBatch, Purpose, Role
-
-__all__ = [
-    "BRANCHES",
-    "MATCH_TYPES",
-    "HasOpponents",
-    "Matchmaker",
-    "MatchmakingSettings",
-    "OpponentSettings",
-    "match_seeds",
-]
 
 _OPEN = -1  # opponent of a match before one is found
 

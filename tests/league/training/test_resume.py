@@ -9,11 +9,12 @@ import analysis
 from league.config.file import ConfigError
 from league.config.loading import load
 from league.envs.trial.fault import GameBroken
-from league.training.branching import branch, newest_settings
 from league.training.resume import (
     ResumeRefused,
+    branch,
     changed_resources,
     changed_settings,
+    newest_settings,
     open_archive,
     try_games,
 )

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from league.config.loading import load
-from league.training.reporting import flat
+from league.section import leaves
 from storage import query
 from storage.errors import Mistake
 
@@ -158,4 +158,4 @@ def test_a_single_sink_needs_no_list(tiny_config):
 
 def test_settings_become_lines():
     given = {"learner": {"lr": 0.1, "own": {}}, "stop": {"minutes": None}}
-    assert list(flat(given)) == [("learner.lr", "0.1"), ("learner.own", "{}"), ("stop.minutes", "None")]
+    assert leaves(given) == {"learner.lr": 0.1, "learner.own": {}, "stop.minutes": None}

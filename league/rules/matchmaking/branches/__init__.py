@@ -33,7 +33,7 @@ from league.rules.matchmaking.branches.own import (
 )
 from league.rules.matchmaking.branches.past import Bots, Forgotten, Latest, PastMain, Pfsp, Window
 from league.section import USE
-from storage.suggestions import nearest
+from storage.suggestions import or_near
 
 __all__ = [
     "BRANCHES",
@@ -84,8 +84,7 @@ def branch_class(name: str, settings: Any) -> type[Branch]:
             raise ValueError(f"found use with branch '{name}', which is one of ours; choose another name")
         return OwnBranch
     if name not in BRANCHES:
-        near = nearest(name, BRANCHES)
-        hint = f"; did you mean '{near[0]}'?" if near else f"; or your own: {name}: {{use: module:Class}}"
+        hint = or_near(name, BRANCHES, f"; or your own: {name}: {{use: module:Class}}")
         raise ValueError(f"no branch is called '{name}', expected {', '.join(BRANCHES)}{hint}")
     return BRANCHES[name]
 

@@ -29,7 +29,7 @@ from league.rules.matchmaking.pools import EMPTY, Pool
 from league.rules.roster import Roster
 from league.section import OwnPart
 from storage.arrays import Indices
-from storage.suggestions import nearest
+from storage.suggestions import or_near
 
 WHERE = "league.matchmaker"  # place in the config
 
@@ -166,7 +166,7 @@ def _competitors(found: Any, n: int, others: int, roster: Roster) -> Indices:
 
 def _named(name: str, roster: Roster) -> int:
     if name not in roster:
-        near = nearest(name, [roster.id(index) for index in range(len(roster))])
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"returned '{name}', which is no competitor of the league{hint}")
+        raise ValueError(
+            f"returned '{name}', which is no competitor of the league{or_near(name, roster.ids)}"
+        )
     return roster.index(name)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from league.rules.matchmaking.weighting import WEIGHTINGS, find_weighting, probabilities
+from league.rules.matchmaking.pools import WEIGHTINGS, find_weighting, probabilities
 
 rates = arrays(np.float64, st.integers(1, 30), elements=st.floats(0.0, 1.0))
 
