@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # `import league` loads nothing of it
-    from league.learning.learner import Learner
+    from league.learning.learner.learner import Learner
     from league.learning.programs import LearnerGroup
     from league.learning.settings import LearnerSettings
     from league.models.actor import Actor
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Learner": "league.learning.learner",
+    "Learner": "league.learning.learner.learner",
     "LearnerGroup": "league.learning.programs",
     "LearnerSettings": "league.learning.settings",
 }

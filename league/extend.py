@@ -38,10 +38,10 @@ _HOMES = {
     "Add": "storage.records",
     "Remove": "storage.records",
     "Story": "analysis.report.story",
-    "Section": "analysis.report.writing.section",
-    "section": "analysis.report.writing.section",
-    "paragraph": "analysis.report.writing.section",
-    "bullets": "analysis.report.writing.section",
+    "Section": "analysis.report.markup",
+    "section": "analysis.report.markup",
+    "paragraph": "analysis.report.markup",
+    "bullets": "analysis.report.markup",
 }
 
 _NAMED = {"Connector": "ConnectorSettings"}  # names that differ in their homes

@@ -211,6 +211,16 @@ def test_a_tournament_knows_nothing_of_training_settings_or_the_command_line():
                 assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
 
 
+@pytest.mark.parametrize("room", ["arena", "yardsticks"])
+def test_measures_stand_above_competitors_and_below_what_uses_them(room):
+    above = ("commands", "config", "training", "tournament", "exploit", "watching")
+    for path in files_of(f"league.{room}"):
+        for name in (*above, *(["yardsticks"] if room == "arena" else [])):
+            assert not uses(path, f"league.{name}"), f"{path.name} imports league.{name}"
+    for path in files_of("league.competitors"):
+        assert not uses(path, f"league.{room}"), f"{path.name} imports league.{room}"
+
+
 @pytest.mark.slow
 def test_only_commands_import_commands():
     for path in set(files_of("league")) - set(files_of("league.commands")):
@@ -226,6 +236,26 @@ def test_the_config_knows_the_parts_and_not_the_loop():
 def test_learning_needs_no_game():
     for path in files_of("league.learning"):
         assert not uses(path, "league.envs"), path.name
+
+
+LEARNING = ("maths", "settings", "data", "learner", "groups")  # the lowest floor first
+ON_FLOOR = {"magnets": "settings", "hooks": "settings", "programs": "groups"}
+
+
+def floor_of_learning(module: str) -> int:
+    """Return the number of the floor that a module of league.learning is on."""
+    part = module.split(".")[2]
+    return LEARNING.index(ON_FLOOR.get(part, part))
+
+
+def test_no_floor_of_learning_imports_a_higher_one():
+    for path in files_of("league.learning"):
+        name = module_name(path)
+        if name == "league.learning":
+            continue
+        for other in imported(path):
+            if other.startswith("league.learning."):
+                assert floor_of_learning(other) <= floor_of_learning(name), f"{name} imports {other}"
 
 
 @pytest.mark.slow

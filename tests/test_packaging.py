@@ -124,7 +124,7 @@ def test_the_wheel_in_a_fresh_environment_trains_compares_and_reports(installed,
     short = ["--set", "runners=0", "--set", "stop={minutes: 0.035}"]
     assert "Trained: run" in call("league", "train", config, "--run", "run", *short)
     assert "W-D-L" in call("league", "compare", "run", "main-0", "random", "--pairs", "20")
-    call("league", "report", "run", "-o", "report.html", "--static")
+    call("league", "report", "run", "-o", "report.html")
     assert "main-0" in (tmp_path / "report.html").read_text()
     assert call("league", "sql", "run", "@payoff", "--format", "csv").startswith("home,away")
     call("python", "-m", "analysis.examples.kuhn_league")

@@ -7,6 +7,7 @@ and Caffo, The American Statistician 54, 2000).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,14 @@ class Counts:
     games: Floats
     wins: Floats
     draws: Floats
+
+    def mapped(self, function: Callable[[Floats], Floats]) -> Counts:
+        """Return the counts that `function` makes of the games, the wins and the draws."""
+        return Counts(*(function(array) for array in (self.games, self.wins, self.draws)))
+
+    def where(self, kept: npt.NDArray[np.bool_]) -> Counts:
+        """Return the counts, with 0 where `kept` is false."""
+        return self.mapped(lambda array: np.where(kept, array, 0.0))
 
     def __getitem__(self, index: Any) -> Counts:
         return Counts(self.games[index], self.wins[index], self.draws[index])

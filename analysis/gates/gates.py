@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from analysis.gates.field import as_it_samples, find, newest
+from analysis.gates.names import as_it_samples, find, newest
 from analysis.statistics.elo import EloEstimate, score_of_elo
 from analysis.statistics.meetings import Direct
 from storage.errors import Mistake

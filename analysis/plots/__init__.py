@@ -28,8 +28,7 @@ from analysis.plots.pictures.exploitability_curves import exploitability
 from analysis.plots.pictures.heatmap import payoff_heatmap
 from analysis.plots.pictures.learning_curves import ends, learning, scores, strengths, win_rates
 from analysis.plots.pictures.lineage import lineage_tree
-from analysis.plots.pictures.mix import match_mix
-from analysis.plots.pictures.over_time import speed
+from analysis.plots.pictures.mix import match_mix, speed
 from analysis.plots.pictures.plane import cyclic_plane
 from analysis.plots.pictures.rating_lines import ratings
 from analysis.plots.pictures.response import response_graph

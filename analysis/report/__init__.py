@@ -6,7 +6,7 @@ A page consists of sections, each a piece of HTML with its own id; the live page
 """
 
 from analysis.report.makers import sections
+from analysis.report.markup import Section
 from analysis.report.page import report_page
-from analysis.report.writing.section import Section
 
 __all__ = ["Section", "report_page", "sections"]

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from analysis.history.history import History
+from analysis.report.markup import Section
 from analysis.report.sections.beyond import beyond
 from analysis.report.sections.engine import match_mix, throughput
-from analysis.report.sections.evidence import decisions, findings
-from analysis.report.sections.incidents import incidents
+from analysis.report.sections.evidence import decisions, findings, incidents
 from analysis.report.sections.leaderboard import leaderboard
+from analysis.report.sections.measured import exploitability, yardsticks
 from analysis.report.sections.overview import overview
-from analysis.report.sections.pictures import curves, exploitability, lineage, payoff, ratings
+from analysis.report.sections.pictures import curves, lineage, payoff, ratings
 from analysis.report.sections.reproduce import reproduce
-from analysis.report.sections.yardsticks import yardsticks
 from analysis.report.story import Story
-from analysis.report.writing.section import Section
 
 Maker = Callable[[Story], Section]
 

@@ -15,13 +15,11 @@ import pandas as pd
 
 from analysis import plots
 from analysis.history.history import History
+from analysis.report.markup import Column, Html, Section, drawn, paragraph, part, section, table
 from analysis.report.page import document
+from analysis.report.phrases import count, listed, probability, short, span, whole
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html, element, join
-from analysis.report.writing.phrases import count, listed, probability, short, span, whole
-from analysis.report.writing.section import Section, bullets, paragraph, section
-from analysis.report.writing.tables import Column, table
 from analysis.statistics.strength.wording import above
 from storage.layout import origin
 from storage.tables.live import names_of
@@ -48,14 +46,10 @@ def several_page(history: History) -> str:
         for own in opened:
             own.close()
     title = f"{listed(names)}: league report"
-    subject = element("p", f"{count(len(names), 'run')} beside each other")
-    return document(title, element("header", element("h1", listed(names)), subject, class_="top"), shown)
+    return document(title, listed(names), f"{count(len(names), 'run')} beside each other", shown)
 
 
 def _overview(stories: Mapping[str, Story]) -> Section:
-    games = {str(story.session["env"]) for story in stories.values()}
-    lead = f"{count(len(stories), 'run')} of "
-    said = join([lead, element("code", games.pop())]) if len(games) == 1 else f"{lead}{len(games)} games"
     columns = [
         Column("run", lambda row: row["run"]),
         Column("game", lambda row: row["game"]),
@@ -71,8 +65,13 @@ def _overview(stories: Mapping[str, Story]) -> Section:
         Column("chance", lambda row: row["chance"], numeric=True, title="that it is the best of its run"),
     ]
     rows = [_row(name, story) for name, story in stories.items()]
-    return section(
-        "overview", "In short", paragraph(said, "."), table("runs", "The runs", columns, rows, sortable=True)
+    return drawn(
+        "runs.html",
+        "overview",
+        "In short",
+        count=len(stories),
+        games=list({str(story.session["env"]) for story in stories.values()}),
+        table=table("runs", "The runs", columns, rows, sortable=True),
     )
 
 
@@ -139,7 +138,7 @@ def _settings(configs: Mapping[str, Mapping[str, Any]]) -> Section:
     title = "Settings that differ"
     if not differ:
         return section("settings", title, paragraph("All settings of the runs are the same."))
-    columns = [Column("setting", lambda row: element("code", row["setting"]))]
+    columns = [Column("setting", lambda row: part("code", text=row["setting"]))]
     columns += [Column(name, lambda row, name=name: row[name]) for name in flat]  # type: ignore[misc]
     rows = [
         {"setting": key, **{name: flat[name].get(key, "") for name in flat}} for key in differ[:MOST_SETTINGS]
@@ -170,12 +169,7 @@ def _further(stories: Mapping[str, Story]) -> Section:
         for folder, main in list(zip(folders, mains, strict=True))[1 : MOST_PAIRS + 1]
     ]
     commands.append(f"league tournament {' '.join(map(shlex.quote, folders))}")
-    return section(
-        "further",
-        "Games between the runs",
-        paragraph("Games between runs of one game tell which is stronger:"),
-        bullets([element("code", command) for command in commands]),
-    )
+    return drawn("further.html", "further", "Games between the runs", commands=commands)
 
 
 def _main(story: Story) -> str:

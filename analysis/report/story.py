@@ -15,7 +15,7 @@ from analysis.gates.names import shown_names
 from analysis.history.history import History
 from analysis.report.fields import Field, field_of
 from analysis.report.remaining import seconds_left
-from analysis.report.sections.strength import Trend, held
+from analysis.report.trend import Trend, held
 from analysis.statistics.strength.order import Order
 from analysis.tournaments.tournament import Verdict, verdict
 from storage.ends import FACTS, State, state_of

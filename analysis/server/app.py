@@ -17,8 +17,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
 from analysis.server.gate import TokenGate
-from analysis.server.playing import MakeRoom, play_routes
-from analysis.server.playing.routes import HEADERS as _HEADERS
+from analysis.server.play import HEADERS as _HEADERS
+from analysis.server.play import MakeRoom, play_routes
 from analysis.server.watch import Drawn, Watch
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from analysis.server.playing import MakeRoom
+from analysis.server.play import MakeRoom
 from analysis.server.watch import EVERY_SECONDS, Watch
 from storage.errors import Mistake
 from storage.layout import FORMAT, LEDGER

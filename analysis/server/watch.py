@@ -16,11 +16,9 @@ import pandas as pd
 
 from analysis.history.history import History
 from analysis.report.makers import sections_of
-from analysis.report.page import as_of, page
+from analysis.report.markup import Section
+from analysis.report.page import Live, as_of, page
 from analysis.report.story import Story, state_now
-from analysis.report.writing.markup import element
-from analysis.report.writing.resources import resource
-from analysis.report.writing.section import Section
 
 EVERY_SECONDS = 1.0  # between two checks for new facts
 IDLE_SECONDS = 30.0  # after the last request: no page is open any more
@@ -126,9 +124,7 @@ class Watch:
         shown = sections_of(story)
         number = self.drawn.number + 1
         self._verdicts = story.verdicts
-        script = resource("live.js", "analysis.server")
-        mark = element("span", id="drawn", data_number=number, data_plays=self._plays, hidden=True)
-        whole = page(story, shown, data=[mark], scripts=[script], connect="'self'")
+        whole = page(story, shown, Live(number, self._plays))
         self.drawn = Drawn(
             number, whole, {part.id: Part(part, _mark(part.html)) for part in shown}, as_of(story)
         )

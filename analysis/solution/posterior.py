@@ -34,8 +34,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.davidson import Cells, Fit, fit
-from analysis.statistics.ratings import PRIOR_GAMES
+from analysis.statistics.davidson import PRIOR_GAMES, Cells, Fit, fit
 from storage.arrays import Floats, Indices
 
 _GUESS = 0.2  # rho, and by how much that may well be wrong

@@ -13,7 +13,7 @@ that were played close no loop, as in a chain, strengths explain everything.
 
 Few games look cyclic by chance: with two pairs per pairing, most of the rest is luck. So the share of luck is
 estimated from simulated tournaments of the same games, in which strengths decide alone.
-`analysis.solution.cycles.schur.unexplained_share` is the share of a payoff matrix with luck included.
+`analysis.solution.cycles.unexplained_share` is the share of a payoff matrix with luck included.
 """
 
 from __future__ import annotations

@@ -23,13 +23,18 @@ are draws.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from analysis.statistics.games import Games
 from storage.arrays import Floats, Indices
 
+ELO = 400.0 / math.log(10.0)
+"""Elo of one unit of log-odds."""
+PRIOR_GAMES = 1.0
+"""Virtual games of each competitor that make maxima finite and little else."""
 _MOST_STEPS = 100  # of Newton's method; 5 to 10 are needed
 _TOLERANCE = 1e-12  # twice the log-likelihood that another step would gain
 _NOTHING_LEARNT = 1e-6  # information on a parameter, where one even game has 1/4
@@ -94,37 +99,24 @@ def cells_of(games: Games, num_places: int, *, drawn: bool) -> Cells:
     n, t = len(games.competitors), num_places
     place = games.home_place * t + games.away_place if t > 1 else np.zeros(len(games), dtype=np.int64)
     kinds, kind = np.unique((games.home * n + games.away) * t**2 + place, return_inverse=True)
-    basis = place_contrasts(t)
-    none = np.zeros(len(kinds))
-    cells = Cells(
+    basis, m = place_contrasts(t), len(kinds)
+    return Cells(
         home=kinds // t**2 // n,
         away=kinds // t**2 % n,
         contrast=basis[kinds // t % t] - basis[kinds % t],
-        games=none,
-        points=none,
-        draws=none,
+        games=sums(kind, np.ones(len(games)), m),
+        points=sums(kind, games.points, m),
+        draws=sums(kind, ((games.points == 0.5) & drawn).astype(np.float64), m),
         kind=kind,
         num_competitors=n,
         num_places=t,
         drawn=drawn,
     )
-    return recounted(cells, games, np.ones(len(games)))
-
-
-def recounted(cells: Cells, games: Games, weight: Floats) -> Cells:
-    """Return the cells of the same games, each counted `weight` [g] times."""
-    m, drawn = len(cells.home), (games.points == 0.5) & cells.drawn
-    return replace(
-        cells,
-        games=sums(cells.kind, weight, m),
-        points=sums(cells.kind, weight * games.points, m),
-        draws=sums(cells.kind, weight * drawn, m),
-    )
 
 
 def sums(index: Indices, value: Floats, size: int) -> Floats:
     """Return the sums [size] of `value` at each index."""
-    return np.bincount(index, value, minlength=size).astype(np.float64)
+    return np.bincount(index, value, minlength=size).astype(np.float64, copy=False)
 
 
 def differences(cells: Cells, parameters: Floats) -> Floats:

@@ -226,3 +226,15 @@ def _ratio(above: npt.ArrayLike, below: npt.ArrayLike) -> Array:
 def _normal(z: float) -> float:
     """Return P(Z < z) of a standard normal Z."""
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share of n independent observations.
+
+    E. B. Wilson: Probable inference, the law of succession, and statistical inference, JASA 22 (1927). It is
+    for observations of 0 or 1. Others between 0 and 1 vary less around the same mean: it is wide enough.
+    """
+    share = min(max(share, 0.0), 1.0)
+    spread = Z_95 * math.sqrt(share * (1.0 - share) / n + Z_95**2 / (4.0 * n * n))
+    middle, scale = share + Z_95**2 / (2.0 * n), 1.0 + Z_95**2 / n
+    return min(max((middle - spread) / scale, 0.0), share), max(min((middle + spread) / scale, 1.0), share)

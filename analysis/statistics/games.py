@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -260,3 +260,16 @@ def _compared(
 def _no_games(competitors: Sequence[str]) -> Games:
     none = np.zeros(0, dtype=np.int64)
     return Games(tuple(competitors), none, none, none, none, np.zeros(0), none, none, np.zeros(0))
+
+
+def of_those_who_played(games: Games) -> Games:
+    """Return the games without competitors that have none; all of them when there is no game.
+
+    Such a competitor is known by the prior alone, and would make every rating relative to the mean uncertain.
+    """
+    seen = np.unique(np.concatenate([games.home, games.away]))
+    if not len(seen):
+        return games
+    names = tuple(games.competitors[i] for i in seen)
+    home, away = (np.searchsorted(seen, side) for side in (games.home, games.away))
+    return replace(games, competitors=names, home=home, away=away)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,28 +14,14 @@ import pandas as pd
 from analysis.statistics.elo import elo_from_counts
 from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.posterior import Posterior
-from analysis.statistics.meetings import Meetings, Numbers
-from storage.arrays import Indices
+from analysis.statistics.meetings import Meetings
 from storage.layout import LEDGER
 from storage.ledger.ledger import read_tables
 
 COUNTS = ("games", "pairs", "wins", "draws", "losses", "worst_games")
 
 
-class Uncertainty(NamedTuple):
-    """The uncertainty of the ratings of N competitors."""
-
-    low: Numbers  # [N] Elo, the ends of the 95 % interval
-    high: Numbers  # [N]
-    p_best: Numbers  # [N] probability of being the best; nan where parts never met, as the ranks
-    rank_low: Numbers  # [N] the ends of the 95 % interval of the rank
-    rank_high: Numbers  # [N]
-    part: Indices  # [N] the part of the field that has met
-
-
-def standings_table(
-    games: Games, met: Meetings, ratings: Posterior, sure: Uncertainty, field: Sequence[str]
-) -> pd.DataFrame:
+def standings_table(games: Games, met: Meetings, ratings: Posterior, field: Sequence[str]) -> pd.DataFrame:
     """Return `Verdict.table` without TrueSkill: competitors with games first, then the others of `field`."""
     n = len(games.competitors)
     who = np.concatenate([games.home, games.away])
@@ -50,15 +35,17 @@ def standings_table(
         by_place = won / seated
         score = won.sum(axis=1) / compared
     worst = met.worst()
+    low, high = ratings.interval()
+    _, rank_low, rank_high = ratings.ranks()
     columns: dict[str, object] = {
-        "rank_low": sure.rank_low,
-        "rank_high": sure.rank_high,
-        "part": sure.part,
+        "rank_low": rank_low,
+        "rank_high": rank_high,
+        "part": ratings.part,
         "competitor": games.competitors,
         "elo": ratings.elo,
-        "elo_low": sure.low,
-        "elo_high": sure.high,
-        "p_best": sure.p_best,
+        "elo_low": low,
+        "elo_high": high,
+        "p_best": ratings.p_best,
         "games": _distinct(who, np.tile(games.match, 2), n),
         "pairs": _distinct(who, np.tile(games.pair, 2), n),
         "wins": np.bincount(who[points == 1.0], minlength=n),

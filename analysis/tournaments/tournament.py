@@ -31,22 +31,14 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from analysis.gates.field import find_recorded
-from analysis.gates.names import shown_names
+from analysis.gates.names import find_recorded, shown_names
 from analysis.statistics.cyclic import CyclicShare, cyclic_share
 from analysis.statistics.elo import EloEstimate
-from analysis.statistics.games import Games, Rule, tally
+from analysis.statistics.games import Games, Rule, of_those_who_played, tally
 from analysis.statistics.hierarchy.design import Width, width_of
 from analysis.statistics.hierarchy.posterior import Posterior, posterior
 from analysis.statistics.meetings import Direct, meetings_of
-from analysis.statistics.ratings import bootstrap as resampled
-from analysis.tournaments.tables import (
-    Uncertainty,
-    pairings_table,
-    places_table,
-    standings_table,
-    trueskill_table,
-)
+from analysis.tournaments.tables import pairings_table, places_table, standings_table, trueskill_table
 from storage import open_reader, run_folder
 from storage.errors import Mistake
 from storage.layout import LEDGER
@@ -122,16 +114,13 @@ def verdict(
     run: str | Path,
     *,
     anchor: str | None = None,
-    bootstrap: int = 0,
     seed: int = 0,
     lines: Literal["auto"] | None = "auto",
 ) -> Verdict:
     """Return the verdict on the tournament in `run`, a folder or the address of its remote.
 
-    `anchor` is the competitor whose Elo is 0 (`None`: the anchor of the tournament's settings). `bootstrap`
-    is the number of times that pairs are resampled for the intervals of `elo` in the table. By default these
-    come from the ratings' covariance, like all else: resampling few pairs gives intervals that are too
-    narrow. `seed` is that of these and other simulations. Without `lines`, long chains in which only
+    `anchor` is the competitor whose Elo is 0 (`None`: the anchor of the tournament's settings). `seed`
+    is that of simulations. Without `lines`, long chains in which only
     neighbours met are rated like any field. Raise NotARun, CorruptLedger, and Mistake for a run
     without competitors of a tournament.
     """
@@ -149,13 +138,11 @@ def verdict(
     results = list(tournament_results(folder))
     counted = tally(results, list(shown), Rule(**config.get("rules", {})))
     repeated = [(tuple(shown[name] for name in who), count) for who, count in counted.repeated_pairs]
-    games = _of_those_who_played(replace(counted.games, competitors=tuple(names)))
+    games = of_those_who_played(replace(counted.games, competitors=tuple(names)))
     zero = anchor if anchor in games.competitors else None
     ratings = posterior(games, anchor=zero, lines=lines, seed=seed)
-    rng = np.random.default_rng(seed)
-    uncertainty = _uncertainty(games, ratings, zero, bootstrap, rng)
-    met = meetings_of(games)
-    table = standings_table(games, met, ratings, uncertainty, names)
+    met, rng = meetings_of(games), np.random.default_rng(seed)
+    table = standings_table(games, met, ratings, names)
     trueskill = trueskill_table(folder)
     trueskill["competitor"] = trueskill["competitor"].map(shown)
     table = table.merge(trueskill, on="competitor", how="left")
@@ -197,28 +184,3 @@ def tournament_results(folder: Path, moves: bool = False) -> Iterator[ResultBatc
                 teams = tuple(np.argsort(np.argsort(first))[team].tolist())
                 results = replace(results, matches=replace(results.matches, team_of_seat=teams))
             yield results
-
-
-def _of_those_who_played(games: Games) -> Games:
-    """Return the games without competitors that have none; all of them when there is no game.
-
-    Such a competitor is known by the prior alone, and would make every rating relative to the mean uncertain.
-    """
-    seen = np.unique(np.concatenate([games.home, games.away]))
-    if not len(seen):
-        return games
-    names = tuple(games.competitors[i] for i in seen)
-    home, away = (np.searchsorted(seen, side) for side in (games.home, games.away))
-    return replace(games, competitors=names, home=home, away=away)
-
-
-def _uncertainty(
-    games: Games, ratings: Posterior, anchor: str | None, bootstrap: int, rng: np.random.Generator
-) -> Uncertainty:
-    """Return the uncertainty of the ratings; the ends of `elo` by `bootstrap` resamples if there are any."""
-    low, high = ratings.interval()
-    if bootstrap and len(games):
-        samples = resampled(games, bootstrap, rng, anchor=anchor, draws=False)
-        low, high = np.quantile(samples, [0.025, 0.975], axis=0)
-    _, rank_low, rank_high = ratings.ranks()
-    return Uncertainty(low, high, ratings.p_best, rank_low, rank_high, ratings.part)

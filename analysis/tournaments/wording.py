@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.gates.field import SHOWN
+from analysis.gates.names import SHOWN
 from analysis.statistics.cyclic import Cycle, CyclicShare, circle_of
 from analysis.statistics.hierarchy.design import Width
 from analysis.tournaments.tournament import Verdict

@@ -39,6 +39,14 @@ def run_folder(text: str) -> Path:
         return mirrored(text, progress)
 
 
+def _admitted(paths: list[str] | None) -> list[str] | None:
+    """Allow this process to import the code that --trust names."""
+    from league.import_paths import trust
+
+    trust(*(paths or ()))
+    return paths
+
+
 RunArgument = Annotated[
     Path,
     typer.Argument(metavar="RUN", help="A run folder, or the address of its remote", parser=run_folder),
@@ -50,7 +58,9 @@ SetOption = Annotated[
 TrustOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="MODULE:CLASS", help="A network or connector of your own that snapshots may be built from"
+        metavar="MODULE:CLASS",
+        help="A network or connector of your own that snapshots may be built from",
+        callback=_admitted,
     ),
 ]
 PlayerOption = Annotated[

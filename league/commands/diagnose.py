@@ -48,7 +48,7 @@ def diagnose(
 
 def player_of_games(run: Path) -> Play:
     """Return a function that plays the run's competitors as `league compare` does, new games at each call."""
-    from league.tournament.comparison import compare
+    from league.arena.comparison import compare
 
     calls = 0
 

@@ -11,7 +11,7 @@ import typer
 from league.commands.console import JsonOption, RunArgument, TrustOption, print_rows, progress_bars
 
 if TYPE_CHECKING:
-    from league.tournament.evaluation import Evaluation, Figure
+    from league.arena.evaluation import Evaluation, Figure
 
 _ENDS = {
     "finished": "by the rules of the game",
@@ -45,11 +45,8 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Play a snapshot in a game of any number of seats: returns, score, length, and how matches end."""
-    from league.models.networks.networks import trust_network
-    from league.tournament.evaluation import evaluate as play
+    from league.arena.evaluation import evaluate as play
 
-    for path in trust or ():
-        trust_network(path)
     with progress_bars() as progress:
         found = play(run, snapshot, opponent=bot, episodes=episodes, seed=seed, progress=progress)
     if as_json:

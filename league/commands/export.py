@@ -62,7 +62,7 @@ def export(
     It is opened again and compared with the competitor on decisions of fresh matches before the command
     ends. If it differs by more than 1e-5, the exit code is 1 and nothing is kept.
     """
-    export_checked(run, who, file, str(to), license_, decisions, seed, trust, as_json)
+    export_checked(run, who, file, str(to), license_, decisions, seed, as_json)
 
 
 def export_checked(
@@ -73,18 +73,14 @@ def export_checked(
     license_: str,
     decisions: int = 1_000,
     seed: int = 0,
-    trust: list[str] | None = None,
     as_json: bool = False,
 ) -> None:
     """Write `who` to `path` as a file of ONNX or a folder, and print how far it differs."""
     import json
 
     from league.competitors.exporting import export_to
-    from league.models.networks.networks import trust_network
     from storage import open_reader
 
-    for name in trust or ():
-        trust_network(name)
     with working(f"exporting {who} of {run}"):
         reader = open_reader(run)
         done = export_to(reader, who, to, path, license=license_, decisions=decisions, seed=seed)

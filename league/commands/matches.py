@@ -90,11 +90,7 @@ def play(
         raise Mistake(f"play: found '{names[0]}' beside --match, expected one of the two")
     if port is not None and not browser:
         raise Mistake(f"--port {port}: expected --browser beside it, which serves a page")
-    from league.models.networks.networks import trust_network
-
     if browser:
-        for path in trust or ():
-            trust_network(path)
         _play_in_browser(
             run,
             names or [],
@@ -110,8 +106,6 @@ def play(
     if match is not None:
         show_recorded(run, match, delay=delay)
         return
-    for path in trust or ():
-        trust_network(path)
     try:
         play_games(run, names or [], games=games, seed=seed or 0, delay=delay, verbose=verbose)
     except EOFError:  # standard input was closed

@@ -158,13 +158,6 @@ def report(
         Path, typer.Option("-o", "--out", metavar="FILE", help="File to write the page to")
     ] = Path("report.html"),
     as_of: AsOfOption = None,
-    interactive: Annotated[
-        bool | None,
-        typer.Option(
-            "--interactive/--static",
-            help="Interactive charts (the extra `report`), or plots alone; default: whatever is installed",
-        ),
-    ] = None,
     own_sections: Annotated[
         list[str] | None,
         typer.Option("--section", metavar="MODULE:NAME", help="A section of your own; repeatable"),
@@ -177,9 +170,8 @@ def report(
     if out.is_dir() or not out.parent.is_dir():
         found = "a folder" if out.is_dir() else "no such folder"
         raise Mistake(f"-o {out}: found {found}, expected a file in a folder that exists")
-    if len(runs) > 1 and (interactive is not None or own_sections):
-        found = "--section" if own_sections else "--interactive" if interactive else "--static"
-        raise Mistake(f"report: found {found} with {len(runs)} runs, expected one run; leave it out")
+    if len(runs) > 1 and own_sections:
+        raise Mistake(f"report: found --section with {len(runs)} runs, expected one run; leave it out")
     makers = [_own_section(path) for path in own_sections or ()]
     what = f"writing the report of {', '.join(map(str, runs))}"
     with working(what), analysis.open_run(*runs) as history:
@@ -191,7 +183,7 @@ def report(
         else:
             from analysis.report import report_page
 
-            page = report_page(then, interactive=interactive, own_sections=makers)
+            page = report_page(then, own_sections=makers)
     new = out.with_name(f".{out.name}.{os.getpid()}")
     try:
         new.write_text(page, encoding="utf-8")

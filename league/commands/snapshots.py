@@ -98,7 +98,7 @@ def export(
     """Write a snapshot or mixture to a folder with its card, and check it: as league export --to folder."""
     from league.commands.export import export_checked
 
-    export_checked(run, wanted, folder, "folder", license_, trust=trust)
+    export_checked(run, wanted, folder, "folder", license_)
 
 
 @snapshots_app.command()

@@ -13,8 +13,8 @@ import typer
 from league.commands.console import JsonOption, print_rows
 
 if TYPE_CHECKING:
-    from analysis.statistics.seeds.aggregates import Interval
-    from analysis.sweeps.verdict import Line
+    from analysis.statistics.seeds import Interval
+    from analysis.sweeps import Line
     from league.sweeps.plan import Plan
 
 HEADER = ("setting", "figure", "seeds", "mean", "median", "iqm", "scores")
@@ -61,7 +61,7 @@ def sweep(
     from storage.errors import Failure, Mistake
 
     if by is not None:
-        from analysis.sweeps.figures import check_figure
+        from analysis.sweeps import check_figure
 
         check_figure(by)
     if config.is_dir():
@@ -98,7 +98,7 @@ def sweep(
 
 def _figures(plan: Plan, folder: Path, failed: set[str]) -> dict[str, list[dict[str, float]]]:
     """Return the figures of the finished runs of each setting, in the order of seeds."""
-    from analysis.sweeps.figures import figures_of
+    from analysis.sweeps import figures_of
 
     found: dict[str, list[dict[str, float]]] = {setting: [] for setting in plan.settings}
     for run in plan.runs:
@@ -108,13 +108,13 @@ def _figures(plan: Plan, folder: Path, failed: set[str]) -> dict[str, list[dict[
 
 
 def _verdict(figures: Mapping[str, Sequence[Mapping[str, float]]], by: str | None) -> list[Line]:
-    from analysis.sweeps.verdict import verdict
+    from analysis.sweeps import verdict
 
     return verdict(figures, by)
 
 
 def _row(line: Line) -> tuple[Any, ...]:
-    from analysis.sweeps.verdict import ends, number
+    from analysis.sweeps import ends, number
 
     found = line.aggregate
     mean, iqm = (f"{number(part.value)}{ends(part)}" for part in (found.mean, found.iqm))

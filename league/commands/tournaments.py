@@ -24,7 +24,7 @@ from league.commands.console import (
 if TYPE_CHECKING:
     from analysis.gates.gates import GateResult
     from analysis.tournaments.tournament import Verdict
-    from league.tournament.comparison import Comparison
+    from league.arena.comparison import Comparison
     from league.tournament.settings import TournamentSettings
 
 
@@ -233,12 +233,9 @@ def compare(
 ) -> None:
     """Play A against B, and estimate which is stronger and how certain that is."""
     from analysis.statistics.sprt import Sprt
-    from league.models.networks.networks import trust_network
-    from league.tournament.comparison import compare as play
+    from league.arena.comparison import compare as play
 
     run, a, b, other = _sides(words)
-    for path in trust or ():
-        trust_network(path)
     test = None if sprt is None else Sprt(*sprt, model="normalized" if normalized else "logistic")
     with working(f"playing {a} against {b}"):
         result = play(run, a, b, pairs=pairs, seed=seed, sprt=test, opening_plies=opening_plies, other=other)

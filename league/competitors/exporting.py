@@ -18,7 +18,14 @@ import numpy as np
 from league.competitors.decisions import Decided, difference, expected, record
 from league.competitors.mixtures import Mixture, mixed
 from league.competitors.modes import SAMPLE, in_mode
-from league.competitors.names import Names, load_snapshot, mixture_actor, mixture_source, source_of
+from league.competitors.names import (
+    Names,
+    config_of_league,
+    load_snapshot,
+    mixture_actor,
+    mixture_source,
+    source_of,
+)
 from league.envs import registry
 from league.envs.adapters.gymnasium.following import role_envs
 from league.envs.base import BatchedGame
@@ -74,11 +81,7 @@ def export_to(
     check_place(path, license)
     if not path.absolute().parent.is_dir():
         raise Mistake(f"{path}: found no folder {path.parent}, expected one that exists; make it first")
-    if reader.entrants():
-        raise Mistake(
-            f"{reader.run}: found the run of a tournament, expected that of a league; name the one that "
-            f"'{name}' comes from"
-        )
+    config_of_league(reader)
     who, temperature = Names(reader, reader.env()["id"]).find(name)
     if isinstance(who, Bot):
         raise Mistake(f"'{name}' is a bot, expected a snapshot, a player, best or a mixture")

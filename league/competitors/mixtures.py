@@ -22,7 +22,7 @@ import numpy as np
 from blake3 import blake3
 
 import storage
-from analysis.solution.equilibria.nash import max_entropy_nash
+from analysis.solution.nash import max_entropy_nash
 from analysis.solution.payoffs import Payoffs
 from league.competitors.modes import SAMPLE, BadMode, in_mode, temperature_of
 from storage.errors import Mistake

@@ -42,10 +42,10 @@ from league.models.policies.mixture import Member
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.rollout.requests import BotSource, MixtureSource
+from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage import open_reader
-from storage.errors import Mistake, UnknownSnapshot
+from storage.errors import Mistake, NotARun, UnknownSnapshot
 from storage.reader import ArchiveReader
 from storage.records import MAIN, Bot, Snapshot
 from storage.suggestions import near_or_some, nearest
@@ -104,6 +104,19 @@ class Names:
             remedy = f"; did you mean '{near[0]}'?" if near else ""
             raise UnknownCompetitor(f"'{text}': {error}{remedy}") from None
         return Named(self.snapshot(name), temperature)
+
+    def source(self, text: str) -> StoredSource:
+        """Return the source of the competitor that `text` names (see `find`). Raise UnknownCompetitor."""
+        return self.source_of(*self.find(text))
+
+    def source_of(self, who: Snapshot | Bot | Mixture, temperature: float | None = None) -> StoredSource:
+        """Return the source of a competitor that was found; `None`: it plays in mode sample."""
+        if isinstance(who, Bot):
+            return BotSource(who.name)
+        if isinstance(who, Mixture):
+            return mixture_source(self._reader, who, self._reader.remote())
+        mode = SAMPLE if temperature is None else temperature
+        return source_of(self._reader, who, mode, self._reader.remote())
 
     def mixture(self, text: str) -> Mixture | None:
         """Return the mixture that `text` names; `None` for another form of name. Raise UnknownCompetitor."""
@@ -198,24 +211,19 @@ def named_bot(text: str, bots: Collection[str]) -> str | None:
     return name
 
 
-def resolve(reader: ArchiveReader, text: str, env_id: str) -> SnapshotSource | BotSource | MixtureSource:
+def resolve(reader: ArchiveReader, text: str, env_id: str) -> StoredSource:
     """Return the source of the competitor that `text` names (see `Names.find`). Raise UnknownCompetitor."""
-    who, temperature = Names(reader, env_id).find(text)
-    if isinstance(who, Bot):
-        return BotSource(who.name)
-    if isinstance(who, Mixture):
-        return mixture_source(reader, who, reader.remote())
-    return source_of(reader, who, SAMPLE if temperature is None else temperature, reader.remote())
+    return Names(reader, env_id).source(text)
 
 
-def name_of(source: SnapshotSource | BotSource | MixtureSource) -> str:
+def name_of(source: StoredSource) -> str:
     """Return the name under which a stored competitor plays, mode included."""
     if isinstance(source, SnapshotSource):
         return in_mode(source.snapshot_id, source.temperature)
     return source.name
 
 
-def role_of(reader: ArchiveReader, source: SnapshotSource | BotSource | MixtureSource) -> str | None:
+def role_of(reader: ArchiveReader, source: StoredSource) -> str | None:
     """Return the role of a stored competitor: `None` for a bot, and for a mixture of several roles."""
     if isinstance(source, BotSource):
         return None
@@ -261,18 +269,24 @@ def load_actor(run: Path, name: str) -> Actor:
     reader = open_reader(run)
     config = reader.config()
     env: Mapping[str, Any] = config["env"]
-    who, temperature = Names(reader, env["id"]).find(name)
-    if temperature is not None:
+    known = Names(reader, env["id"])
+    if known.find(name).temperature is not None:
         raise UnknownCompetitor(
             f"'{name}': found a mode, expected a name alone; call act(..., greedy=True) or "
             "act(..., temperature=0.5)"
         )
-    if isinstance(who, Bot):
-        game = registry.make(env["id"], 1, **env["options"])
-        return seated_bot(who.name, env["id"], game, bot_settings(config)).actor
-    if isinstance(who, Mixture):
-        return mixture_actor(mixture_source(reader, who, reader.remote()))
-    return load_snapshot(source_of(reader, who, SAMPLE, reader.remote()))
+    return actor_of(known.source(name), env["id"], env["options"], bot_settings(config))
+
+
+def actor_of(
+    source: StoredSource, env_id: str, options: Mapping[str, Any], bots: Mapping[str, BotSettings]
+) -> Actor:
+    """Return the policy or bot of `source`, after verifying its blobs. Raise UnknownBot."""
+    if isinstance(source, BotSource):  # the game is made for bots alone: others are loaded without it
+        return seated_bot(source.name, env_id, registry.make(env_id, 1, **options), bots).actor
+    if isinstance(source, MixtureSource):
+        return mixture_actor(source)
+    return load_snapshot(source)
 
 
 def load_snapshot(source: SnapshotSource) -> Policy:
@@ -289,6 +303,17 @@ def mixture_actor(source: MixtureSource) -> MixtureActor:
         ],
         source.name,
     )
+
+
+def config_of_league(reader: ArchiveReader, run: str | Path | None = None) -> dict[str, Any]:
+    """Return the settings of a run that trained its competitors; messages call it `run`. Raise NotARun."""
+    config = reader.config() or {}
+    if "competitors" in config:
+        raise NotARun(
+            f"{run or reader.run}: found the run of a tournament, expected that of a league; name the runs "
+            "that its entrants come from"
+        )
+    return config
 
 
 def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:

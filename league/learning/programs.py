@@ -20,17 +20,22 @@ from pydantic import ValidationError
 from torch import Tensor
 
 from league.episode import Episodes
-from league.learning.groups.shard_learners import Experience, LearnerStopped
-from league.learning.learner import LearnerState, NonFiniteLoss
-from league.learning.places import Here, InProcesses, Place, shards_of
-from league.learning.recruits import Recruit, Recruits
+from league.learning.groups.learners import Learners
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.ray_learners import RayLearners
+from league.learning.groups.replacing import LearnersLost
+from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
+from league.learning.groups.shards import Shard, num_cpus, plan_shards
+from league.learning.learner.learner import LearnerState, NonFiniteLoss
 from league.learning.settings import SHARED, LearnerSettings
 from league.mistakes import explain
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.runtime import ResourceSettings, check_resources
+from league.runtime import ResourceSettings, check_resources, ray_session
 from storage.errors import Mistake
 from storage.suggestions import did_you_mean
+
+WAIT_SECONDS = 1.0  # between two looks at processes that may have died
 
 Figures = dict[str, float]
 Settings = LearnerSettings | Mapping[str, Any]
@@ -77,12 +82,20 @@ class LearnerGroup:
         check_resources(ResourceSettings(gpus=gpus, address=address), processes)
         each = tuple(self._recruit(player, spec, self._settings) for player, spec in policies.items())
         device = "cuda" if gpus else "cpu"
-        self._place: Place
-        if processes:
-            recruits = Recruits(each, device, threads or 1)
-            self._place = InProcesses(shards_of(processes, gpus, tuple(policies)), recruits, gpus, address)
-        else:
-            self._place = Here(Recruits(each, device, threads or torch.get_num_threads()), gpus)
+        threads = threads or (1 if processes else torch.get_num_threads())
+        recruits, shards = Recruits(each, device, threads), _shards(processes, gpus, tuple(policies))
+        with contextlib.ExitStack() as begun:
+            self._learners: Learners
+            if processes:
+                resources = ResourceSettings(gpus=gpus, address=address)
+                begun.enter_context(ray_session(resources, num_cpus(shards)))  # unless there is one
+                self._learners = RayLearners(shards, recruits)
+            else:
+                self._learners = LocalLearners(shards, recruits, thread=True)
+            begun.callback(self._learners.close)
+            for player in policies:
+                self._learners.state(player)  # errors while processes are built are raised here
+            self._begun = begun.pop_all()
         self._policies = dict(policies)
         self._stopped: dict[str, LearnerStopped] = {}
         self._figures: dict[str, Figures | None] = {}  # not returned yet
@@ -142,9 +155,9 @@ class LearnerGroup:
             if player in self._stopped:
                 raise _refusal(self._stopped[player])
         for player, part in experience.items():
-            while self._place.under_way(player) >= self._settings.max_backlog:
+            while self._learners.under_way(player) >= self._settings.max_backlog:
                 self._collect(everything=False)
-            self._place.submit(player, part, progress)
+            self._learners.submit(player, part, progress)
         if async_update:
             self._collect(everything=False, wait=False)
             return self._take()
@@ -154,8 +167,12 @@ class LearnerGroup:
     def _collect(self, *, everything: bool, wait: bool = True) -> None:
         """Note what is finished; `everything`: all that is under way, else what is there, or the next."""
         stopped: LearnerStopped | None = None
-        while any(self._place.under_way(player) for player in self._policies):
-            for outcome in self._place.finished(wait=wait):
+        while any(self._learners.under_way(player) for player in self._policies):
+            outcomes = self._learners.ready(WAIT_SECONDS if wait else 0.0)
+            if not outcomes and (losses := self._learners.losses()):
+                said = "; ".join(loss.incident.sentence() for loss in losses)
+                raise LearnersLost(f"{said}. Its experience is lost: give it again, or other experience")
+            for outcome in outcomes:
                 if isinstance(outcome, LearnerStopped):
                     self._stopped[outcome.player] = stopped = outcome
                 else:
@@ -180,29 +197,27 @@ class LearnerGroup:
     def weights(self, player: str) -> dict[str, Tensor]:
         """Return copies of the player's newest weights, after all updates under way."""
         self._settle(player)
-        return {
-            name: torch.tensor(array) for name, array in self._place.weights(self._require(player)).items()
-        }
+        return {name: torch.tensor(array) for name, array in self._learners.weights(player).items()}
 
     def get_state(self, players: Iterable[str] | None = None) -> dict[str, LearnerState]:
         """Return copies of all that learners need to go on, of `players` (`None`: all of them)."""
         chosen = self.players if players is None else tuple(players)
         for player in chosen:
-            self._settle(self._require(player))
-        return {player: self._place.state(player) for player in chosen}
+            self._settle(player)
+        return {player: self._learners.state(player) for player in chosen}
 
     def set_state(self, states: Mapping[str, LearnerState]) -> None:
         """Let learners go on from these states. Raise WeightsMismatch for one of another network."""
         for player in states:
-            self._settle(self._require(player))
+            self._settle(player)
         for player, state in states.items():
-            self._place.load_state(player, state)
+            self._learners.load_state(player, state)
             self._stopped.pop(player, None)
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights` with a fresh optimizer, without the experience of before."""
-        self._settle(self._require(player))
-        self._place.reset(player, weights)
+        self._settle(player)
+        self._learners.reset(player, weights)
         self._stopped.pop(player, None)
 
     # ------------------------------------------------------------------ players come and go
@@ -225,8 +240,8 @@ class LearnerGroup:
 
     def remove(self, player: str) -> None:
         """Free the learner, its optimizer and its experience, after its updates under way."""
-        self._settle(self._require(player))
-        self._place.remove(player)
+        self._settle(player)
+        self._learners.remove(player)
         for known in (self._policies, self._stopped, self._figures):
             known.pop(player, None)
 
@@ -248,7 +263,7 @@ class LearnerGroup:
 
     def close(self) -> None:
         """End all learners and free what they hold."""
-        self._place.close()
+        self._begun.close()
 
     def __enter__(self) -> Self:
         return self
@@ -257,7 +272,7 @@ class LearnerGroup:
         self.close()
 
     def _add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None) -> None:
-        self._place.add(recruit, weights)
+        self._learners.add(recruit, weights)
         self._policies[recruit.player] = recruit.spec
 
     def _own(self, player: str, settings: Settings | None) -> LearnerSettings:
@@ -284,10 +299,21 @@ class LearnerGroup:
         return player
 
     def _settle(self, player: str) -> None:
-        """Wait for the player's updates under way."""
-        while self._place.under_way(player):
+        """Wait for the player's updates under way. Raise UnknownPlayer."""
+        self._require(player)
+        while self._learners.under_way(player):
             with contextlib.suppress(NonFiniteLoss):  # raised again by the next update of the stopped player
                 self._collect(everything=False)
+
+
+def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
+    """Return the shards of players: with `processes`, as many as these, or players if those are fewer."""
+    if not processes:
+        return [Shard(players[i :: gpus or 1], min(1, gpus)) for i in range(gpus or 1)]
+    if gpus:
+        return plan_shards(gpus, players)
+    count = min(processes, len(players))
+    return [Shard(players[i::count], 0, processes // count + (i < processes % count)) for i in range(count)]
 
 
 def _settings(given: Settings) -> LearnerSettings:

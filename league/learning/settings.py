@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from league.learning.companions.settings import Average, InitialMagnet, MagnetSettings
 from league.learning.hooks import find_hook
+from league.learning.magnets import Average, InitialMagnet, MagnetSettings
 from league.learning.maths.losses import LOSSES, Loss, find_loss
 from league.learning.maths.schedules import Points, Ramp, Schedule, Value, extremes
 from league.section import Section

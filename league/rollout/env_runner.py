@@ -22,9 +22,9 @@ import torch
 from league.envs import registry
 from league.envs.base import BatchedGame
 from league.episode import Episodes
+from league.import_paths import trust
 from league.models.actor import Actor
 from league.models.bots.seated import seated_bot
-from league.models.networks.networks import trust_network
 from league.models.policies.mixture import Member, Mixture
 from league.models.policies.policy import Policy
 from league.rollout.guard import PlayStopped
@@ -65,8 +65,7 @@ class EnvRunner:
         """Prepare this process (torch threads, memory), admit the trusted networks, and make the game."""
         settings, cache = setup.rollout, setup.cache
         prepare_process(setup.threads)
-        for network in setup.trust:
-            trust_network(network)
+        trust(*setup.trust)
         self._setup = setup
         self._tables: dict[str, list[Table]] = {}  # by env
         self._table(setup.env_id)  # made at once, so that a game that cannot be made is known at once
@@ -208,8 +207,7 @@ def _trust_networks(request: PlayRequest) -> None:
     """Trust the code of live players' policies: it comes from the user's config, unlike a snapshot's."""
     for source in (*request.sources, *request.fragment.players):
         if isinstance(source, LiveSource):
-            for path in source.spec.own_code:
-                trust_network(path)
+            trust(*source.spec.own_code)
 
 
 def _find_learners(sources: Sequence[Source], learners: Sequence[str]) -> dict[int, LiveSource]:

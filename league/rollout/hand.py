@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,15 @@ from league.rollout.traces.transcript import NO_ACTIONS, Actions, moved
 from storage.records import MatchBatch, ResultBatch
 
 WAITS = -1  # in place of a slot
+_OF_EACH_MATCH = (
+    "slot",
+    "age",
+    "opens",
+    "moves",
+    "started_at",
+    "score",
+    "reward",
+)  # arrays [M, ...] of one width
 
 _Ints = npt.NDArray[np.int64]
 _Floats = npt.NDArray[np.float32]
@@ -89,16 +99,9 @@ class Hand:
             self,
             matches=replace(matches, competitors=names, seat=seated[matches.seat].astype(np.int32)),
             sources=tuple(self.sources[who] for who in used.tolist()),
-            slot=self.slot[rows],
-            age=self.age[rows],
-            opens=self.opens[rows],
-            moves=self.moves[rows],
-            started_at=self.started_at[rows],
-            score=self.score[rows],
-            memory=self.memory[rows],
-            reward=self.reward[rows],
             actions=moved(self.actions, row),
             held=tuple(held),
+            **{name: getattr(self, name)[rows] for name in (*_OF_EACH_MATCH, "memory")},
         )
 
     def with_newest(self, players: Mapping[str, LiveSource]) -> Hand:
@@ -139,22 +142,17 @@ class Hand:
             seat=np.concatenate([first.seat, place[second.seat].astype(np.int32)]),
             learning=np.concatenate([first.learning, second.learning]),
         )
+        arrays: dict[str, Any] = {
+            name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _OF_EACH_MATCH
+        }
         widest = max(self.memory.shape[2], other.memory.shape[2])
-        return Hand(
+        return replace(
+            self,
             matches=matches,
             sources=tuple(sources),
-            slot=np.concatenate([self.slot, other.slot]),
-            age=np.concatenate([self.age, other.age]),
-            opens=np.concatenate([self.opens, other.opens]),
-            moves=np.concatenate([self.moves, other.moves]),
-            started_at=np.concatenate([self.started_at, other.started_at]),
-            score=np.concatenate([self.score, other.score]),
             memory=np.concatenate([_padded(hand.memory, widest) for hand in (self, other)]),
-            reward=np.concatenate([self.reward, other.reward]),
             openings=other.openings or self.openings,
-            actions=self.actions,
-            held=self.held,
-            began=self.began,
+            **arrays,
         )
 
 

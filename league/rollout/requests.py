@@ -61,7 +61,9 @@ class MixtureSource:
     weights: tuple[float, ...]  # of the members, in order; they sum to 1
 
 
-Source = SnapshotSource | LiveSource | BotSource | MixtureSource
+StoredSource = SnapshotSource | BotSource | MixtureSource
+"""Competitor that does not change while it plays."""
+Source = StoredSource | LiveSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from league.tournament.entry.entrants import Entries, gather
+from league.tournament.entrants import Entries, gather
 from league.tournament.settings import GameSettings, Resolved, TournamentSettings, load_resolved
 from league.tournament.stages import newest_settings
 from league.training.resume import ResumeRefused

@@ -6,7 +6,8 @@
 
 A round is a function of the settings and of the recorded results. The result of a request is a function
 of the request. So a tournament that was killed goes on with exactly the games that it would have played,
-with any number of runners, and its ledger ends like that of a tournament that never stopped.
+with any number of runners, and its ledger ends like that of a tournament that never stopped. Rounds that
+another version drew otherwise are taken as they were recorded.
 
 A tournament that goes on with more pairs or more competitors plays one stage after the other
 (league/tournament/stages.py): what earlier stages recorded is remembered, then the last one plays the rest.
@@ -17,26 +18,25 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from analysis.gates.field import SHOWN
+from analysis.gates.names import SHOWN
 from analysis.statistics.games import games_of
+from league.arena.arena import Seated
+from league.arena.matches import Table, drawn_seed
 from league.envs.adapters.gymnasium.following import following
-from league.rollout.openings import Openings
-from league.rollout.requests import PlayRequest, Source
+from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import RunnerGroup
-from league.rules.matchmaking.seating import match_seeds
 from league.rules.roster import Roster
 from league.rules.standings import Standings
-from league.tournament.pairs import Pairs
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Pairings, Round
 from league.tournament.settings import Resolved
-from league.tournament.stages import Stage
+from league.tournament.stages import Stage, rounds_of
 from storage.archive import Archive
 from storage.errors import Failure
 from storage.records import DrawnPair, Entrant, MatchBatch, ResultBatch
@@ -62,15 +62,6 @@ class Standing:
 Observer = Callable[[Standing], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Runners, sources and openings that a tournament is played with."""
-
-    runners: RunnerGroup
-    sources: Mapping[str, Source]  # sources of the entrants, by name
-    openings: Openings | None
-
-
 class Tournament:
     """Tournament in one process, new or resumed."""
 
@@ -78,25 +69,25 @@ class Tournament:
         self,
         settings: Resolved,
         entrants: Sequence[Entrant],
-        pairs: Pairs,
+        table: Table,
         stages: Sequence[Stage],
         archive: Archive,
-        table: Callable[[], Table],
+        start: Callable[[], tuple[RunnerGroup, Seated]],
     ) -> None:
-        """`archive` holds the entrants and earlier results; `table` is called when the first match is due.
+        """`archive` holds the entrants and earlier results; `start` is called when the first match is due.
 
         `stages` are those of the archive, with one at least.
 
         So a tournament that is over can be shown even if its entrants no longer exist.
         """
-        self._settings, self._archive, self._table = settings, archive, table
+        self._settings, self._archive, self._table, self._start = settings, archive, table, start
         self._names = [entrant.competitor for entrant in entrants]
         self._envs = following(settings.model_dump())
-        self._pairs = pairs
         self._stages = stages
         self._total_pairs = 0
-        self._standings = Standings(Roster(entrants), settings.ratings, teams=pairs.team_of_seat)
+        self._standings = Standings(Roster(entrants), settings.ratings, teams=table.team_of_seat)
         self._recorded = deque(archive.results())  # results of earlier sessions, until their round comes
+        self._rounds = rounds_of(archive.run, self._recorded, self._names, table.games)  # as they drew them
         self._resumed_games = sum(map(len, self._recorded))
         self._first = 0  # number of the first pair of the next round
         self._round: tuple[int, int, Round] | None = None  # being played: its number, its first pair's, draw
@@ -110,7 +101,7 @@ class Tournament:
         conclusion: str | None = None
         for number, stage in enumerate(self._stages):
             names = self._names[: stage.field]
-            schedule = make_schedule(stage.schedule, names, self._pairs.num_teams, tuple(history))
+            schedule = make_schedule(stage.schedule, names, self._table.num_teams, tuple(history))
             self._total_pairs = schedule.total_pairs()
             watched = schedule.goes_by_results or number + 1 < len(self._stages)
             while stage.requests is None or self._taken < stage.requests:
@@ -119,7 +110,7 @@ class Tournament:
                     played if schedule.goes_by_results else [], names, self._settings.rules.rule()
                 )
                 rng = np.random.default_rng([self._settings.seed, len(history)])
-                drawn = schedule.drawn_round(history, games, rng)
+                drawn = self._as_recorded(len(history), schedule.drawn_round(history, games, rng))
                 if drawn is None:
                     conclusion = schedule.conclusion(games)
                     break
@@ -131,9 +122,18 @@ class Tournament:
         observe(self.standing())
         return conclusion
 
+    def _as_recorded(self, number: int, drawn: Round | None) -> Round | None:
+        """Return the round with this number, as it was recorded if another version drew it otherwise."""
+        recorded = self._rounds.get(number)
+        if recorded is None or (
+            drawn is not None and np.array_equal(drawn.pairings[: len(recorded)], recorded)
+        ):
+            return drawn
+        return Round(recorded)
+
     def standing(self) -> Standing:
         """Return the progress so far."""
-        pairs = self._games // self._pairs.games
+        pairs = self._games // self._table.games
         total = max(pairs, self._total_pairs)
         return Standing(pairs, total, self._games, self._resumed_games)
 
@@ -144,7 +144,7 @@ class Tournament:
 
         A stage that has ended has `most` requests; of its last round only those before that are remembered.
         """
-        size = max(1, self._settings.rollout.matches_per_request // self._pairs.games)
+        size = max(1, self._settings.rollout.matches_per_request // self._table.games)
         requests, chunk = self._requests(pairings, size)
         whole = len(pairings)
         if most is not None and most - self._taken < len(requests):
@@ -164,7 +164,7 @@ class Tournament:
         observe(self.standing())
         if len(results) == len(requests):
             return results
-        runners = self._table().runners
+        runners, seated = self._start()
         asked = len(results)
         losses: Counter[int] = Counter()  # number of runners that died on each request
         again: deque[int] = deque()  # requests that were lost, to be played again
@@ -172,14 +172,14 @@ class Tournament:
         while len(results) < len(requests):
             if interrupted.is_set():
                 raise Interrupted(
-                    f"{self._archive.run}: interrupted after {self._games // self._pairs.games:,} of "
+                    f"{self._archive.run}: interrupted after {self._games // self._table.games:,} of "
                     f"{self.standing().total_pairs:,} pairs; everything is saved: --resume goes on"
                 )
             while again and runners.room() > 0:
                 lost = again.popleft()
-                runners.submit(lost, self._request(requests[lost]), {})
+                runners.submit(lost, self._request(seated, requests[lost]), {})
             while asked < len(requests) and runners.room() > 0:
-                runners.submit(asked, self._request(requests[asked]), {})
+                runners.submit(asked, self._request(seated, requests[asked]), {})
                 asked += 1
             for rollout in runners.ready(WAIT_SECONDS):
                 early[rollout.request_id] = rollout.results
@@ -202,7 +202,7 @@ class Tournament:
         """
         first, self._first = self._first, self._first + len(pairings)
         whole = [
-            self._pairs.matches(pairings[start : start + size], first + start)
+            self._table.pairs(self._names, pairings[start : start + size], first + start)
             for start in range(0, len(pairings), size)
         ]
         parts = [
@@ -212,23 +212,12 @@ class Tournament:
         ]
         return [part for part, _ in parts], [number for _, number in parts]
 
-    def _request(self, matches: MatchBatch) -> PlayRequest:
-        table = self._table()
-        openings = table.openings
+    def _request(self, seated: Seated, matches: MatchBatch) -> PlayRequest:
+        openings = seated.openings
         if openings is not None and openings.book:  # pairs take its lines in turn
-            line = matches.match_id // self._pairs.games % len(openings.book)
-            openings = dataclasses.replace(openings, line=line)
-        return PlayRequest(
-            matches,
-            tuple(table.sources[name] for name in matches.competitors),
-            learners=(),
-            seed=int(
-                match_seeds(self._settings.seed + 1, matches.match_id[:1])[0]
-            ),  # seed of sampled actions
-            openings=openings,
-            env_options=self._envs.options(matches.env) if matches.env != self._settings.env.id else None,
-            fingerprint=True,
-        )
+            line = matches.match_id // self._table.games % len(openings.book)
+            seated = dataclasses.replace(seated, openings=dataclasses.replace(openings, line=line))
+        return seated.request(matches, drawn_seed(self._settings.seed, int(matches.match_id[0])))
 
     def _explain_losses(self, matches: MatchBatch) -> str:
         names = matches.competitors
@@ -253,14 +242,14 @@ class Tournament:
         probability, standing = drawn.probability, drawn.standing
         if probability is None:
             return []
-        begins = results.matches.match_id[results.matches.match_id % self._pairs.games == 0]
-        rows = (begins // self._pairs.games - first).tolist()
+        begins = results.matches.match_id[results.matches.match_id % self._table.games == 0]
+        rows = (begins // self._table.games - first).tolist()
         known = [
             {} if standing is None else {self._names[i]: float(standing[i]) for i in drawn.pairings[row]}
             for row in rows
         ]
         return [
-            DrawnPair((first + row) * self._pairs.games, number, float(probability[row]), state)
+            DrawnPair((first + row) * self._table.games, number, float(probability[row]), state)
             for row, state in zip(rows, known, strict=True)
         ]
 

@@ -9,22 +9,23 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.gates.field import SHOWN, find_recorded
 from analysis.gates.gates import parse_gate
-from analysis.gates.names import labels_of, with_runs
+from analysis.gates.names import SHOWN, find_recorded, labels_of, with_runs
+from league.arena.arena import Seated
+from league.arena.matches import Table
 from league.cluster.joining import own_modules
 from league.envs import registry
+from league.envs.adapters.gymnasium.following import following
+from league.import_paths import trust
 from league.interrupts import interrupts
-from league.models.networks.networks import trust_network
 from league.rollout.openings import Openings
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup, check_play
 from league.rollout.supply import start_peers
 from league.runtime import available_cpus, check_resources, ray_session
-from league.tournament.entry.entrants import Entries, Source, gather, sources_of
+from league.tournament.entrants import Entries, gather, sources_of
 from league.tournament.folder import going_on, newcomers, settings_of
-from league.tournament.loop import Observer, Table, Tournament
-from league.tournament.pairs import Pairs
+from league.tournament.loop import Observer, Tournament
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Schedule
 from league.tournament.settings import MANY_GAMES, GameSettings, Resolved, TournamentSettings
@@ -33,7 +34,7 @@ from storage.archive import Archive, open_reader
 from storage.disk import Progress
 from storage.errors import Mistake
 from storage.layout import FORMAT, require_new
-from storage.records import Entrant
+from storage.records import Entrant, Purpose
 from storage.tables.database_file import DatabaseFile
 
 MOST_PAIRS_EACH = 10**6  # of any two; more would take years of play and exceed memory
@@ -66,7 +67,7 @@ def play(
         resolved = begun = settings_of(out)
         entrants = field = tuple(open_reader(out).entrants())
         if settings is not None:
-            _trust(settings)
+            trust(*settings.trust)
             joining = newcomers(settings, begun, field, out, again=regather, progress=progress)
             if joining is not None:
                 _tell_left_out(joining, tell)
@@ -84,13 +85,13 @@ def play(
         if (out / FORMAT).exists():
             settings_of(out)  # refuses the run of a league, which no --resume would go on with
         require_new(out)
-        _trust(settings)
+        trust(*settings.trust)
         entries = _gather(settings, progress)
         _tell_left_out(entries, tell)
         entrants, field = entries.entrants, ()
         resolved = _rated(_resolved(_named(settings, entrants), entries))
-    pairs, schedule = check(resolved, entrants)
-    runners = _number_of_runners(resolved, schedule.total_pairs() * pairs.games)
+    table, schedule = check(resolved, entrants)
+    runners = _number_of_runners(resolved, schedule.total_pairs() * table.games)
     check_resources(resolved.resources, runners)
     check_play(resolved.rollout.device, resolved.resources, runners)
     if resolved.resources.share_cards:
@@ -105,7 +106,7 @@ def play(
         archive = stack.enter_context(_open(resolved, entrants[len(field) :], out, resume))
         database = DatabaseFile(out, lambda: archive.num_changes, say=tell)
         interrupted = stack.enter_context(interrupts())
-        tournament = Tournament(resolved, entrants, pairs, stages_of(out), archive, starter.start)
+        tournament = Tournament(resolved, entrants, table, stages_of(out), archive, starter.start)
         conclusion = tournament.run(interrupted, observe)
         database.finish(progress)
     if conclusion is not None:
@@ -131,32 +132,33 @@ class _Starter:
         """`stack` closes the runners; `entries`: `None` if the entrants come from a run folder."""
         self._stack, self._settings, self._runners = stack, settings, runners
         self._entrants, self._entries, self._progress = entrants, entries, progress
-        self._table: Table | None = None
+        self._started: tuple[RunnerGroup, Seated] | None = None
 
-    def start(self) -> Table:
-        """Return the table; the first call reads the openings, starts the runners and finds the policies.
+    def start(self) -> tuple[RunnerGroup, Seated]:
+        """Return the runners, and the entrants with their openings; the first call finds and starts all.
 
         Raise Mistake for an opening book that cannot be used, DamagedCompetitors for policies that are
         missing or damaged.
         """
-        if self._table is None:
-            _trust(self._settings)
+        if self._started is None:
+            trust(*self._settings.trust)
             openings = _openings(self._settings)
             group = self._stack.enter_context(_start_runners(self._settings, self._runners))
-            self._table = Table(group, self._sources(), openings)
-        return self._table
+            self._started = group, self._seated(openings)
+        return self._started
 
-    def _sources(self) -> dict[str, Source]:
+    def _seated(self, openings: Openings | None) -> Seated:
         if self._entries is None:
             sources = sources_of(self._entrants, progress=self._progress)
         else:
             sources = self._entries.sources
         names = [entrant.competitor for entrant in self._entrants]
-        return dict(zip(names, sources, strict=True))
+        envs, brings = following(self._settings.model_dump()), {name: name for name in names}
+        return Seated(dict(zip(names, sources, strict=True)), envs, brings, openings, fingerprint=True)
 
 
-def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Schedule]:
-    """Return the pairs and the schedule of these entrants. Raise Mistake for what cannot be played."""
+def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Table, Schedule]:
+    """Return what makes the matches, and the schedule. Raise Mistake for what cannot be played."""
     game = registry.make(settings.env.id, 1, step_limit=settings.rollout.step_limit, **settings.env.options)
     names = [entrant.competitor for entrant in entrants]
     for gate in settings.gates:
@@ -166,26 +168,26 @@ def check(settings: Resolved, entrants: tuple[Entrant, ...]) -> tuple[Pairs, Sch
             f"ratings.draw_probability is 0, but matches of '{settings.env.id}' can be drawn; raise it"
         )
     sizes = settings.teams or (1,) * game.num_seats
-    pairs = Pairs(
-        names,
+    table = Table(
+        settings.env.id,
         np.repeat(np.arange(len(sizes)), sizes),
-        env=settings.env.id,
-        match_type=settings.schedule.kind,
-        seed=settings.seed,
+        settings.schedule.kind,
+        settings.seed,
+        Purpose.TOURNAMENT,
     )
     if settings.schedule.pairs > MOST_PAIRS_EACH:
         raise Mistake(
             f"schedule.pairs: found {settings.schedule.pairs}, expected at most {MOST_PAIRS_EACH:,} of any "
             "two"
         )
-    schedule = make_schedule(settings.schedule, names, pairs.num_teams)
+    schedule = make_schedule(settings.schedule, names, table.num_teams)
     most = schedule.total_pairs()
     if most > MOST_PAIRS:
         raise Mistake(
             f"schedule: {settings.schedule.kind} of {len(names)} competitors with these settings plays "
             f"{most:,} pairs, expected at most {MOST_PAIRS:,}; lower pairs, rounds or budget"
         )
-    return pairs, schedule
+    return table, schedule
 
 
 def _openings(settings: Resolved) -> Openings | None:
@@ -195,11 +197,6 @@ def _openings(settings: Resolved) -> Openings | None:
         limit = settings.rollout.step_limit
         openings.check(registry.make(settings.env.id, 1, step_limit=limit, **settings.env.options))
     return openings
-
-
-def _trust(settings: TournamentSettings) -> None:
-    for network in settings.trust:
-        trust_network(network)
 
 
 def _gather(settings: TournamentSettings, progress: Progress | None) -> Entries:

@@ -24,7 +24,7 @@ from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings
 from league.section import Section
-from league.tournament.entry.source import EntrantSource
+from league.tournament.entrant_source import EntrantSource
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.errors import Mistake
 

@@ -8,15 +8,19 @@ then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
+from league.tournament.schedules.base import Pairings
 from league.tournament.schedules.settings import ScheduleSettings
 from storage.layout import LEDGER
-from storage.ledger.ledger import read_frames
+from storage.ledger.ledger import read_frames, read_tables
+from storage.records import ResultBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,33 @@ def stages_of(run: Path) -> list[Stage]:
                 stages.append(Stage(schedule, field))
         requests += "matches" in frame.tables
     return stages
+
+
+def rounds_of(
+    run: Path, results: Sequence[ResultBatch], names: Sequence[str], games: int
+) -> dict[int, Pairings]:
+    """Return the recorded pairs of each round that went by results, by the round's number.
+
+    `results` are the recorded ones of `run`, `names` those of the entrants. A pair has so many `games`.
+    """
+    found = read_tables(run / LEDGER, ("drawn_pairs",))
+    if not found:
+        return {}
+    drawn = found["drawn_pairs"]
+    round_of = dict(zip(drawn["match_id"].to_pylist(), drawn["round"].to_pylist(), strict=True))
+    index = {name: number for number, name in enumerate(names)}
+    rows: dict[int, dict[int, list[int]]] = {}
+    for batch in results:
+        matches = batch.matches
+        teams = matches.team_of_seat or range(matches.num_seats)
+        _, first_seat = np.unique(teams, return_index=True)
+        for at in np.flatnonzero(matches.match_id % games == 0).tolist():
+            number = int(matches.match_id[at])
+            if number in round_of:
+                seated = matches.seat[at, first_seat].tolist()
+                pairs = rows.setdefault(round_of[number], {})
+                pairs[number] = [index[matches.competitors[who]] for who in seated]
+    return {n: np.array([pairs[key] for key in sorted(pairs)], dtype=np.int64) for n, pairs in rows.items()}
 
 
 def newest_settings(run: Path) -> dict[str, Any] | None:

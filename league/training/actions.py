@@ -12,10 +12,10 @@ from typing import NoReturn
 
 from league.config.settings import Settings
 from league.import_paths import OwnCodeFailed
-from league.learning.companions.settings import SnapshotMagnet
-from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.learners import Learners
 from league.learning.groups.shard_learners import LearnerStopped
-from league.learning.learner import LearnerState
+from league.learning.learner.learner import LearnerState
+from league.learning.magnets import SnapshotMagnet
 from league.learning.settings import LearnerSettings
 from league.rules.building.builder import as_recorded
 from league.training.initial import load_initial, recruit_of
@@ -55,7 +55,7 @@ class Actions:
         self,
         settings: Settings,
         archive: Archive,
-        learners: LearnerGroup,
+        learners: Learners,
         state: State,
         seconds: Callable[[], float],
     ) -> None:

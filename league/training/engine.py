@@ -12,11 +12,11 @@ from league.cluster.joining import own_modules
 from league.cluster.nodes import Watch, gpus_of_nodes
 from league.config.placement import place
 from league.config.settings import Settings
-from league.learning.groups.learner_group import LearnerGroup
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.learners import Learners
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.ray_learners import RayLearners
+from league.learning.groups.shard_learners import Recruits
 from league.learning.groups.shards import num_cpus
-from league.learning.recruits import Recruits
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import LocalRunnerGroup, RayRunnerGroup, RunnerGroup
 from league.rollout.supply import start_peers
@@ -29,7 +29,7 @@ class Engine(NamedTuple):
     """What plays and learns."""
 
     runners: RunnerGroup
-    learners: LearnerGroup
+    learners: Learners
     evaluators: RunnerGroup | None = None  # their matches are recorded but not learned from
     elastic: Elastic | None = None  # where nodes may come and go
 
@@ -42,7 +42,7 @@ def start_engine(settings: Settings) -> Iterator[Engine]:
             engine = _on_ray(settings, stack)
         else:
             shards = place(settings).shards
-            engine = Engine(LocalRunnerGroup(_play(settings)), LocalLearnerGroup(shards, _recruits(settings)))
+            engine = Engine(LocalRunnerGroup(_play(settings)), LocalLearners(shards, _recruits(settings)))
         stack.callback(engine.runners.close)
         stack.callback(engine.learners.close)
         yield engine
@@ -91,7 +91,7 @@ def _on_ray(settings: Settings, stack: contextlib.ExitStack) -> Engine:
     stack.enter_context(ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump())))
     play = replace(_play(settings), peers=start_peers(resources, settings.storage.cache()))
     known = resources.address is not None and resources.wait_seconds is None
-    learners = RayLearnerGroup(
+    learners = RayLearners(
         place(settings, gpus_of_nodes() if known else None).shards,
         _recruits(settings),
         num_runners=num_runners,

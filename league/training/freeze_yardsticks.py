@@ -26,8 +26,7 @@ from league.rollout.snapshots import SnapshotSource, load_tensors
 from league.training.requests import Owner, Played, Requests, Ticket
 from league.training.sources import Sources
 from league.yardsticks.figures import ALL, figure_of_games
-from league.yardsticks.games import mode_of_source, request_of
-from league.yardsticks.opened import Opened, on_positions
+from league.yardsticks.opened import Opened, mode_of_source, on_positions, request_of
 from storage.archive import Archive
 from storage.records import MAIN, Snapshot, YardstickRecord
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from league.config.settings import Settings
-from league.learning.groups.learner_group import LearnerGroup
+from league.learning.groups.learners import Learners
 from league.rollout.requests import Fragment, PlayRequest
 from league.rollout.runner_group import LostRequests, Rollout
 from league.rules.earnings import earned
@@ -45,7 +45,7 @@ class LeagueMatches:
         self,
         settings: Settings,
         state: State,
-        learners: LearnerGroup,
+        learners: Learners,
         requests: Requests,
         sources: Sources,
         rng: np.random.Generator,

@@ -15,11 +15,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from league.arena.arena import Seated
+from league.arena.matches import Table, stream_of
 from league.config.settings import Settings
 from league.interrupts import stopping
 from league.rollout.requests import PlayRequest
 from league.rollout.runner_group import LocalRunnerGroup, RunnerGroup
-from league.rules.matchmaking.seating import match_seeds
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.training.freeze_yardsticks import setup_beside
@@ -28,7 +29,7 @@ from league.training.sources import Sources
 from league.training.state.state import State
 from league.training.state.tally import ROUND_ROBIN, Placed, pair_of
 from storage.archive import Archive
-from storage.records import MAIN, MatchBatch, Purpose
+from storage.records import MAIN
 
 STREAM = 11  # of seeds, apart from those of training
 PAIRS = 8  # of competitors in one request
@@ -102,29 +103,15 @@ class RoundRobin:
 
     def _request(self, pairs: list[tuple[str, str]], seeds: int) -> PlayRequest:
         names = tuple(dict.fromkeys(name for pair in pairs for name in pair))
-        teams, own = self._num_teams, np.eye(self._num_teams, dtype=np.bool_)[:, self._teams]  # [T, S]
-        seat = np.concatenate(
-            [np.tile(np.where(own, names.index(one), names.index(other)), (seeds, 1)) for one, other in pairs]
-        ).astype(np.int32)
-        n = len(seat)
-        number = np.arange(n, dtype=np.int64) - self._state.placed.next_id  # those of ids that count down
-        stream = int(
-            np.random.SeedSequence([self._settings.seed, STREAM]).generate_state(1, np.uint64)[0] >> 1
-        )
-        matches = MatchBatch(
-            env=self._settings.env.id,
-            purpose=Purpose.EVALUATION,
-            match_types=(ROUND_ROBIN,),
-            competitors=names,
-            match_id=-number,
-            seed=match_seeds(stream, number[::teams].repeat(teams)),  # a seed is played once for each team
-            match_type=np.zeros(n, dtype=np.int16),
-            seat=seat,
-            learning=np.zeros(seat.shape, dtype=np.bool_),
-            team_of_seat=None if teams == len(self._teams) else tuple(self._teams.tolist()),
-        )
-        sources = tuple(self._sources.of(self._state.roster[name]) for name in names)
-        return PlayRequest(matches, sources, learners=(), seed=(stream + int(number[0])) % 2**63)
+        own = np.eye(self._num_teams, dtype=np.bool_)  # a seed is played once for each team
+        by_team = [np.where(own, names.index(one), names.index(other)) for one, other in pairs]
+        number = (
+            np.arange(len(pairs) * seeds * self._num_teams) - self._state.placed.next_id
+        )  # ids count down
+        table = Table(self._settings.env.id, self._teams, ROUND_ROBIN, stream_of(self._settings.seed, STREAM))
+        matches = table.matches(names, np.repeat(by_team, seeds, axis=0), number[:: self._num_teams], -number)
+        seated = Seated({name: self._sources.of(self._state.roster[name]) for name in names})
+        return seated.request(matches, (table.seed + int(number[0])) % 2**63)
 
     def take(self, played: Iterable[Played]) -> None:
         """Record the matches that were played; those that were lost with a runner are forgotten."""

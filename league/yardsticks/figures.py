@@ -7,12 +7,10 @@ score   points per game against a fixed opponent: a draw counts half
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.elo import Z_95, elo_from_pairs, score_of_elo
+from analysis.statistics.elo import elo_from_pairs, score_of_elo, wilson
 from league.yardsticks.positions import Positions
 from storage.arrays import Floats
 from storage.records import EndReason, ResultBatch, YardstickRecord, by_team
@@ -70,18 +68,6 @@ def parts(positions: Positions) -> dict[str, npt.NDArray[np.bool_]]:
         named[f"plies {low}-{high}" if low < high else f"plies {low}"] = (plies >= low) & (plies <= high)
         low = high + 1
     return {name: chosen for name, chosen in named.items() if chosen.any()}
-
-
-def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of n independent observations.
-
-    E. B. Wilson: Probable inference, the law of succession, and statistical inference, JASA 22 (1927). It is
-    for observations of 0 or 1. Others between 0 and 1 vary less around the same mean: it is wide enough.
-    """
-    share = min(max(share, 0.0), 1.0)
-    spread = Z_95 * math.sqrt(share * (1.0 - share) / n + Z_95**2 / (4.0 * n * n))
-    middle, scale = share + Z_95**2 / (2.0 * n), 1.0 + Z_95**2 / n
-    return min(max((middle - spread) / scale, 0.0), share), max(min((middle + spread) / scale, 1.0), share)
 
 
 def figure_of_games(

@@ -10,40 +10,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
+from league.arena.arena import Arena
 from league.competitors.mixtures import Mixture
-from league.competitors.modes import SAMPLE
-from league.competitors.names import (
-    Names,
-    bot_settings,
-    curve,
-    load_snapshot,
-    mixture_actor,
-    mixture_source,
-    source_of,
-)
-from league.envs import registry
-from league.envs.base import BatchedGame
+from league.competitors.names import actor_of, curve
+from league.import_paths import trust
 from league.models.actor import Actor
-from league.models.bots.seated import seated_bot
-from league.models.networks.networks import trust_network
-from league.rollout.env_runner import EnvRunner
-from league.rollout.requests import BotSource, MixtureSource, PlaySetup, Source
-from league.rollout.settings import RolloutSettings
-from league.rollout.snapshots import SnapshotSource
+from league.rollout.requests import StoredSource
 from league.yardsticks.figures import figure_of_games
-from league.yardsticks.games import mode_of_source, request_of
-from league.yardsticks.opened import Opened, on_positions, open_yardsticks
+from league.yardsticks.opened import mode_of_source, on_positions, open_yardsticks, request_of
+from league.yardsticks.positions import STORED
 from league.yardsticks.settings import STORED_POSITIONS, YardstickSettings
-from storage import open_reader, run_folder
-from storage.arrays import Indices
-from storage.errors import Mistake, NotARun
-from storage.reader import ArchiveReader
+from storage import run_folder
+from storage.errors import Mistake
 from storage.records import Bot, Snapshot, YardstickRecord
 from storage.snapshots import yardsticks
-
-SLOTS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +54,8 @@ def measure(
     or of another game; StorageError for weights that cannot be read.
     """
     run = run_folder(run)
-    for network in options.trust:
-        trust_network(network)
-    bench = _Bench(open_reader(run), options)
+    trust(*options.trust)
+    bench = _Bench(run, options)
     competitors = bench.chosen(names, player, every)
     yardsticks.prepare(run)
     for competitor in competitors:
@@ -89,32 +68,17 @@ def measure(
 class _Bench:
     """The game, the names and the yardsticks of one run."""
 
-    def __init__(self, reader: ArchiveReader, options: Options) -> None:
-        self._reader, self._options = reader, options
-        self._config = reader.config() or {}
-        if "competitors" in self._config:
-            raise NotARun(
-                f"{reader.run}: found the run of a tournament, expected that of a league; name the run that "
-                "its entrants come from"
-            )
-        env = reader.env()
-        self._env_id, self._env_options = env["id"], env["options"]
-        self._limit = (self._config.get("rollout") or {}).get("step_limit")
-        self._game: BatchedGame = registry.make(self._env_id, 1, step_limit=self._limit, **self._env_options)
-        self._bots = bot_settings(self._config)
-        self._names = Names(reader, self._env_id)
+    def __init__(self, run: Path, options: Options) -> None:
+        self._options = options
+        self._arena = Arena.of_runs(run, trust=options.trust)
+        self._origin, self._agreed = self._arena.origins[0], self._arena.agreed
+        env_id = self._agreed.env_id
         positions = STORED_POSITIONS if options.positions is None else str(options.positions)
         wanted = [YardstickSettings(positions=positions)]
-        if options.against and options.positions is None and not self._has_positions():
+        if options.against and options.positions is None and env_id not in STORED:
             wanted = []
-        self._opened: Opened = open_yardsticks(wanted, self._game, self._env_id, self._env_options)
+        self._opened = open_yardsticks(wanted, self._agreed.game, env_id, self._agreed.env_options)
         self._opponents = {name: self._opponent(name) for name in dict.fromkeys(options.against)}
-        self._runner: EnvRunner | None = None
-
-    def _has_positions(self) -> bool:
-        from league.yardsticks.positions import STORED
-
-        return self._env_id in STORED
 
     def chosen(self, names: Sequence[str], player: str | None, every: int | None) -> list[Snapshot | Bot]:
         """Return the competitors to measure. Raise Mistake for names that fit nothing."""
@@ -128,10 +92,10 @@ class _Bench:
                 "yardstick: found no ID, expected a snapshot, player or bot of the run; or --every K, "
                 "--player P, for a curve over snapshots"
             )
-        return list(curve(self._reader, player, every))
+        return list(curve(self._origin.reader, player, every))
 
     def _named(self, name: str) -> Snapshot | Bot:
-        who, temperature = self._names.find(name)
+        who, temperature = self._origin.names.find(name)
         if temperature is not None:
             raise Mistake(
                 f"'{name}': found a mode, expected a name alone: its likeliest actions and its probabilities "
@@ -146,7 +110,7 @@ class _Bench:
 
     def figures_of(self, competitor: Snapshot | Bot) -> list[YardstickRecord]:
         """Return all figures of one competitor."""
-        name, source = competitor.competitor, self._source(competitor)
+        name, source = competitor.competitor, self._arena.find(competitor.competitor)
         actor = self._actor(source)
         figures = [
             figure for reached in self._opened.reached for figure in on_positions(name, actor, reached)
@@ -157,45 +121,26 @@ class _Bench:
                 figures += [] if found is None else [found]
         return figures
 
-    def _play(self, name: str, source: Source, opponent: str, other: Source) -> YardstickRecord | None:
-        if self._runner is None:
-            settings = RolloutSettings(slots=SLOTS, step_limit=self._limit)
-            trust = self._options.trust
-            setup = PlaySetup(self._env_id, self._env_options, settings, bots=self._bots, trust=trust)
-            self._runner = EnvRunner(setup)
+    def _play(
+        self, name: str, source: StoredSource, opponent: str, other: StoredSource
+    ) -> YardstickRecord | None:
+        agreed, options = self._agreed, self._options
         request, seeds = request_of(
-            self._env_id, self._teams(), source, other, self._options.games, self._options.seed
+            agreed.env_id, agreed.team_of_seat, source, other, options.games, options.seed
         )
-        results, _, _ = self._runner.play(request, {})
+        results = self._arena.answer(request)
         return figure_of_games(name, opponent, results, mode_of_source(source), seeds)
 
-    def _teams(self) -> Indices:
-        """Return the team of each seat [S]."""
-        sizes = (self._config.get("matchmaking") or {}).get("teams") or (1,) * self._game.num_seats
-        return np.repeat(np.arange(len(sizes)), sizes)
-
-    def _opponent(self, name: str) -> Source:
-        if int(self._teams()[-1]) < 1 or not self._game.shared_spaces:
+    def _opponent(self, name: str) -> StoredSource:
+        if self._agreed.num_teams < 2 or not self._agreed.game.shared_spaces:
             raise Mistake(
-                f"--against {name}: found the game '{self._env_id}', expected one of several teams in which "
-                "every competitor can take every seat"
+                f"--against {name}: found the game '{self._agreed.env_id}', expected one of several teams in "
+                "which every competitor can take every seat"
             )
-        who, temperature = self._names.find(name)
-        source = self._source(who, SAMPLE if temperature is None else temperature)
+        source = self._arena.find(name)
         self._actor(source)  # raises for what cannot play
         return source
 
-    def _source(self, who: Snapshot | Bot | Mixture, temperature: float = SAMPLE) -> Source:
-        if isinstance(who, Bot):
-            return BotSource(who.name)
-        if isinstance(who, Mixture):
-            return mixture_source(self._reader, who, self._reader.remote())
-        return source_of(self._reader, who, temperature, self._reader.remote())
-
-    def _actor(self, source: Source) -> Actor:
-        if isinstance(source, BotSource):
-            return seated_bot(source.name, self._env_id, self._game, self._bots).actor
-        if isinstance(source, MixtureSource):
-            return mixture_actor(source)
-        assert isinstance(source, SnapshotSource)
-        return load_snapshot(source)
+    def _actor(self, source: StoredSource) -> Actor:
+        agreed = self._agreed
+        return actor_of(source, agreed.env_id, agreed.env_options, self._arena.bots)

@@ -9,18 +9,25 @@ from typing import Any
 
 import numpy as np
 
+from league.arena.agreement import seats_for
+from league.arena.arena import Seated
+from league.arena.matches import Table, one_against_others, stream_of
+from league.competitors.modes import SAMPLE, mode_of
 from league.competitors.names import UnknownCompetitor, load_snapshot, resolve
 from league.envs.base import BatchedGame
 from league.models.actor import Actor
-from league.rollout.requests import BotSource, MixtureSource
+from league.rollout.requests import BotSource, MixtureSource, PlayRequest, Source
 from league.rollout.snapshots import SnapshotSource
 from league.yardsticks.figures import figures_of_positions
 from league.yardsticks.positions import read, stored
 from league.yardsticks.reached import Reached, has_likeliest, probabilities, reach
 from league.yardsticks.settings import STORED_POSITIONS, YardstickSettings
 from storage import open_reader, run_folder
+from storage.arrays import Indices
 from storage.errors import Mistake
 from storage.records import YardstickRecord
+
+STREAM = 7  # of seeds, apart from those of training
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,26 @@ def open_yardsticks(
     return Opened(tuple(reached), opponents)
 
 
+def request_of(
+    env_id: str, team_of_seat: Indices, competitor: Source, opponent: Source, games: int, seed: int
+) -> tuple[PlayRequest, int]:
+    """Return a request for at least `games` matches, and the number of seeds in it.
+
+    The competitor is each team in turn, the opponent all others. All randomness comes from `seed`: every
+    competitor meets the same deals.
+    """
+    table = Table(env_id, team_of_seat, "yardstick", stream_of(seed, STREAM))
+    seeds = -(-games // table.num_teams)
+    seated = Seated({"competitor": competitor, "opponent": opponent})
+    matches = table.matches(seated.names, one_against_others(table.num_teams), np.arange(seeds))
+    return seated.request(matches, table.seed), seeds
+
+
+def mode_of_source(source: Source) -> str:
+    """Return the mode in which a competitor plays."""
+    return mode_of(source.temperature) if isinstance(source, SnapshotSource) else mode_of(SAMPLE)
+
+
 def on_positions(competitor: str, actor: Actor, reached: Reached) -> list[YardstickRecord]:
     """Return what a competitor scores on positions. Equal actors score the same."""
     probability = probabilities(actor, reached, np.random.default_rng(0))
@@ -88,10 +115,7 @@ def _snapshot(
             f"{where}: found a mixture, expected a snapshot of {run}; export it, and name the folder in the "
             "table bots"
         )
-    if any(
-        spaces != (source.spec.observation, source.spec.action)
-        for spaces in zip(game.observation_specs, game.action_specs, strict=True)
-    ):
+    if len(seats_for(source, game)) < game.num_seats:
         raise Mistake(f"{where}: it was trained with other observations or actions; was the game changed?")
     load_snapshot(source)  # raises for what could not play
     return f"{source.snapshot_id} of {PurePath(run).name}", source

@@ -23,8 +23,8 @@ from pathlib import Path
 
 import analysis
 import league
+from league.arena.comparison import compare
 from league.exploit.exact import exact
-from league.tournament.comparison import compare
 from storage.archive import open_reader
 from storage.records import Outcome
 

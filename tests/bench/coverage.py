@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from analysis.statistics.games import Games, games_of
 from analysis.statistics.hierarchy.posterior import posterior
-from league.tournament.pairs import seatings
+from league.arena.matches import seatings
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Pairings
 from league.tournament.schedules.settings import ScheduleSettings

@@ -29,10 +29,9 @@ import torch
 
 from league.config.loading import load
 from league.config.settings import Settings
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.shard_learners import LearnerStopped, LearnReport
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.shard_learners import LearnerStopped, LearnReport, Recruit, Recruits
 from league.learning.groups.shards import plan_shards
-from league.learning.recruits import Recruit, Recruits
 from league.models.policies.policy import initial_weights
 from league.rollout.requests import PlayRequest, RolloutInfo
 from league.rollout.runner_group import LostRequests, Rollout, RunnerGroup
@@ -132,7 +131,7 @@ class FreePlay:
         self._queue.clear()
 
 
-class FreeLearning(LocalLearnerGroup):
+class FreeLearning(LocalLearners):
     """Learners that never learn: experience is dropped where it arrives."""
 
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
@@ -179,7 +178,7 @@ def league_of(
     snapshots: int,
     matches: int,
     runners: RunnerGroup,
-    learning: Callable[..., LocalLearnerGroup] = FreeLearning,
+    learning: Callable[..., LocalLearners] = FreeLearning,
 ) -> Iterator[Session]:
     """Yield a session that has begun, of one main with so many snapshots."""
     settings = settings_of(snapshots, matches)
@@ -215,7 +214,7 @@ def measure(
     seconds: float,
     profile: cProfile.Profile | None = None,
     runners: Counting | None = None,
-    learning: Callable[..., LocalLearnerGroup] = FreeLearning,
+    learning: Callable[..., LocalLearners] = FreeLearning,
 ) -> Figures:
     """Return the figures of a league with so many snapshots, with `runners` in place of free ones."""
     runners = runners or FreePlay(matches)

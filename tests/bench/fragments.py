@@ -81,7 +81,7 @@ class Watch:
 def measure(length: int, fragment_steps: int | None, slots: int) -> None:
     """Train in this process and print a line."""
     from league.config.loading import load
-    from league.learning.groups.local_learners import LocalLearnerGroup
+    from league.learning.groups.local_learners import LocalLearners
     from league.training.loop import train
 
     settings = load(
@@ -105,9 +105,9 @@ def measure(length: int, fragment_steps: int | None, slots: int) -> None:
     sampling = threading.Thread(target=sample)
     sampling.start()
     watches: list[Watch] = []
-    submit = LocalLearnerGroup.submit
+    submit = LocalLearners.submit
 
-    def noted(group: LocalLearnerGroup, *arguments: Any) -> None:
+    def noted(group: LocalLearners, *arguments: Any) -> None:
         watches[0].taken()
         submit(group, *arguments)
 
@@ -115,7 +115,7 @@ def measure(length: int, fragment_steps: int | None, slots: int) -> None:
         watches.append(Watch())
         return watches[0]
 
-    LocalLearnerGroup.submit = noted  # type: ignore[method-assign]
+    LocalLearners.submit = noted  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         train(settings, Path(folder) / "run", make_view=make_view)  # type: ignore[arg-type]  # no page
     seconds = time.perf_counter() - watches[0].began

@@ -22,7 +22,7 @@ import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.data.batching import minibatches
-from league.learning.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.env_runner import EnvRunner

@@ -20,12 +20,12 @@ from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
-from league.learning.groups.learner_group import LearnerGroup
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.learners import Learners
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.ray_learners import RayLearners
+from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import Shard
-from league.learning.learner import LearnerSettings
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 
@@ -102,7 +102,7 @@ def measure_bare(seconds: float, processes: int) -> float:
     return sum(rates)
 
 
-def measure_group(group: LearnerGroup, seconds: float, blocks: dict[str, Any]) -> float:
+def measure_group(group: Learners, seconds: float, blocks: dict[str, Any]) -> float:
     """Updates per second of all players together, each kept as busy as its queue allows."""
 
     def turn() -> int:
@@ -134,8 +134,8 @@ def measure(count: int, processes: int, seconds: float, rounds: int) -> tuple[np
 
     players = [f"main-{i}" for i in range(count)]
     recruits = Recruits(tuple(Recruit(player, SPEC, SETTINGS, 0) for player in players))
-    local = LocalLearnerGroup(shards_of(players, 1), recruits)
-    remote = RayLearnerGroup(shards_of(players, processes), recruits)
+    local = LocalLearners(shards_of(players, 1), recruits)
+    remote = RayLearners(shards_of(players, processes), recruits)
     here = {player: experience(player, i) for i, player in enumerate(players)}
     there = {player: ray.put(episodes) for player, episodes in here.items()}
     for player in players:

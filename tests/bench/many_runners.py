@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from league.cluster.references import Inside
-from league.learning.groups.learner_group import LiveWeights
+from league.learning.groups.learners import LiveWeights
 from league.rollout.requests import PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup, Rollout
 from league.rollout.settings import RolloutSettings

@@ -20,12 +20,12 @@ import numpy.typing as npt
 from scipy.stats import kendalltau
 
 from analysis.statistics.games import Games, games_of
-from analysis.statistics.ratings import Ratings, bradley_terry
+from analysis.statistics.hierarchy.normal import Normal, normal_of
 from league.tournament.schedules import make_schedule
 from league.tournament.schedules.base import Pairings, Schedule
-from league.tournament.schedules.pairing.designs import cyclic_design, developed
+from league.tournament.schedules.designs import cyclic_design, developed
+from league.tournament.schedules.rated import best, doubt
 from league.tournament.schedules.settings import ScheduleSettings
-from league.tournament.schedules.top_k import best, doubt
 from tests.analysis.simulated_games import join
 
 FIRST_MOVER = 50.0  # Elo
@@ -59,7 +59,7 @@ class Truth:
             np.arange(2 * n),
         )
 
-    def tau(self, ratings: Ratings) -> float:
+    def tau(self, ratings: Normal) -> float:
         return float(kendalltau(ratings.elo, self.elo).statistic)
 
 
@@ -83,8 +83,8 @@ class Evenly(Schedule):
         return len(self._rows)
 
 
-def rounds(truth: Truth, schedule: Schedule, seed: int) -> Iterator[tuple[int, Ratings]]:
-    """Pairs played and the ratings after each round."""
+def games_by_round(truth: Truth, schedule: Schedule, seed: int) -> Iterator[Games]:
+    """All games so far, after each round."""
     rng = np.random.default_rng(seed)
     history: list[Pairings] = []
     games = games_of([], names(len(truth.elo)))
@@ -94,7 +94,13 @@ def rounds(truth: Truth, schedule: Schedule, seed: int) -> Iterator[tuple[int, R
             return
         history.append(pairings)
         games = join([games, truth.play(pairings, rng)])
-        yield sum(map(len, history)), bradley_terry(games)
+        yield games
+
+
+def rounds(truth: Truth, schedule: Schedule, seed: int) -> Iterator[tuple[int, Normal]]:
+    """Pairs played and the ratings after each round."""
+    for games in games_by_round(truth, schedule, seed):
+        yield games.num_pairs, normal_of(games)
 
 
 Maker = Callable[[int, int], Schedule]

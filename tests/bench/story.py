@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import torch
 
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.recruits import Recruit, Recruits
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.shard_learners import Recruit, Recruits
 from league.models.policies import products
 from tests.bench import learners, matchmaking, policy_groups, ratings, throughput
 
@@ -95,7 +95,7 @@ def rows(seconds: float, *, quick: bool) -> Iterator[Row]:
 
 def _updates(seconds: float) -> float:
     recruits = Recruits((Recruit("main-0", learners.SPEC, learners.SETTINGS, 0),))
-    group = LocalLearnerGroup(learners.shards_of(["main-0"], 1), recruits)
+    group = LocalLearners(learners.shards_of(["main-0"], 1), recruits)
     return learners.measure_group(group, seconds, {"main-0": learners.experience("main-0", 0)})
 
 

@@ -21,8 +21,7 @@ from league.models.policies.policy import Policy, initial_weights
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, LiveSource, PlaySetup
 from league.rollout.settings import RolloutSettings
-from league.yardsticks.games import request_of
-from league.yardsticks.opened import on_positions
+from league.yardsticks.opened import on_positions, request_of
 from league.yardsticks.positions import stored
 from league.yardsticks.reached import reach
 

@@ -5,7 +5,7 @@ import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.data.batching import minibatches, preload
-from league.learning.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, INPUTS, LENGTH, experience
 from tests.gpu.cards import CARD, needs_cards

@@ -7,12 +7,12 @@ import time
 import pytest
 import torch
 
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.peers import free_address
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.data.peers import free_address
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.ray_learners import RayLearners
+from league.learning.groups.shard_learners import Recruit, Recruits
 from league.learning.groups.shards import plan_shards
-from league.learning.learner import LearnerSettings
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerSettings
 from league.runtime import ResourceSettings, ray_session
 from tests.bench.learners import SPEC, experience
 from tests.gpu.cards import needs_cards
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.alone
 ONE = """
 import sys
 import torch
-from league.learning.groups.peers import DistributedPeers
+from league.learning.data.peers import DistributedPeers
 peers = DistributedPeers.join(sys.argv[1], 0, 1, "cuda")
 numbers = torch.arange(5.0, device="cuda")
 peers.sum(numbers)
@@ -53,10 +53,10 @@ def test_a_player_with_two_cards_comes_to_the_weights_of_one_process():
     settings = LearnerSettings(batch_steps=4096, optimizer="rmsprop", epsilon=1.0, lr=0.05)
     recruits = Recruits((Recruit("main-0", SPEC, settings, 0),), "cuda")
     with ray_session(ResourceSettings(gpus=2), num_actors=2):
-        group = RayLearnerGroup(plan_shards(2, ["main-0"]), recruits)
+        group = RayLearners(plan_shards(2, ["main-0"]), recruits)
         found = updated(group, (0, 1, 2))
         group.close()
-    alone = LocalLearnerGroup(plan_shards(0, ["main-0"]), Recruits(recruits.each))
+    alone = LocalLearners(plan_shards(0, ["main-0"]), Recruits(recruits.each))
     for name, tensor in updated(alone, (0, 1, 2)).items():
         torch.testing.assert_close(found[name], tensor, atol=1e-4, rtol=1e-3, msg=name)
 
@@ -66,6 +66,6 @@ def test_two_players_without_ray_learn_on_a_card_each():
     recruits = Recruits(
         tuple(Recruit(f"main-{i}", SPEC, LearnerSettings(batch_steps=1024), i) for i in range(2)), "cuda"
     )
-    group = LocalLearnerGroup(plan_shards(2, ["main-0", "main-1"]), recruits)
+    group = LocalLearners(plan_shards(2, ["main-0", "main-1"]), recruits)
     devices = [str(group._shard._learners[f"main-{i}"].device) for i in range(2)]
     assert devices == ["cuda:0", "cuda:1"]

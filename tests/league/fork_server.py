@@ -29,7 +29,7 @@ IMPORTED = [
     "league.exploit.measuring",
     "league.models.bots.scripted",
     "league.rules.matchmaking.branches",
-    "league.tournament.comparison",
+    "league.arena.comparison",
     "league.tournament.play",
     "league.tournament.view",
     "league.training.counterfactual",

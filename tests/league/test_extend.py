@@ -88,7 +88,7 @@ def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, le
     assert {"Youngest", "Recent", "bots", "pfsp", "self_play"} <= played
     assert terms["kl"].notna().any()
     assert sys.modules["my_hook"].seen["main-0"] > 0
-    league_here("report", "runs/mine", "--static", "--section", "my_section:hardest")
+    league_here("report", "runs/mine", "--section", "my_section:hardest")
     assert "The hardest opponent" in (written / "report.html").read_text()
     refused = league_here("report", "runs/mine", "--section", "my_section:hardset")
     assert "did you mean 'hardest'?" in refused.stderr

@@ -89,7 +89,7 @@ def _stretched(rated: Rated, one: Series, anchor: str, known: set[tuple[str, str
     lead = rated.lead(one.player, one.opponents)
     unexplained = np.array([(one.player, opponent) not in known for opponent in one.opponents])
     counted = unexplained[:, None] & (one.counts.games > 0) & ~np.isnan(expected)
-    counts = Counts(*(np.where(counted, a, 0.0) for a in _of(one.counts, slice(None))))
+    counts = one.counts.where(counted)
     if counts.games.sum() < LEAST_GAMES:
         return None
     weight = np.where(counted, np.nan_to_num(lead), 0.0)
@@ -151,9 +151,8 @@ def _misplaced(
 ) -> list[Finding]:
     tests = []
     for one in series:
-        counts = one.counts
         explained = [(one.player, opponent) in known or opponent == anchor for opponent in one.opponents]
-        counts = Counts(*(np.where(np.array(explained)[:, None], 0.0, a) for a in _of(counts, slice(None))))
+        counts = one.counts.where(~np.array(explained)[:, None])
         test = _held_against(rated, one.player, one.opponents, counts, dispersion(one.counts))
         if test is not None:
             tests.append((one, counts.sum(), test))
@@ -213,7 +212,7 @@ def _held_against(
         expected = np.nan_to_num(rated.expected(player, opponents, shift=shift))
         return (weight * expected).sum(axis=1) / np.maximum(games, 1.0)
 
-    kept = Counts(*(np.where(weight > 0, a, 0.0) for a in _of(counts, slice(None)))).sum()
+    kept = counts.where(weight > 0).sum()
     expected = mean(0.0)
     beyond = np.abs(expected - kept.estimate) - MARGIN
     z = np.where(enough, beyond / np.sqrt(spread * kept.variance), -np.inf)
@@ -223,10 +222,6 @@ def _held_against(
         too_much = mean(middle) > kept.estimate
         low, high = np.where(too_much, middle, low), np.where(too_much, high, middle)
     return _Test(expected, (low + high) / 2, z)
-
-
-def _of(counts: Counts, index: int | slice) -> tuple[Floats, Floats, Floats]:
-    return counts.games[index], counts.wins[index], counts.draws[index]
 
 
 def _rated(record: Record) -> Rated:

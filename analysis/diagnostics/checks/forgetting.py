@@ -64,7 +64,7 @@ def surest_drop(counts: Counts, dispersion: float = 1.0) -> Drop:
     first, last = np.triu_indices(max(0, moments - 1))
     stretches = 0
     latest = _latest(counts)
-    total = Counts(*(np.pad(np.cumsum(a, axis=1), ((0, 0), (1, 0))) for a in _arrays(counts)))
+    total = counts.mapped(lambda a: np.pad(np.cumsum(a, axis=1), ((0, 0), (1, 0))))
     for since in range(1, moments):
         until = last < since
         i, j = first[until], last[until]
@@ -85,19 +85,15 @@ def surest_drop(counts: Counts, dispersion: float = 1.0) -> Drop:
 
 def _latest(counts: Counts) -> Counts:
     """Return counts [P] of the shortest stretch until now with enough games, or else all counts."""
-    backwards = Counts(*(np.cumsum(a[:, ::-1], axis=1) for a in _arrays(counts)))
+    backwards = counts.mapped(lambda a: np.cumsum(a[:, ::-1], axis=1))
     enough = backwards.games >= LEAST_GAMES
     column = np.where(enough.any(axis=1), enough.argmax(axis=1), enough.shape[1] - 1)
     return backwards[np.arange(len(column)), column]
 
 
-def _arrays(counts: Counts) -> tuple[Floats, Floats, Floats]:
-    return counts.games, counts.wins, counts.draws
-
-
 def _between(total: Counts, first: np.ndarray, end: np.ndarray) -> Counts:
     """Return counts of moments `first` to `end` - 1, from running totals [P, K + 1]."""
-    return Counts(*(array[:, end] - array[:, first] for array in _arrays(total)))
+    return total.mapped(lambda a: a[:, end] - a[:, first])
 
 
 def _ends(series: list[Series]) -> np.ndarray:

@@ -32,7 +32,7 @@ def find_regressions(record: Record, known: set[tuple[str, str]]) -> list[Findin
         if (_role(record, series) == MAIN or not mains) and series.player not in record.last_reset
     ]
     tested = [(series, i, _latest(series.counts[i])) for series in subjects for i in _others(record, series)]
-    tested = [one for one in tested if one[2].games >= LEAST_GAMES and not _over(one[0].counts[one[1]])]
+    tested = [one for one in tested if one[2].games >= LEAST_GAMES and not _recovered(one[0].counts[one[1]])]
     if not tested:
         return []
     spread = {series.player: dispersion(series.counts) for series in subjects}
@@ -79,8 +79,8 @@ def _latest(counts: Counts, least_games: float = LEAST_GAMES) -> Counts:
     return found
 
 
-def _over(counts: Counts) -> bool:
-    """Return whether the player no longer loses, by few recent games.
+def _recovered(counts: Counts) -> bool:
+    """Return whether the player no longer loses by its most recent games alone.
 
     A player that recovered meets the opponent less often, so that the many earlier games would hide it.
     """

@@ -1,4 +1,4 @@
-"""Plot of the match types that each player learned from, over time."""
+"""Plots of what is played: kinds of matches over time, and speed over the env steps of the league."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run
-from analysis.plots.style import BANDS, HATCHES, INK, PAPER, SMALL, WIDTH, drawing, steps
+from analysis.plots.sheet import EDGE, Sheet, grid, legend, legend_height, message, one_run, step_axis
+from analysis.plots.style import BANDS, HATCHES, HUES, INK, PAPER, SMALL, WIDTH, drawing, steps
 from storage.arrays import Floats
 
 SPANS = 120  # most spans of time; in longer runs a span has several minutes
@@ -155,3 +155,33 @@ def _caption(width: int, spans: int, left_out: int) -> str:
     text += f", for each {each}." if spans > 1 else "."
     text += " Behind each name: its matches."
     return text + (f" {left_out} players with fewer matches are left out." if left_out else "")
+
+
+_TALL = 170.0
+
+
+def speed(frame: pd.DataFrame) -> Figure:
+    """Draw the env steps a second over the league's env steps, a bar for each stretch of time.
+
+    `frame` has a row for each stretch, in order: `league_env_steps` (at its end) and `env_steps_a_second`.
+    Stretches in which nothing was played have no width: a run that stood still shows only its slower bars.
+    """
+    with drawing():
+        if frame.empty:
+            return message("speed", "No speed yet", "No match is recorded yet.")
+        ends = frame["league_env_steps"].to_numpy(dtype=float)
+        values = frame["env_steps_a_second"].to_numpy(dtype=float)
+        moved = np.diff(np.append(0.0, ends)) > 0
+        title = f"At most {steps(float(values.max()))} env steps a second"
+        sheet = Sheet("speed", title, "Speed of the whole league: a bar for each stretch of time.", 0)
+        sheet.resize(_TALL)
+        axes = sheet.axes(50, 34, WIDTH - 50 - EDGE - 6, _TALL - 40)
+        edges = np.append(0.0, ends[moved])
+        axes.stairs(values[moved], edges, fill=True, color=HUES[0], alpha=0.75, label="speed")
+        axes.set_ylim(0, float(values.max()) * 1.06 or 1.0)
+        axes.yaxis.set_major_formatter(FuncFormatter(steps))
+        axes.set_ylabel("env steps a second")
+        step_axis(axes, edges)
+        grid(axes)
+        sheet.fit(axes)
+        return sheet.figure

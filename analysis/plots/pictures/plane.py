@@ -22,7 +22,7 @@ from analysis.plots.style import (
     looks,
     percent,
 )
-from analysis.solution.cycles.schur import schur, split
+from analysis.solution.cycles import schur, split
 from storage.arrays import Floats
 
 NAMED = 9  # most points with names
@@ -34,7 +34,7 @@ def cyclic_plane(
 ) -> Figure:
     """Draw competitors in the strongest cyclic plane of the payoff, coloured by rating.
 
-    The plane is that of `analysis.solution.cycles.schur.plane` (Balduzzi et al. 2019), for the part of the
+    The plane is the first of `analysis.solution.cycles.schur` (Balduzzi et al. 2019), for the part of the
     payoff that strengths do not explain. A competitor scores more than strengths predict against competitors
     within half a turn counterclockwise, in proportion to the area of their triangle with the middle.
 

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis import plots
-from analysis.report.fields import MET_ENOUGH, MOST, Field
+from analysis.report.fields import MET_ENOUGH, MOST
+from analysis.report.markup import Column, Row, Section, drawn, paragraph, section, table
+from analysis.report.phrases import listed
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html, element, join
-from analysis.report.writing.phrases import count, listed, percent
-from analysis.report.writing.section import Section, bullets, paragraph, section
-from analysis.report.writing.tables import Column, Row, table
 from analysis.solution import alpha_rank, effective_diversity, nash_averaging, nash_clusters
-from analysis.solution.cycles.schur import unexplained_share
+from analysis.solution.cycles import unexplained_share
 from analysis.solution.payoffs import Interval, Payoffs, with_interval
 from storage.arrays import Floats
 
@@ -50,7 +48,7 @@ def beyond(story: Story) -> Section:
             paragraph("Fewer than three snapshots or bots have met, so there is nothing to solve yet."),
         )
     if field.share_met < MET_ENOUGH:
-        return section("beyond", TITLE, _sparse(story, field))
+        return drawn("beyond.html", "beyond", TITLE, story=story, field=field, found=None)
     found = solve(field.payoffs)
     board = story.staged_board[story.staged_board["competitor"].isin(names)]
     plane = picture(
@@ -59,13 +57,22 @@ def beyond(story: Story) -> Section:
         "Competitors in the strongest cyclic plane. Of two competitors that are a quarter turn apart, one "
         "beats the other. Competitors near the middle take no part in cycles.",
     )
-    return section(
+    kind = "competitors" if story.is_tournament or not field.fixed else "snapshots and bots"
+    order = np.argsort(-found.nash.value, kind="stable")
+    mixed = [f"{names[i]} {_share(found.nash, i)}" for i in order if found.nash.value[i] >= LEAST_SHARE]
+    return drawn(
+        "beyond.html",
         "beyond",
         TITLE,
-        paragraph(_introduction(story, field)),
-        bullets(_results(found, _cyclic(story, found)), class_="said"),
-        table("beyond-table", "Solution concepts by competitor", _COLUMNS, _rows(found), sortable=True),
-        plane,
+        found=found,
+        which=f"the {MOST} best rated {kind}" if len(names) == MOST else f"all {len(names)} {kind}",
+        mixture=_mixture(found, mixed),
+        largest=_largest(found, int(found.alpha.value.argmax())),
+        cyclic=_cyclic(story, found),
+        diversity=_between(found.diversity),
+        sizes=[str(len(layer)) for layer in found.layers],
+        table=table("beyond-table", "Solution concepts by competitor", _COLUMNS, _rows(found), sortable=True),
+        plane=plane,
     )
 
 
@@ -90,60 +97,6 @@ def solve(payoffs: Payoffs) -> Solved:
     nash, ratings, alpha, cyclic, diversity = (Interval(*part) for part in parts)
     layers = [[names[i] for i in members] for members in nash_clusters(payoffs.matrix())]
     return Solved(names, nash, ratings, alpha, cyclic, diversity, layers)
-
-
-def _introduction(story: Story, field: Field) -> str:
-    kind = "competitors" if story.is_tournament or not field.fixed else "snapshots and bots"
-    which = f"the {MOST} best rated {kind}" if len(field.names) == MOST else f"all {len(field.names)} {kind}"
-    return (
-        "A ranking assumes that a competitor that beats a better one also beats a worse one. The figures "
-        f"below do not. They cover {which}. Square brackets are 95 % intervals from resampled games."
-    )
-
-
-def _sparse(story: Story, field: Field) -> Html:
-    """Return why nothing is solved: most pairings of the field were never played."""
-    return paragraph(
-        f"Only {percent(field.share_met)} of the pairings of {len(field.names)} competitors were ever "
-        "played. An equilibrium, a share of cycles or layers of strength would be guesses about the others, "
-        "so none is shown. A tournament among snapshots plays them all: ",
-        element("code", f"league tournament {story.argument}"),
-        ".",
-        class_="caution",
-    )
-
-
-def _results(found: Solved, cyclic: str) -> list[Html]:
-    order = np.argsort(-found.nash.value, kind="stable")
-    mixed = [
-        f"{found.competitors[i]} {_share(found.nash, i)}" for i in order if found.nash.value[i] >= LEAST_SHARE
-    ]
-    longest = int(found.alpha.value.argmax())
-    sizes = [len(layer) for layer in found.layers]
-    first = listed(found.layers[0])
-    return [
-        _term("Nash equilibrium", f"{_mixture(found, mixed)}."),
-        _term(
-            "Nash average",
-            "the score against that mixture, 0 at best. Copies and weak opponents do not change it.",
-        ),
-        _term(
-            "Alpha-rank",
-            "the share of time in the long run, if a population keeps switching to better responses. The "
-            f"largest share: {_largest(found, longest)}.",
-        ),
-        _term("Cyclic share", f"{cyclic}; 0 if a ranking explains all results, 1 in rock-paper-scissors."),
-        _term(
-            "Effective diversity",
-            f"{_between(found.diversity)}: how much the members of the mixture win from each other; 0 if one "
-            "competitor is best against all, 1/3 in rock-paper-scissors.",
-        ),
-        _term(
-            "Nash clusters",
-            f"the field has {count(len(sizes), 'layer')}, each of which equals or beats all layers below it. "
-            f"In the first: {first}. Sizes from the top: {listed([str(size) for size in sizes], 10)}.",
-        ),
-    ]
 
 
 def _cyclic(story: Story, found: Solved) -> str:
@@ -211,7 +164,3 @@ def _signed(interval: Interval, i: int) -> str:
 def _between(interval: Interval) -> str:
     """Return the mean over resampled games, with its interval: luck biases the plain value upwards."""
     return f"{interval.mean[0]:.2f} [{interval.low[0]:.2f}, {interval.high[0]:.2f}]"
-
-
-def _term(name: str, meaning: str) -> Html:
-    return join([element("strong", name), ": ", meaning])

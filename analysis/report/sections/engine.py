@@ -8,12 +8,10 @@ from typing import Any
 import pandas as pd
 
 from analysis import plots
+from analysis.report.markup import Column, Html, Row, Section, paragraph, section, table
+from analysis.report.phrases import MISSING, number, percent, short, span, whole, words
 from analysis.report.sections.pictures import picture
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html
-from analysis.report.writing.phrases import MISSING, number, percent, short, span, whole, words
-from analysis.report.writing.section import Section, paragraph, section
-from analysis.report.writing.tables import Column, Row, table
 
 BARS = 60  # bars in the plot of throughput
 SPENT = {

@@ -1,4 +1,4 @@
-"""Sections on findings of the diagnostics and decisions of the league builder, with their evidence."""
+"""Sections on findings, decisions and incidents, each with its evidence."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from analysis.report.markup import Column, Section, drawn, paragraph, section, table
+from analysis.report.phrases import moment, whole, words
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html, element, join
-from analysis.report.writing.phrases import count, sentence, short, span, words
-from analysis.report.writing.section import Section, paragraph, section
-from analysis.report.writing.tables import Column, Row, table
 
 MOST_DECISIONS = 300  # the newest; the others are available in SQL
 MOST_ITEMS = 12  # shown items of a list or mapping in the evidence
@@ -29,26 +27,12 @@ def findings(story: Story) -> Section:
             "or drift."
         )
         return section("findings", title, paragraph(what))
-    items = (
-        element(
-            "li",
-            element("span", finding.severity, class_=f"mark {finding.severity}"),
-            element("strong", words(finding.kind)),
-            ": ",
-            sentence(finding.sentence),
-            _shown(finding.evidence, "numbers"),
-        )
-        for finding in found[:MOST_FINDINGS]
-    )
-    more = len(found) - MOST_FINDINGS
-    return section(
+    return drawn(
+        "findings.html",
         "findings",
         title,
-        paragraph("Each finding passed a statistical test that is corrected for the number of tests."),
-        element("ul", *items, class_="findings"),
-        paragraph("And ", count(more, "more"), ": ", element("code", "league diagnose RUN"), ".")
-        if more > 0
-        else None,
+        found=[(finding, evidence_of(finding.evidence)) for finding in found[:MOST_FINDINGS]],
+        more=len(found) - MOST_FINDINGS,
     )
 
 
@@ -74,57 +58,33 @@ def decisions(story: Story) -> Section:
     ]
     newest = rows.iloc[::-1].head(MOST_DECISIONS)
     shown = "all of them" if len(newest) == len(rows) else f"the last {MOST_DECISIONS} of {len(rows):,}"
-    return section(
+    return drawn(
+        "decisions.html",
         "decisions",
         title,
-        paragraph(
-            f"Decisions of the league builder and the numbers behind them: {shown}, newest first. As SQL: ",
-            element("code", f"league sql {story.argument} @freezes"),
-            ".",
-        ),
-        table(
+        story=story,
+        shown=shown,
+        table=table(
             "decisions-table",
             "Number of decisions by reason",
             columns,
             counts.to_dict("records"),
             sortable=True,
         ),
-        element(
-            "div",
-            element(
-                "ol",
-                *(_decision(row) for row in newest.to_dict("records")),
-                class_="decisions",
-                reversed=True,
-            ),
-            class_="scroll",
-            tabindex=0,
-            role="region",
-            aria_label="Decisions, newest first",
-        ),
+        newest=[
+            (
+                row
+                | {"subject": row["snapshot_id"] if isinstance(row["snapshot_id"], str) else row["player"]},
+                evidence_of(row["evidence"]),
+            )
+            for row in newest.to_dict("records")
+        ],
     )
 
 
-def _decision(row: Row) -> Html:
-    subject = row["snapshot_id"] if isinstance(row["snapshot_id"], str) else row["player"]
-    when = f"{short(row['league_env_steps'])} steps, {span(row['minutes'])}"
-    line = join(
-        [element("strong", words(str(row["kind"]))), f" {subject}: {row['reason']} ", element("small", when)]
-    )
-    shown = _shown(row["evidence"], None, line)
-    return element("li", shown or line, class_=None if shown else "bare")
-
-
-def _shown(evidence: Mapping[str, Any] | None, label: str | None, line: Html | None = None) -> Html | None:
-    """Return a line that unfolds to show its evidence, or `None` without evidence."""
-    if not evidence:
-        return None
-    pairs = [
-        part
-        for key, value in evidence.items()
-        for part in (element("dt", words(str(key))), element("dd", _plain(value)))
-    ]
-    return element("details", element("summary", line or label), element("dl", *pairs, class_="evidence"))
+def evidence_of(evidence: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Return the name and the readable value of each fact."""
+    return [(str(name), _plain(value)) for name, value in (evidence or {}).items()]
 
 
 def _plain(value: Any) -> str:
@@ -143,3 +103,55 @@ def _plain(value: Any) -> str:
         return str(value)
     more = len(items) - MOST_ITEMS
     return ", ".join(items[:MOST_ITEMS]) + (f", and {more} more" if more > 0 else "") or "none"
+
+
+MOST_INCIDENTS = 50
+
+
+def incidents(story: Story) -> Section:
+    """Return the section on deaths of processes, objects lost with their nodes, and matches set aside."""
+    title = "Incidents"
+    rows = story.incidents
+    if rows.empty:
+        return section("incidents", title, paragraph("Nothing has died, and no matches were set aside."))
+    costs = ["matches", "env_steps", "updates"]
+    of_kind = rows.groupby("kind", sort=False)
+    sums = of_kind[costs].sum().assign(times=of_kind.size()).reset_index()
+    cost = [
+        Column("matches", lambda row: whole(row["matches"]), True, "under way: played again, or set aside"),
+        Column("env steps", lambda row: whole(row["env_steps"]), True, "of experience not learned from"),
+        Column("updates", lambda row: whole(row["updates"]), True, "that were made and are lost"),
+    ]
+    newest = rows.iloc[::-1].head(MOST_INCIDENTS)
+    shown = "all of them" if len(newest) == len(rows) else f"the last {MOST_INCIDENTS} of {len(rows):,}"
+    return drawn(
+        "incidents.html",
+        "incidents",
+        title,
+        story=story,
+        shown=shown,
+        by_kind=table(
+            "incidents-by-kind",
+            "Incidents by kind, and what they cost",
+            [
+                Column("kind", lambda row: words(str(row["kind"]))),
+                Column("times", lambda row: whole(row["times"]), numeric=True),
+                *cost,
+            ],
+            sums.to_dict("records"),
+        ),
+        table=table(
+            "incidents-table",
+            "Who, where, why, and what took its place",
+            [
+                Column("when", lambda row: moment(row["happened_at"]), title="UTC"),
+                Column("who", lambda row: row["who"]),
+                Column("node", lambda row: row["node"]),
+                Column("cause", lambda row: row["cause"]),
+                *cost,
+                Column("then", lambda row: "; kept in ".join(filter(None, [row["remedy"], row["kept"]]))),
+            ],
+            newest.to_dict("records"),
+            sortable=True,
+        ),
+    )

@@ -7,11 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from analysis.report.markup import Column, Html, Row, Section, paragraph, part, section, table
+from analysis.report.phrases import MISSING, number, probability, whole, words
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html, element, join
-from analysis.report.writing.phrases import MISSING, number, probability, whole, words
-from analysis.report.writing.section import Section, paragraph, section
-from analysis.report.writing.tables import Column, Row, table
 from analysis.solution.payoffs import counts_scores
 from analysis.statistics.strength.wording import interval_of
 
@@ -117,21 +115,21 @@ def _strength(row: Row, low: float, high: float) -> Html | str:
         shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
     if pd.isna(row["elo_low"]):
         return shown
-    return join([shown, bar(row["elo_low"], row["elo"], row["elo_high"], low, high)])
+    return bar(shown, row, low, high)
 
 
 def _elo(row: Row, low: float, high: float) -> Html | str:
     if not row["games"]:
         return MISSING
     shown = interval_of(row["elo"], row["elo_low"], row["elo_high"])
-    return join([shown, bar(row["elo_low"], row["elo"], row["elo_high"], low, high)])
+    return bar(shown, row, low, high)
 
 
-def bar(start: float, middle: float, end: float, low: float, high: float) -> Html:
-    """Return a bar that draws an interval on the scale from `low` to `high`, beside its numbers."""
-    at = [100.0 * min(max((value - low) / (high - low), 0.0), 1.0) for value in (start, middle, end)]
-    style = f"--a:{at[0]:.1f}%;--m:{at[1]:.1f}%;--b:{at[2]:.1f}%"
-    return element("span", class_="bar", style=style, aria_hidden="true")
+def bar(shown: str, row: Row, low: float, high: float) -> Html:
+    """Return text with a bar that draws the row's interval on the scale from `low` to `high`."""
+    values = (row["elo_low"], row["elo"], row["elo_high"])
+    at = [f"{100.0 * min(max((value - low) / (high - low), 0.0), 1.0):.1f}" for value in values]
+    return part("bar", text=shown, low=at[0], middle=at[1], high=at[2])
 
 
 def _range(low: pd.Series, high: pd.Series) -> tuple[float, float]:

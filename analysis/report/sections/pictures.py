@@ -6,30 +6,24 @@ from matplotlib.figure import Figure
 
 from analysis import plots
 from analysis.report.fields import MET_ENOUGH
+from analysis.report.markup import Html, Section, paragraph, part, section
+from analysis.report.phrases import percent
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html, element
-from analysis.report.writing.phrases import number, percent, whole, words
-from analysis.report.writing.section import Section, paragraph, section
-from analysis.report.writing.tables import Column, table
 from analysis.solution.payoffs import counts_scores
 
-NASH = "nash"  # behind the name of a snapshot: the mixture of the pool up to it (league.competitors.mixtures)
-NOTHING_LEARNED = "nothing_learned"  # worth of a lower bound that is no evidence (league.exploit.worth)
-NAMED = 3  # most snapshots that a sentence names
 
-
-def picture(id_: str, figure: Figure, caption: str, *, chart: str | None = None) -> Html:
-    """Return `figure` as inline SVG with its caption; `chart`: id of the element for an interactive chart.
-
-    Title and subtitle are text of the page, above the drawing or the chart that replaces it.
-    """
+def picture(id_: str, figure: Figure, caption: str) -> Html:
+    """Return `figure` as inline SVG with its caption; title and subtitle are text of the page, above it."""
     title, subtitle, message = plots.headline(figure)
-    head = (element("h3", title), element("p", subtitle or message, class_="subtitle"))
-    if message:
-        return element("figure", *head, id=id_)
-    drawn = element("div", Html(plots.svg(figure, head=False)), class_="drawing")
-    place = None if chart is None else element("div", id=chart, class_="chart")
-    return element("figure", *head, drawn, place, element("figcaption", caption), id=id_)
+    drawing = None if message else Html(plots.svg(figure, head=False))
+    return part(
+        "picture",
+        id=id_,
+        title=title,
+        subtitle=subtitle or message,
+        drawing=drawing,
+        caption=caption,
+    )
 
 
 def ratings(story: Story) -> Section:
@@ -45,7 +39,6 @@ def ratings(story: Story) -> Section:
             figure,
             "TrueSkill's mu of each player over time, with a band of two sigma. Snapshots are drawn where "
             "they were frozen. Ratings are relative: all may rise or fall together.",
-            chart="ratings-chart",
         ),
     )
 
@@ -112,7 +105,6 @@ def payoff(story: Story) -> Section:
             f"played: nothing is known of them. {_stages(story)}If strength explains everything, colours "
             "change smoothly from corner to corner. Islands are opponents that a competitor scores unusually "
             "well or badly against.",
-            chart="payoff-chart",
         ),
         _responses(story),
     )
@@ -166,93 +158,3 @@ def lineage(story: Story) -> Section:
             "that was reset.",
         ),
     )
-
-
-def exploitability(story: Story) -> Section:
-    """Return the section with measured exploitabilities."""
-    title = "Exploitability"
-    if story.exploitability.empty:
-        how = element("code", f"league exploit {story.argument} SNAPSHOT")
-        return section(
-            "exploitability",
-            title,
-            paragraph(
-                "Exploitability is how much an opponent that knows a snapshot can win from it. It has not "
-                "been measured yet. To measure it: ",
-                how,
-                ".",
-            ),
-        )
-    return section(
-        "exploitability",
-        title,
-        picture(
-            "exploitability-plot",
-            plots.exploitability(story.exploitability),
-            "How much an opponent that knows a snapshot can win from it. Exact values come from the whole "
-            "game tree. Lower bounds come from an opponent that was trained against the snapshot.",
-        ),
-        table(
-            "exploitability-table",
-            "All measurements, the newest snapshot first",
-            _MEASURED,
-            story.exploitability.iloc[::-1]
-            .sort_values("env_steps", ascending=False, kind="stable")
-            .to_dict("records"),
-            sortable=True,
-        ),
-        *_unproved(story),
-        *pools_of(story),
-    )
-
-
-def _unproved(story: Story) -> list[Html]:
-    """Return a paragraph on lower bounds whose response learned nothing; nothing if there are none."""
-    rows = story.exploitability
-    names = list(dict.fromkeys(rows.loc[rows["worth"] == NOTHING_LEARNED, "snapshot_id"].astype(str)))
-    if not names:
-        return []
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return [
-        paragraph(
-            f"Of {', '.join(names[:NAMED])}{more}, a response learned nothing yet: it is not surely better "
-            "than what its training began from and than a copy of the snapshot. Such a bound is no "
-            "evidence that little can be gained. To train a response for longer: ",
-            element("code", f"league exploit {story.argument} {names[0]} --env-steps STEPS"),
-            ".",
-        )
-    ]
-
-
-def pools_of(story: Story) -> list[Html]:
-    """Return the table of measured Nash mixtures by the size of their pool; nothing if there are none."""
-    measured = story.exploitability.drop_duplicates(["snapshot_id", "kind", "unit"], keep="last")
-    rows = []
-    for row in measured.to_dict("records"):
-        newest, _, kind = str(row["snapshot_id"]).rpartition(":")
-        at = story.snapshots[story.snapshots["snapshot_id"] == newest]
-        if kind == NASH and len(at):
-            own = story.snapshots[story.snapshots["player"] == at["player"].iloc[0]]
-            rows.append(row | {"pool": int((own["env_steps"] <= at["env_steps"].iloc[0]).sum())})
-    if not rows:
-        return []
-    rows.sort(key=lambda row: (row["player"], row["pool"]))
-    return [table("pools-table", "The Nash mixture of a player's snapshots, by their number", _POOLS, rows)]
-
-
-_POOLS = [
-    Column("snapshots", lambda row: whole(row["pool"]), numeric=True),
-    Column("mixture", lambda row: row["snapshot_id"]),
-    Column("kind", lambda row: words(str(row["kind"]))),
-    Column("value", lambda row: number(row["value"], 4), numeric=True),
-    Column("unit", lambda row: row["unit"]),
-]
-_MEASURED = [
-    Column("snapshot", lambda row: row["snapshot_id"]),
-    Column("kind", lambda row: words(str(row["kind"]))),
-    Column("value", lambda row: number(row["value"], 4), numeric=True),
-    Column("95 %", lambda row: f"[{number(row['low'], 4)}, {number(row['high'], 4)}]"),
-    Column("unit", lambda row: row["unit"]),
-    Column("trained", lambda row: whole(row["trained_env_steps"]), True, "env steps of the response"),
-    Column("response", lambda row: words(row["worth"]) if isinstance(row["worth"], str) else ""),
-]

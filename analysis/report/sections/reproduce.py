@@ -5,10 +5,9 @@ from __future__ import annotations
 import shlex
 
 from analysis.history.frames import setting
+from analysis.report.markup import Section, drawn
+from analysis.report.phrases import count, moment
 from analysis.report.story import Story
-from analysis.report.writing.markup import Html, element
-from analysis.report.writing.phrases import count, moment
-from analysis.report.writing.section import Section, paragraph, section
 
 
 def reproduce(story: Story) -> Section:
@@ -26,25 +25,16 @@ def reproduce(story: Story) -> Section:
         ("last event", moment(facts.last)),
         ("sessions", run["sessions"]),
     ]
-    listed = [
-        part
-        for name, value in rows
-        if value is not None
-        for part in (element("dt", name), element("dd", str(value)))
-    ]
-    return section(
+    return drawn(
+        "reproduce.html",
         "reproduce",
         "Run it again",
-        element("dl", *listed, class_="facts"),
-        *_again(story),
-        paragraph(_how_exactly(story)),
-        paragraph("To query this run, in the folder that contains it:"),
-        _commands(_questions(story)),
-        element(
-            "details",
-            element("summary", "All settings"),
-            element("pre", element("code", settings), tabindex=0),
-        ),
+        story=story,
+        facts=rows,
+        again=_again(story),
+        exact=setting(story.config, "runners") == 0 and not setting(story.config, "stop", "minutes"),
+        questions=_questions(story),
+        settings=settings,
     )
 
 
@@ -59,31 +49,15 @@ def _branch_rows(story: Story) -> list[tuple[str, str]]:
     ]
 
 
-def _again(story: Story) -> list[Html]:
-    """Return how to begin the run again, and the commands."""
+def _again(story: Story) -> list[str]:
+    """Return the commands that begin the run again."""
     if not story.branches.empty:
         own = story.branches.iloc[-1]
         words = ["league", "branch", own["parent"], "runs/again", "--as-of", str(own["env_steps"])]
         changes = [word for change in own["changes"] for word in ("--set", change)]
-        lines = [shlex.join([*words, *changes]), "league train runs/again --resume"]
-        return [paragraph("Branch it again from the other run:"), _commands(lines)]
+        return [shlex.join([*words, *changes]), "league train runs/again --resume"]
     kind = "tournament" if story.is_tournament else "train"
-    line = f"league {kind} again.yaml --run runs/again"
-    return [
-        paragraph("Save the settings below as ", element("code", "again.yaml"), ", then:"),
-        _commands([line]),
-    ]
-
-
-def _how_exactly(story: Story) -> str:
-    if story.is_tournament:
-        return "The same settings and seed give the same games, with any number of processes."
-    if setting(story.config, "runners") == 0 and not setting(story.config, "stop", "minutes"):
-        return "Without runners the same settings and seed give the same run on the same kind of machine."
-    return (
-        "The timing of runners and clocks varies, so this run gives a similar league, not the same numbers. "
-        "A run without runners that stops after a number of env steps repeats bit by bit."
-    )
+    return [f"league {kind} again.yaml --run runs/again"]
 
 
 def _questions(story: Story) -> list[str]:
@@ -100,7 +74,3 @@ def _questions(story: Story) -> list[str]:
     ):
         asked.append(f"league compare {run} {names[0]} {names[1]}")
     return [*asked, f"league report {run}"]
-
-
-def _commands(lines: list[str]) -> Html:
-    return element("pre", element("code", "\n".join(lines)), tabindex=0)

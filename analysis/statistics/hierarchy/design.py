@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_solve, cholesky
 
+from analysis.statistics.davidson import ELO
 from analysis.statistics.games import Games
 from analysis.statistics.hierarchy.posterior import Posterior
-from analysis.statistics.hierarchy.prior import ELO
 from storage.arrays import Floats
 
 _DRAWS, _LEAST_DRAWS = 40, 4

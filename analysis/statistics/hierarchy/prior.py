@@ -22,7 +22,6 @@ lines.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,10 +29,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from analysis.statistics.davidson import place_contrasts
+from analysis.statistics.davidson import ELO, place_contrasts
 from storage.arrays import Floats, Indices
 
-ELO = 400.0 / math.log(10.0)
 SPREAD = 200.0 / ELO  # scale of the half Cauchy prior of the spread of two
 STEP = 50.0 / ELO  # of a line's step
 DRIFT = 200.0 / ELO  # standard deviation of the drift of a generation

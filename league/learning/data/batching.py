@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from league.episode import Episodes
-from league.learning.groups.peers import ALONE, Peers, shard_episodes
+from league.learning.data.peers import ALONE, Peers, shard_episodes
 from league.learning.maths.gae import GAE
 from storage.errors import Mistake
 

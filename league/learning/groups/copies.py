@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from league.learning.groups.shard_learners import Counters
-from league.learning.learner import LearnerState
+from league.learning.learner.learner import LearnerState
 
 
 class Copy(NamedTuple):

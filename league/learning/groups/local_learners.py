@@ -1,70 +1,130 @@
-"""Learners in the driver's own process: for runs without runners, and for comparison."""
+"""Learners in this process: for runs without runners, for programs, and for comparison."""
 
 from __future__ import annotations
 
+import functools
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 
-from league.learning.data.queues import Block, Queue
-from league.learning.groups.learner_group import Enrolled, LiveWeights
-from league.learning.groups.shard_learners import Counters, LearnerStopped, LearnReport, ShardLearners
+from league.episode import Episodes
+from league.learning.groups.learners import Learners, LiveWeights
+from league.learning.groups.queues import Block, Queue
+from league.learning.groups.shard_learners import (
+    Counters,
+    Learned,
+    LearnerStopped,
+    LearnReport,
+    Recruit,
+    Recruits,
+    ShardLearners,
+    Weights,
+)
 from league.learning.groups.shards import Shard, move_due, moved, shard_of, with_player, without_player
-from league.learning.learner import LearnerState
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.state import LearnerState
+
+Result = TypeVar("Result")
 
 
-class LocalLearnerGroup(Enrolled):
+class Update(NamedTuple):
+    """Block of experience whose outcome was not returned yet."""
+
+    block: Block
+    made: Callable[[], tuple[Learned, Weights | None]]  # makes it, or waits for the thread that does
+    future: Future[tuple[Learned, Weights | None]] | None
+
+
+class LocalLearners(Learners):
     """All learners in this process, one update at a time: repeatable to the bit.
 
-    Each shard is one GPU, and without GPUs there is one shard: the process.
+    Each shard is one GPU, and without GPUs there is one shard: the process. Updates are made by `ready`, or,
+    with a `thread` of their own, from when they are submitted.
     """
 
-    def __init__(self, shards: Sequence[Shard], recruits: Recruits) -> None:
-        settings = recruits.shared
+    def __init__(self, shards: Sequence[Shard], recruits: Recruits, *, thread: bool = False) -> None:
         players = tuple(player for shard in shards for player in shard.players)
         gpus = sum(shard.num_gpus for shard in shards)
         if gpus > len(shards):
             raise ValueError(f"{gpus} GPUs in {len(shards)} shards, expected one in each: one process learns")
         self._plan = list(shards) if gpus else [Shard(players, 0)]
-        self._shard = ShardLearners(Shard((), gpus), recruits)
+        self._thread = ThreadPoolExecutor(1, "learners") if thread else None
+        self._bound = recruits.shared.max_backlog
+        self._updates: deque[Update] = deque()
         self._recruits: dict[str, Recruit] = {}
-        for recruit in recruits.in_order(players):
-            self._shard.add(recruit, card=shard_of(self._plan, recruit.player))
-            self._recruits[recruit.player] = recruit
-        self._bound = settings.max_backlog
-        self._waiting: deque[tuple[Block, Any, float]] = deque()  # with its experience and its progress
-        self._queues = {player: Queue(player, self._bound) for player in players}
-        self._live = {player: LiveWeights(*self._shard.publish(player)) for player in players}
+        self._queues: dict[str, Queue] = {}
+        self._live: dict[str, LiveWeights] = {}
         self._retired: dict[str, Counters] = {}
         self._arrived: dict[str, LearnerState] = {}  # states that were asked for
+        try:
+            self._shard = self._call(ShardLearners, Shard((), gpus), recruits)
+            for recruit in recruits.in_order(players):
+                self._open(recruit, None, Counters(), shard_of(self._plan, recruit.player))
+        except BaseException:
+            self.close()
+            raise
 
-    def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
+    def _call(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Return the result of a call that is made after all updates submitted to the thread."""
+        if self._thread is None:
+            return function(*arguments)
+        return self._thread.submit(function, *arguments).result()
+
+    def submit(self, player: str, experience: Any, progress: float = 0.0, steps: int = 0) -> None:
         """Queue experience for `player`."""
-        queue, steps = self._queues[player], steps or episodes.num_steps
+        queue, steps = self._queues[player], steps or _steps(experience)
         if queue.stopped:
             queue.lost(1, steps)
+            return
+        block = queue.block(1, steps)
+        learn = functools.partial(self._shard.learn, player, experience, progress)
+        if self._thread is None:
+            self._updates.append(Update(block, learn, None))
         else:
-            self._waiting.append((queue.block(1, steps), episodes, progress))
+            future = self._thread.submit(learn)
+            self._updates.append(Update(block, future.result, future))
 
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
-        """Learn from everything that waits; return the reports."""
+        """Make all updates that wait; return the reports. Of the thread's, return those that are made.
+
+        With a thread and `timeout_seconds` above 0, wait until there is one, however long.
+        """
         outcomes: list[LearnReport | LearnerStopped] = []
-        while self._waiting:
-            block, episodes, progress = self._waiting.popleft()
-            learned, weights = self._shard.learn(block.player, episodes, progress)
-            outcome = self._queues[block.player].settle(block, learned)
-            if isinstance(outcome, LearnReport) and learned.published:
-                self._live[block.player] = LiveWeights(outcome.updates, weights)
-            if outcome is not None:
+        while self._updates:
+            future = self._updates[0].future
+            if future is not None:
+                if not future.done() and (outcomes or not timeout_seconds):
+                    break
+                if outcomes and future.exception() is not None:
+                    break  # raised by the next call, so that what was found is kept
+            outcome = self._settle(self._updates.popleft())
+            if outcome is not None:  # else dropped, as its player is stopped
                 outcomes.append(outcome)
         return outcomes
 
+    def _settle(self, update: Update) -> LearnReport | LearnerStopped | None:
+        queue = self._queues[update.block.player]
+        try:
+            learned, weights = update.made()
+        except BaseException:
+            queue.drop(update.block)
+            raise
+        outcome = queue.settle(update.block, learned)
+        if isinstance(outcome, LearnReport) and learned.published:
+            self._live[queue.player] = LiveWeights(outcome.updates, weights)
+        return outcome
+
+    def weights(self, player: str) -> Weights:
+        """Return copies of the newest weights of `player`, which are published with that."""
+        published = self._call(self._shard.publish, player)
+        self._live[player] = LiveWeights(*published)
+        return published.weights or {}
+
     def state(self, player: str) -> LearnerState:
-        """Return a copy of the learner's state, taken after everything submitted before."""
-        return self._shard.state(player)
+        """Return a copy of the learner's state."""
+        return self._call(self._shard.state, player)
 
     def ask_states(self) -> None:
         """Take a copy of each learner's state."""
@@ -77,45 +137,54 @@ class LocalLearnerGroup(Enrolled):
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
-        self._live[player] = LiveWeights(*self._shard.load_state(player, state))
+        self._live[player] = LiveWeights(*self._call(self._shard.load_state, player, state))
         self._queues[player].stopped = False
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._learn_unreported(player)
-        self._live[player] = LiveWeights(*self._shard.reset(player, weights))
+        self._live[player] = LiveWeights(*self._call(self._shard.reset, player, weights))
 
     def add(self, recruit: Recruit, weights: Mapping[str, Tensor] | None = None) -> None:
         """Add a learner, with `weights` or those that its seed gives."""
+        plan, card = with_player(self._plan, recruit.player)
+        self._open(recruit, weights, self._retired.get(recruit.player, Counters()), card)
+        self._plan = plan
+
+    def _open(
+        self, recruit: Recruit, weights: Mapping[str, Tensor] | None, counters: Counters, card: int
+    ) -> None:
         player = recruit.player
-        plan, card = with_player(self._plan, player)
-        counters = self._retired.pop(player, Counters())
-        self._live[player] = LiveWeights(*self._shard.add(recruit, weights, counters, card))
-        self._recruits[player] = recruit
-        self._plan, self._queues[player] = plan, Queue(player, self._bound)
+        self._live[player] = LiveWeights(*self._call(self._shard.add, recruit, weights, counters, card))
+        self._recruits[player], self._queues[player] = recruit, Queue(player, self._bound)
 
     def remove(self, player: str) -> None:
         """Free the learner, its optimizer and its experience."""
         self._plan = without_player(self._plan, player)
         self._learn_unreported(player)
-        self._retired[player] = self._shard.remove(player)
+        self._retired[player] = self._call(self._shard.remove, player)
         del self._queues[player], self._live[player], self._recruits[player]
         while (move := move_due(self._plan)) is not None:
-            state = self._shard.state(move.player)
-            self._shard.remove(move.player)
-            self._shard.add(self._recruits[move.player], card=move.target)
-            self._live[move.player] = LiveWeights(*self._shard.load_state(move.player, state))
+            state = self.state(move.player)
+            self._call(self._shard.remove, move.player)
+            self._call(self._shard.add, self._recruits[move.player], None, Counters(), move.target)
+            self._live[move.player] = LiveWeights(*self._call(self._shard.load_state, move.player, state))
             self._plan = moved(self._plan, move)
 
     def _learn_unreported(self, player: str) -> None:
         """Learn what waits for `player` without a report, and open its queue again, empty."""
         queue = self._queues[player]
-        for block, episodes, progress in self._waiting:
-            if block.player == player:
-                queue.settle(block, self._shard.learn(player, episodes, progress)[0])
-        self._waiting = deque(item for item in self._waiting if item[0].player != player)
+        for update in [update for update in self._updates if update.block.player == player]:
+            self._updates.remove(update)
+            queue.settle(update.block, update.made()[0])
         queue.stopped = False
 
     def close(self) -> None:
         """Drop everything that waits."""
-        self._waiting.clear()
+        self._updates.clear()
+        if self._thread is not None:
+            self._thread.shutdown(cancel_futures=True)
+
+
+def _steps(experience: Any) -> int:
+    return experience.num_steps if isinstance(experience, Episodes) else 0

@@ -10,9 +10,9 @@ driver's memory, so they outlive every other node: each state that was taken to 
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,10 @@ from league.cluster.placement import ONE_CPU, Amounts, Placement
 from league.cluster.references import carried
 from league.cluster.reserving import inside, release, reserve
 from league.deaths import death_of
-from league.learning.data.aggregator import Gathering, concatenate_as_tree
-from league.learning.data.queues import Block, Queue
 from league.learning.groups.copies import Copies, first_of
-from league.learning.groups.learner_group import LiveWeights
-from league.learning.groups.moving.moving import Moving
+from league.learning.groups.learners import LiveWeights
+from league.learning.groups.moving import Moving
+from league.learning.groups.queues import Block, Gathering, Queue, concatenate_as_tree
 from league.learning.groups.replacing import LearnersLost, Pending, own_error
 from league.learning.groups.shard_actors import ShardActors
 from league.learning.groups.shard_learners import (
@@ -34,6 +33,8 @@ from league.learning.groups.shard_learners import (
     Learned,
     LearnerStopped,
     LearnReport,
+    Recruit,
+    Recruits,
     Weights,
 )
 from league.learning.groups.shards import (
@@ -47,12 +48,11 @@ from league.learning.groups.shards import (
     with_runners,
     without_player,
 )
-from league.learning.learner import LearnerState
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import LearnerState
 from storage.errors import Mistake
 
 
-class RayLearnerGroup(Moving):
+class RayLearners(Moving):
     """Learners as Ray actors, each shard's in its bundle of one placement group.
 
     The driver sees references only. The queues are the actors' mailboxes, where calls wait with references
@@ -98,8 +98,7 @@ class RayLearnerGroup(Moving):
             placement=placement,
         )
         self.seats = [inside(self._group, i) for i in guests]
-        self._make_makers()
-        self._shards = [make(shard) for make, shard in zip(self._makers, shards, strict=True)]
+        self._shards = [self._make(i, shard.players) for i, shard in enumerate(shards)]
         self._pending: dict[Any, Pending] = {}
         self._queues: dict[str, Queue] = {}
         self._step_bytes: dict[str, int] = {}  # of a step of experience, at least
@@ -118,19 +117,16 @@ class RayLearnerGroup(Moving):
         aggregators = spread(self._settings.aggregators, plan)
         self._bundles = [shard.bundles(n) for shard, n in zip(plan, aggregators, strict=True)]
 
-    def _make_makers(self) -> None:
-        places = iter(range(sum(map(len, self._bundles))))
-        self._makers: list[Callable[[Shard], ShardActors]] = [
-            functools.partial(
-                ShardActors,
-                self._ray,
-                aggregators=n,
-                placed=[inside(self._group, next(places)) for _ in bundles],
-                recruits=self._everyone,
-                share=self._share,
-            )
-            for bundles, n in zip(self._bundles, spread(self._settings.aggregators, self._plan), strict=True)
-        ]
+    def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
+        first = sum(map(len, self._bundles[:index]))
+        return ShardActors(
+            self._ray,
+            replace(self._plan[index], players=players),
+            aggregators=spread(self._settings.aggregators, self._plan)[index],
+            placed=[inside(self._group, first + i) for i in range(len(self._bundles[index]))],
+            recruits=self._everyone,
+            share=self._share,
+        )
 
     def submit(self, player: str, episodes: Any, progress: float = 0.0, steps: int = 0) -> None:
         """Queue experience, or a reference to it, for `player`."""
@@ -253,14 +249,16 @@ class RayLearnerGroup(Moving):
 
     def load_state(self, player: str, state: LearnerState) -> None:
         """Let the learner go on from `state`."""
-        self._publish(player, "load_state", self._ray.put(state))
+        stored = self._ray.put(state)
+        self._publish(player, lambda shard: shard.call("load_state", player, stored, num_returns=2))
         self._copies.keep(player, state)
         self._queues[player].stopped = False
 
     def reset(self, player: str, weights: Mapping[str, Tensor]) -> None:
         """Go on from `weights`; experience queued before is learned first and forgotten with the old ones."""
         self._forget(player)
-        self._publish(player, "reset", self._ray.put(dict(weights)))
+        stored = self._ray.put(dict(weights))
+        self._publish(player, lambda shard: shard.call("reset", player, stored, num_returns=2))
         fresh = self._shards[self._index(player)].processes[0].state.remote(player)
         try:
             self._copies.keep(player, self._ray.get(fresh))
@@ -268,16 +266,21 @@ class RayLearnerGroup(Moving):
             self._lose(self._index(player), error)
             self.reset(player, weights)  # the copy that it went back to is of before
 
-    def _publish(self, player: str, method: str, *arguments: Any) -> None:
-        """Call a method of the player's learner that publishes new weights, and wait for it."""
+    def _publish(
+        self, player: str, send: Callable[[ShardActors], tuple[Any, Any]], index: int | None = None
+    ) -> None:
+        """Make a call that gives the player new weights, on its shard or that of `index`, and wait for it.
+
+        `send` returns references to their version and to the weights.
+        """
         handles: list[Any] = []
 
         def call(shard: ShardActors) -> Any:
-            version, fresh = shard.call(method, player, *arguments, num_returns=2)
+            version, fresh = send(shard)
             handles.append(fresh)
             return version
 
-        version = self._ask(player, call)
+        version = self._ask(player, call, index)
         self._live[player] = LiveWeights(version, handles[-1])
 
     # ------------------------------------------------------------------ players come and go
@@ -325,7 +328,6 @@ class RayLearnerGroup(Moving):
         Experience submitted before is learned from where it is, and reported as usual.
         """
         player = move.player
-        handles: list[Any] = []
         if not self._shards[move.target].aggregators:  # less than one update takes
             self._drop_gathered(player)
         stored = self._ray.put(self.state(player))
@@ -335,12 +337,9 @@ class RayLearnerGroup(Moving):
         def load(target: ShardActors) -> Any:
             added, _ = target.call("add", self._recruits[player], None, Counters(), num_returns=2)
             target.watched.append(added)
-            version, weights = target.call("load_state", player, stored, num_returns=2)
-            handles.append(weights)
-            return version
+            return target.call("load_state", player, stored, num_returns=2)
 
-        version = self._ask(player, load, move.target)
-        self._live[player] = LiveWeights(version, handles[-1])
+        self._publish(player, load, move.target)
         self._plan = moved(self._plan, move)
 
     def _open(self, recruit: Recruit, live: LiveWeights) -> None:

@@ -15,6 +15,7 @@ import Ray: the group passes the module.
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -24,14 +25,12 @@ import numpy as np
 from league.cluster.references import Inside
 from league.deaths import Death, death_of
 from league.episode import Episodes
-from league.learning.data.aggregator import Gathering
-from league.learning.data.queues import Block
 from league.learning.groups.copies import Copies, First
-from league.learning.groups.learner_group import Enrolled, LearnerLoss, LiveWeights
+from league.learning.groups.learners import LearnerLoss, Learners, LiveWeights
+from league.learning.groups.queues import Block, Gathering
 from league.learning.groups.shard_actors import ShardActors
-from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport
-from league.learning.groups.shards import Shard, shard_of
-from league.learning.recruits import Recruit
+from league.learning.groups.shard_learners import Counters, Experience, LearnerStopped, LearnReport, Recruit
+from league.learning.groups.shards import shard_of
 from storage.errors import Failure, Mistake
 from storage.incidents import Incident
 
@@ -67,12 +66,11 @@ def arrays_of(experience: Experience) -> dict[str, np.ndarray]:
     return {name: np.asarray(value) for name, value in experience.items()}
 
 
-class Replacing(Enrolled):
+class Replacing(Learners):
     """Shards of actors, and what is done when one of these dies."""
 
     _ray: Any
     _shards: list[ShardActors]
-    _makers: list[Callable[[Shard], ShardActors]]  # of each shard's actors
     _pending: dict[Any, Pending]  # by the reference to its report
     _gathering: dict[str, Gathering]
     _recruits: dict[str, Recruit]
@@ -89,6 +87,10 @@ class Replacing(Enrolled):
         self._deaths = [0] * num_shards  # of each shard's learners in a row, with nothing learned in between
         self._at_blocks = [0] * num_shards  # of those, deaths while they learned
         self._given_up: dict[int, str] = {}  # shards, and why
+
+    @abstractmethod
+    def _make(self, index: int, players: tuple[str, ...]) -> ShardActors:
+        """Return new actors of a shard, in its places of the groups, with learners of these players."""
 
     def _index(self, player: str) -> int:
         return shard_of(self._plan, player)
@@ -249,7 +251,7 @@ class Replacing(Enrolled):
         """
         plan = self._plan[index]
         self._given_up.pop(index, None)
-        shard = self._shards[index] = self._makers[index](replace(plan, players=()))
+        shard = self._shards[index] = self._make(index, ())
         updates, oldest = 0, 0.0
         back: dict[str, Counters] = {}
         for player in plan.players:

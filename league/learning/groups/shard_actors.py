@@ -13,11 +13,18 @@ import torch
 from torch import Tensor
 
 from league.cluster.references import Inside, carried, opened
-from league.learning.data.aggregator import Aggregator
-from league.learning.groups.peers import ALONE, DistributedPeers, free_address
-from league.learning.groups.shard_learners import Counters, Learned, Published, ShardLearners, Weights
+from league.learning.data.peers import ALONE, DistributedPeers, free_address
+from league.learning.groups.queues import Aggregator
+from league.learning.groups.shard_learners import (
+    Counters,
+    Learned,
+    Published,
+    Recruit,
+    Recruits,
+    ShardLearners,
+    Weights,
+)
 from league.learning.groups.shards import Shard
-from league.learning.recruits import Recruit, Recruits
 from league.runtime import node_address
 from storage.errors import Mistake
 

@@ -3,23 +3,58 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from league.episode import Episodes
+from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay
-from league.learning.groups.peers import ALONE, Peers
 from league.learning.groups.shards import Shard
-from league.learning.learner import Learner, LearnerState, NonFiniteLoss
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import Learner, LearnerState, NonFiniteLoss
+from league.learning.settings import LearnerSettings
+from league.models.spec import PolicySpec
 from league.runtime import prepare_process
 
 Weights = Mapping[str, np.ndarray]
 Experience = Episodes | Mapping[str, Any]  # or tensors by names of a program's own
+
+
+@dataclass(frozen=True, slots=True)
+class Recruit:
+    """A player that is to learn: the policy and the settings that it learns with, and its seed."""
+
+    player: str
+    spec: PolicySpec
+    settings: LearnerSettings
+    seed: int  # of its first weights and of its shuffling
+    teacher: Mapping[str, Tensor] | None = field(default=None, repr=False, compare=False)
+    """Weights of a magnet of kind `snapshot`, which fit the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recruits:
+    """All players that a run begins with, one or more, and what their processes compute on."""
+
+    each: tuple[Recruit, ...]
+    device: str = "cpu"  # or cuda
+    threads: int = 1  # of torch, in each process
+
+    def __iter__(self) -> Iterator[Recruit]:
+        return iter(self.each)
+
+    def in_order(self, players: Iterable[str]) -> list[Recruit]:
+        """Return the recruits of `players`, in their order. Raise KeyError for an unknown one."""
+        by_name = {recruit.player: recruit for recruit in self.each}
+        return [by_name[player] for player in players]
+
+    @property
+    def shared(self) -> LearnerSettings:
+        """Settings of processes and queues (`settings.SHARED`), which are the same for all players."""
+        return self.each[0].settings
 
 
 class Spent(NamedTuple):

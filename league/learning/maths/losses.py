@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, get_args
 
 from league.import_paths import import_path, is_import_path
-from league.learning.maths.published import diversity, neurd, self_imitation, upgo
+from league.learning.maths import published
 from league.learning.maths.terms import (
     LogProbs,
     Options,
@@ -161,13 +161,17 @@ LOSSES: dict[str, Loss] = {
     "appo": Loss(appo, "vtrace", options=CLIP_RHO),
     "impala": Loss(impala, "vtrace", options=CLIP_RHO),
     "ppo": Loss(ppo, "gae"),
-    "neurd": Loss(neurd.neurd, "vtrace", options=neurd.OPTIONS, sees="steps", actions=("discrete",)),
+    "neurd": Loss(
+        published.neurd, "vtrace", options=published.NEURD_OPTIONS, sees="steps", actions=("discrete",)
+    ),
 }
 
 TERMS: dict[str, Term] = {
-    "upgo": Term("upgo", upgo.upgo),
-    "self_imitation": Term("self_imitation", self_imitation.self_imitation, 0.1),
-    "diversity": Term("diversity", diversity.diversity, 0.01, reference="initial", options=diversity.OPTIONS),
+    "upgo": Term("upgo", published.upgo),
+    "self_imitation": Term("self_imitation", published.self_imitation, 0.1),
+    "diversity": Term(
+        "diversity", published.diversity, 0.01, reference="initial", options=published.DIVERSITY_OPTIONS
+    ),
 }
 """Terms that a config may add by their names."""
 

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from league.import_paths import import_callable, require_trust, trust
+from league.import_paths import import_callable, require_trust
 from league.models.connectors import Normalise, try_connectors
 from league.models.networks.distributions import distribution
 from league.models.networks.encoders import BadNetwork, build_encoder, orthogonal
@@ -281,15 +281,6 @@ def _check_tensor(what: str, tensor: object, shape: tuple[int, ...]) -> None:
         )
 
 
-def trust_network(path: str) -> None:
-    """Allow this process to import the network `path` ("module:Class"), which its user has named.
-
-    Never call it with a path from a snapshot: that may be foreign code, and importing executes it. The same
-    as `league.import_paths.trust`.
-    """
-    trust(path)
-
-
 def _imported(path: str) -> Callable[..., Any]:
     require_trust("policy.architecture", path)
     try:
@@ -302,7 +293,7 @@ def build_network(spec: PolicySpec) -> Network:
     """Return the network of `spec`, uninitialised.
 
     Raise BadNetwork if its settings do not fit the observation, and WeightsMismatch for a class that no
-    `trust_network` has named.
+    `league.import_paths.trust` has admitted.
     """
     return (CustomNetwork if ":" in spec.architecture else LayeredNetwork)(spec)
 

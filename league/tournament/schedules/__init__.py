@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from league.tournament.schedules.adaptive import Adaptive
 from league.tournament.schedules.base import Pairings, Schedule
-from league.tournament.schedules.completion import Completion
-from league.tournament.schedules.gauntlet import Gauntlet
-from league.tournament.schedules.round_robin import RoundRobin
+from league.tournament.schedules.fixed import Completion, Gauntlet, RoundRobin
+from league.tournament.schedules.rated import Adaptive, TopK
 from league.tournament.schedules.settings import ScheduleSettings
 from league.tournament.schedules.swiss import Swiss
-from league.tournament.schedules.top_k import TopK
 from storage.errors import Mistake
 from storage.suggestions import near_or_some
 

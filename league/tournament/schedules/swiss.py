@@ -10,8 +10,8 @@ import numpy as np
 
 from analysis.statistics.games import Games
 from league.tournament.schedules.base import Pairings, Round, Schedule, among, at_random, tile_order
-from league.tournament.schedules.pairing.designs import meetings
-from league.tournament.schedules.pairing.matching import largest_matching
+from league.tournament.schedules.designs import meetings
+from league.tournament.schedules.matching import largest_matching
 from storage.arrays import Floats, Indices
 
 _WINDOW = 4  # tables ahead within which a new opponent is searched

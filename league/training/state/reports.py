@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from league.learning.data.queues import QueueInfo
+from league.learning.groups.queues import QueueInfo
 from league.learning.groups.shard_learners import LearnReport
 from storage.cache.policy_map import TierInfo
 from storage.records import CacheRecord, UpdateRecord

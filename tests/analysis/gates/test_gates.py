@@ -200,19 +200,14 @@ def test_a_rating_is_told_with_what_it_is_over(played):
     assert checked("rating > 0 against old", played).sentence.endswith("(95 %) over old@1")
 
 
-@pytest.mark.slow
-def test_few_pairs_pass_no_gate_however_their_intervals_are_drawn(tmp_path):
-    """Pairs that were all won are all won however often they are drawn anew: only how many are left of each
-    opponent's differs, and the interval is far too narrow."""
+def test_few_pairs_pass_no_gate_although_all_were_won(tmp_path):
     field = [snapshot("old@1"), snapshot("new@2"), bot("one_ply")]
     results = [duel("new@2", "old@1", [(1.0, 1.0)] * 2), duel("new@2", "one_ply", [(1.0, 1.0)] * 2, first=4)]
-    run = store(tmp_path / "run", field, results)
-    plain, drawn = verdict(run), verdict(run, bootstrap=50)
-    assert drawn.value("new@2", "elo_low") > 200.0 > plain.value("new@2", "elo_low")
+    found = verdict(store(tmp_path / "run", field, results))
+    assert found.value("new@2", "elo_low") < 200.0
     for gate in ("rating > 200", "rating > 200 against old", "p_best > 0.95", "rank <= 2"):
-        assert checked(gate, drawn) == checked(gate, plain)
-        assert not checked(gate, drawn).passed
-    assert checked("rating > 200", drawn).unsure
+        assert not checked(gate, found).passed
+    assert checked("rating > 200", found).unsure
 
 
 def test_with_an_anchor_a_rating_is_over_that_and_its_own_is_zero(played, played_run):

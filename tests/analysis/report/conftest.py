@@ -132,7 +132,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def planted_page(planted: Path) -> str:
     with analysis.open_run(planted) as history:
-        return report_page(history, interactive=True)
+        return report_page(history)
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,15 @@
 import html
-import importlib.util
-import json
 import re
 import shutil
 from collections import Counter
 from html.parser import HTMLParser
 
 import pytest
-from matplotlib.colors import to_hex
 
 import analysis
-from analysis import plots
 from analysis.report import report_page, sections
-from analysis.report.interactive import charts_of
 from analysis.report.makers import OF_A_LEAGUE, OF_A_TOURNAMENT
 from analysis.report.sections.beyond import UNDECIDED
-from analysis.report.story import Story
 from storage.archive import Archive
 from storage.errors import Mistake
 from storage.incidents import Incident
@@ -163,7 +157,7 @@ def test_a_section_made_alone_is_the_one_of_the_page(planted_page, planted):
 def test_a_page_can_look_back(planted):
     with analysis.open_run(planted) as history:
         then = history.as_of(600)
-        page = Page(report_page(then, interactive=False))
+        page = Page(report_page(then))
         played = then.sql("SELECT count(*) AS n FROM matches")["n"].item()
     assert 0 < played < 200
     assert f"{played:,} matches" in page.said
@@ -174,23 +168,6 @@ def test_a_page_says_how_to_make_the_run_again(page, planted):
         config = history.sql("SELECT config FROM runs")["config"].item()
     assert config in page.said
     assert "league train again.yaml" in page.said
-
-
-@pytest.mark.long
-def test_without_the_extra_a_page_is_complete_and_says_how_to_get_the_rest(planted, page, monkeypatch):
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "vl_convert" else found(name)
-    )
-    with analysis.open_run(planted) as history:
-        plain = Page(whole := report_page(history))
-        with pytest.raises(Mistake, match=r"pip install '\.\[report\]'"):
-            report_page(history, interactive=True)
-    assert "pip install '.[report]'" in plain.said
-    assert plain.headings == page.headings
-    assert plain.tables == page.tables
-    assert "application/vnd.vegalite" not in whole
-    assert len(whole) < 700_000
 
 
 def test_a_run_that_has_just_begun_says_so(begun):
@@ -211,7 +188,7 @@ def test_of_a_game_for_one_the_scores_are_told_and_lasting_to_the_end_is_no_faul
 
 def test_a_tournament_is_reported_with_its_verdict(tournament):
     with analysis.open_run(tournament) as history:
-        page = Page(report_page(history, interactive=False))
+        page = Page(report_page(history))
     assert "main-0@5 is best with probability over 0.99" in page.said
     assert "7 competitors" in page.said
     rows = page.tables["leaderboard-table"][1:]
@@ -225,7 +202,7 @@ def test_a_tournament_is_reported_with_its_verdict(tournament):
 
 def test_a_tournament_cannot_be_looked_back_on(tournament):
     with analysis.open_run(tournament) as history, pytest.raises(Mistake, match="leave the moment out"):
-        report_page(history.as_of(600), interactive=False)
+        report_page(history.as_of(600))
 
 
 def test_what_was_measured_stands_in_a_table(planted, tmp_path):
@@ -297,29 +274,13 @@ def test_a_report_is_of_one_run(planted, begun):
 
 def test_what_a_stranger_named_is_text_and_nothing_else(hostile, planted_page):
     with analysis.open_run(hostile) as history:
-        whole = report_page(history, interactive=True)
+        whole = report_page(history)
     page = Page(whole)
     assert page.handlers == []
     assert page.tags["img"] == 0
     assert page.tags["script"] == Page(planted_page).tags["script"]
     assert page.said.count(ATTACK) > 20
     assert "league report 'hostile<script>hacked=1<'" in page.said  # as a shell may have it
-
-
-def test_a_player_has_the_same_colour_in_the_chart_as_in_the_plot(planted):
-    with analysis.open_run(planted) as history:
-        charts = charts_of(Story(history), True)
-        spec = next(
-            json.loads(str(data).split(">", 1)[1].rsplit("<", 1)[0])
-            for data in charts.data
-            if "env steps of the league" in data
-        )
-        lines = plots.ratings(history.ratings(), history.leaderboard()).axes[0].get_lines()
-    drawn = {to_hex(line.get_color()) for line in lines}
-    scale = spec["layer"][1]["encoding"]["color"]["scale"]
-    assert set(scale["domain"]) == {"main-0", "main_exploiter-0"}
-    assert set(scale["range"]) <= drawn
-    assert len(set(scale["range"])) == 2
 
 
 def test_incidents_stand_there_by_kind_and_one_by_one(planted, tmp_path):

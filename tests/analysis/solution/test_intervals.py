@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from analysis.solution.cycles.schur import unexplained_share
-from analysis.solution.equilibria.nash import max_entropy_nash
+from analysis.solution.cycles import unexplained_share
+from analysis.solution.nash import max_entropy_nash
 from analysis.solution.payoffs import Payoffs, with_interval
 from tests.analysis.simulated_games import games_from, games_of_table, played, transitive
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from analysis.solution.social_choice import kemeny_score
+from analysis.solution.voting import kemeny_score
 from analysis.statistics.cyclic import cyclic_share
 from analysis.statistics.elo import (
     elo_from_counts,
@@ -16,9 +16,9 @@ from analysis.statistics.elo import (
     score_counts,
     score_of_elo,
 )
+from analysis.statistics.hierarchy.normal import normal_of
 from analysis.statistics.hierarchy.posterior import lines_of, posterior
 from analysis.statistics.meetings import meetings_of
-from analysis.statistics.ratings import bradley_terry
 from analysis.statistics.sprt import Sprt, sequential_elo
 from storage.errors import Mistake
 from tests.analysis.simulated_games import games_from
@@ -32,7 +32,7 @@ OF_COUNTS = {
     "sequential_elo": lambda counts: sequential_elo(Sprt(0.0, 5.0), counts),
 }
 OF_GAMES = {
-    "bradley_terry": bradley_terry,
+    "normal_of": normal_of,
     "posterior": posterior,
     "meetings_of": meetings_of,
     "cyclic_share": lambda games: cyclic_share(games, np.random.default_rng(0), samples=2),

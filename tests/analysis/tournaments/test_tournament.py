@@ -114,19 +114,9 @@ def test_the_anchor_is_that_of_the_settings_or_another_that_is_asked_for(folder)
         verdict(run, anchor="main-0@9")
 
 
-def test_bootstrapped_intervals_are_about_as_wide(folder):
-    elo = {a: 0.0, b: 50.0, c: 100.0}
-    run = store(folder, (A, B, C), [round_robin(elo, 100, np.random.default_rng(2))])
-    plain, drawn = verdict(run), verdict(run, bootstrap=400)
-    assert drawn.table["elo"].tolist() == plain.table["elo"].tolist()
-    width = [(found.table["elo_high"] - found.table["elo_low"]).to_numpy() for found in (plain, drawn)]
-    assert width[1] == pytest.approx(width[0], rel=0.25), "of 400 samples, the ends are right to 10 %"
-    assert drawn.table["p_best"].tolist() == pytest.approx(plain.table["p_best"].tolist(), abs=0.1)
-
-
 def test_the_same_folder_gives_the_same_verdict(folder):
     run = store(folder, (A, B, C), [round_robin({a: 0.0, b: 9.0, c: 5.0}, 30, np.random.default_rng(3))])
-    first, second = verdict(run, bootstrap=50), verdict(run, bootstrap=50)
+    first, second = verdict(run), verdict(run)
     pd.testing.assert_frame_equal(first.table, second.table)
     pd.testing.assert_frame_equal(first.pairings, second.pairings)
 

@@ -103,8 +103,8 @@ def test_several_runs_are_in_one_picture_and_on_one_page(run, tmp_path_factory, 
 def test_what_is_of_one_run_is_refused_for_several(begun, run, tmp_path):
     with pytest.raises(Mistake, match="plot payoff: found 2 runs, expected one; of several there are"):
         command(run, begun, "payoff", "-o", tmp_path / "payoff.svg")
-    done = run_report(str(run), str(begun), "--static", "-o", str(tmp_path / "page.html"))
-    assert "found --static with 2 runs" in str(done.exception)
+    done = run_report(str(run), str(begun), "--section", "my:own", "-o", str(tmp_path / "page.html"))
+    assert "found --section with 2 runs" in str(done.exception)
     with pytest.raises(Mistake, match="found twice"):
         command(run, run, "-o", tmp_path / "strengths.svg")
     assert not list(tmp_path.iterdir())
@@ -116,7 +116,7 @@ def run_report(*arguments: str):
 
 @pytest.mark.slow
 def test_a_page_is_written_where_it_is_asked_for(begun, tmp_path):
-    done = run_report(str(begun), "-o", str(tmp_path / "page.html"), "--static")
+    done = run_report(str(begun), "-o", str(tmp_path / "page.html"))
     assert done.exception is None
     assert (tmp_path / "page.html").read_text().startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

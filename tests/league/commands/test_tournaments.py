@@ -345,7 +345,7 @@ def test_competitors_of_two_runs_meet_under_names_with_their_runs(league_here, r
         (["{run}:main-0", "nowhere:main-0"], "nowhere: "),
         (["{run}:main-7", "{run}:main-0"], "'main-7' is no snapshot, player or bot"),
         (["{run}:main-0", "{cup}:main-0"], "found the run of a tournament"),
-        (["{run}:main-0", "{longer}:main-0"], "rollout.step_limit: found 77, expected None as in"),
+        (["{run}:main-0", "{longer}:main-0"], "rollout.step_limit: found 77, expected none as in"),
     ],
 )
 def test_what_two_words_cannot_mean_is_one_line(words, said, league_here, run, tournament, tmp_path):

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import league
+from league.arena.comparison import compare
 from league.competitors import exporting
 from league.competitors.exporting import export_to
 from league.envs import registry
-from league.tournament.comparison import compare
 from storage.archive import open_reader
 from storage.errors import Failure, Mistake
 

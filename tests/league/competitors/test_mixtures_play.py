@@ -7,9 +7,11 @@ import pytest
 
 import analysis
 import league
-from analysis.diagnostics.checks.circling import find_circling
+from analysis.diagnostics.checks.cycles import find_circling
 from analysis.diagnostics.record import Record
 from analysis.exploitability import values
+from league.arena.comparison import compare
+from league.arena.matches import Table
 from league.competitors.names import resolve
 from league.envs.trees.trees import tree_of
 from league.exploit.exact import exact, strategy_of
@@ -18,10 +20,8 @@ from league.models.bots.settings import ExportSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
-from league.tournament.comparison import compare
-from league.tournament.entry.entrants import gather, sources_of
-from league.tournament.entry.source import EntrantSource
-from league.tournament.pairs import Pairs
+from league.tournament.entrant_source import EntrantSource
+from league.tournament.entrants import gather, sources_of
 from storage.archive import open_reader
 from storage.snapshots import measurements
 
@@ -42,9 +42,8 @@ def scores(run, a, b):
 
 
 def played(sources, setup):
-    matches = Pairs(["a", "b"], np.arange(2), env="kuhn_poker", match_type="test", seed=3).matches(
-        np.tile([0, 1], (PAIRS, 1)), 0
-    )
+    table = Table("kuhn_poker", np.arange(2), "test", seed=3)
+    matches = table.pairs(["a", "b"], np.tile([0, 1], (PAIRS, 1)), 0)
     batch = EnvRunner(setup).play(PlayRequest(matches, sources, learners=(), seed=1), {})[0]
     seats = batch.score[0::2, 0], batch.score[1::2, 1]
     return [(own.mean(), own.std() / np.sqrt(PAIRS)) for own in seats]

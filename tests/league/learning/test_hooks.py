@@ -7,7 +7,7 @@ import torch
 from pydantic import ValidationError
 
 from league.learning.hooks import HookFailed
-from league.learning.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 
 HOOKS = """
 seen = []

@@ -10,8 +10,8 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 import league
-from league.learning.learner import NonFiniteLoss
-from league.learning.programs import LearnerGroup, UnknownPlayer
+from league.learning.learner.learner import NonFiniteLoss
+from league.learning.programs import LearnerGroup, UnknownPlayer, _shards
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake, WeightsMismatch
 
@@ -27,6 +27,14 @@ VALUE = Loss(value_error, "none", sees="batch")
 """
 SPACES = Box(-1.0, 1.0, (4,), np.float32), Discrete(3)
 VALUE = {"loss": "my_value:VALUE", "lr": 1e-2}
+CASES = {  # processes and GPUs, to players, GPUs and processes of each shard
+    (0, 0): [(("a", "b"), 0, 1)],
+    (0, 1): [(("a", "b"), 1, 1)],
+    (0, 3): [(("a",), 1, 1), (("b",), 1, 1), ((), 1, 1)],
+    (1, 0): [(("a", "b"), 0, 1)],
+    (3, 0): [(("a",), 0, 2), (("b",), 0, 1)],
+    (2, 3): [(("a",), 2, 2), (("b",), 1, 1)],
+}
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +103,7 @@ def test_updates_of_several_players_are_waited_for_or_not(make_group):
 
 def test_an_asynchronous_update_returns_before_it_is_made():
     group, go = LearnerGroup({"a": spec()}, VALUE), threading.Event()
-    learner = group._place._shard._learners["a"]
+    learner = group._learners._shard._learners["a"]
     update = learner.update_from_batch
     learner.update_from_batch = lambda *arguments: go.wait(10) and update(*arguments)
     assert group.update_from_batch({"a": rows()}, async_update=True) == {}
@@ -257,3 +265,10 @@ league.LearnerGroup({"a": spec}).close()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_players_are_spread_over_cards_and_processes():
+    spread = {
+        case: [(s.players, s.num_gpus, s.processes) for s in _shards(*case, ("a", "b"))] for case in CASES
+    }
+    assert spread == CASES

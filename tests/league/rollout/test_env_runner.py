@@ -339,7 +339,7 @@ def test_the_network_of_a_live_player_may_be_imported_that_of_a_snapshot_not(
     signals, make_request, monkeypatch
 ):
     trusted = []
-    monkeypatch.setattr("league.rollout.env_runner.trust_network", trusted.append)
+    monkeypatch.setattr("league.rollout.env_runner.trust", lambda *paths: trusted.extend(paths))
     request, weights = make_request(signals, 2, snapshots=0, self_play=2)
     runner(signals).play(request, weights)
     assert trusted == []

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from analysis.statistics.hierarchy.normal import normal_of
 from analysis.tournaments.tournament import verdict
 from league.tournament.play import play
 from league.tournament.settings import load
@@ -61,6 +62,28 @@ def test_the_same_settings_play_nothing_and_give_the_same_verdict(snapshots_run,
     play(settings(snapshots_run, schedule=of_pairs(1)), out, resume=True, regather=True)
     assert all(table.equals(before[name]) for name, table in facts(out).items())
     assert verdict(out).table.equals(first.table)
+
+
+@pytest.mark.slow
+def test_rounds_that_another_version_drew_otherwise_are_taken_as_they_were_recorded(
+    snapshots_run, tmp_path, monkeypatch
+):
+    def otherwise(games):
+        found = normal_of(games)
+        return dataclasses.replace(found, elo=found.elo[::-1], covariance=found.covariance[::-1, ::-1])
+
+    small = settings(snapshots_run, schedule=of_pairs(4, "adaptive", pairs_per_round=8))
+    monkeypatch.setattr("league.tournament.schedules.rated.normal_of", otherwise)
+    out = play(small, tmp_path / "out")
+    before = results(out)
+    monkeypatch.undo()
+    other = play(small, tmp_path / "other")
+    assert meetings(other) != meetings(out)
+    play(small, out, resume=True)
+    assert len(results(out)) == len(before)
+    play(settings(snapshots_run, schedule=of_pairs(6, "adaptive")), out, resume=True)
+    assert results(out)[0].matches.match_id.tolist() == before[0].matches.match_id.tolist()
+    assert verdict(out).games.num_pairs > verdict(other).games.num_pairs
 
 
 @pytest.mark.slow

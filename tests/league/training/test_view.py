@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from league.config.loading import load
-from league.learning.learner import Learner
+from league.learning.learner.learner import Learner
 from league.training.freeze_yardsticks import Shown
 from league.training.incidents.incident_log import IncidentLog
 from league.training.loop import train

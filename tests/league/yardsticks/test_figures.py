@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from league.yardsticks.figures import figure_of_games, figures_of_positions, parts, wilson
+from analysis.statistics.elo import wilson
+from league.yardsticks.figures import figure_of_games, figures_of_positions, parts
 from league.yardsticks.positions import parse
 from storage.records import EndReason
 from tests import made_up

@@ -46,7 +46,7 @@ def exported_bot(
     """Return the policy or mixture in `settings.folder`, with verified weights.
 
     Raise UnknownBot if there is none, if it was trained for other spaces, or if its network is custom code
-    that no `trust_network` has named.
+    that `league.import_paths.trust` has not admitted.
     """
     try:
         actor = load_export(Path(settings.folder))

@@ -5,7 +5,7 @@ import pandas as pd
 
 from analysis import plots
 from analysis.plots.pictures.mix import OTHER, SPANS, TYPES
-from tests.analysis.plots.drawn import words
+from tests.analysis.plots.drawn import texts, words
 from tests.analysis.plots.leagues import PLAYERS, league
 
 
@@ -61,3 +61,16 @@ def test_only_training_counts_and_the_title_says_what_was_learned_from_most():
     title = words(plots.match_mix(of), "title")
     share = 100 * most.max() / most.sum()
     assert title == f"Players learned most from {most.idxmax()} matches: {share:.0f} % of {most.sum():,}"
+
+
+def test_speed_is_drawn_over_env_steps_and_a_standstill_has_no_width():
+    frame = pd.DataFrame({"league_env_steps": [100, 100, 400], "env_steps_a_second": [50.0, 0.0, 150.0]})
+    figure = plots.speed(frame)
+    bars = figure.axes[0].patches[0]
+    assert bars.get_data().edges.tolist() == [0, 100, 400]
+    assert bars.get_data().values.tolist() == [50, 150]
+    assert {"env steps a second", "env steps of the league"} <= {text for text, _, _ in texts(figure)}
+
+
+def test_without_a_match_it_is_a_sentence():
+    assert words(plots.speed(pd.DataFrame()), "message").endswith(".")

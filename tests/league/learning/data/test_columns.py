@@ -8,7 +8,7 @@ import torch
 
 from league.import_paths import trust
 from league.learning.data.columns import LearnerConnectors, check_learner_connectors
-from league.learning.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.connectors import ConnectorFailed
 from league.models.spec import PolicySpec
 from storage.errors import Mistake, WeightsMismatch

@@ -10,19 +10,18 @@ import torch
 
 from league.cluster.references import COPIED_BYTES, Inside
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.data.aggregator import Aggregator
 from league.learning.groups import ray_learners
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.queues import Aggregator
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.replacing import DEATHS, MOST_DEATHS, LearnersLost
 from league.learning.groups.shard_actors import RemoteShardLearners
-from league.learning.groups.shard_learners import LearnerStopped
+from league.learning.groups.shard_learners import LearnerStopped, Recruit
 from league.learning.groups.shards import plan_shards
-from league.learning.recruits import Recruit
 from league.learning.settings import LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from tests.league.fake_ray import Dies, FakeRay
-from tests.league.learning.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import recruits_of
 
 pytestmark = pytest.mark.slow  # the first update loads the optimizers
 
@@ -66,7 +65,7 @@ def fake(monkeypatch):
 
 def make(shards=TWO, runners=0, **settings):
     own = SETTINGS.model_copy(update=settings)
-    return RayLearnerGroup(shards, recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}), num_runners=runners)
+    return RayLearners(shards, recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}), num_runners=runners)
 
 
 def learner_of(group, player):

@@ -11,18 +11,17 @@ import pytest
 import torch
 
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shard_actors import RemoteShardLearners
-from league.learning.groups.shard_learners import LearnerStopped, Spent
+from league.learning.groups.shard_learners import LearnerStopped, Recruit, Recruits, Spent
 from league.learning.groups.shards import Shard, plan_shards
-from league.learning.learner import Learner, LearnerSettings
-from league.learning.recruits import Recruit, Recruits
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
-from tests.league.learning.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import recruits_of
 
 pytestmark = pytest.mark.alone
 
@@ -64,10 +63,10 @@ def make_group(request):
     made = []
 
     def make(**settings):
-        kind = LocalLearnerGroup
+        kind = LocalLearners
         if request.param == "ray":
             request.getfixturevalue("ray")
-            kind = RayLearnerGroup
+            kind = RayLearners
         own = LearnerSettings(**{"batch_steps": 64, **settings})
         made.append(kind(SHARDS, recruits_of(SPEC, own, SEEDS)))
         return made[-1]
@@ -108,7 +107,7 @@ def assert_same(a, b):
 
 @pytest.mark.slow
 def test_both_groups_come_to_the_same_weights_bit_for_bit(ray, make_episodes):
-    local, remote = LocalLearnerGroup(SHARDS, RECRUITS), RayLearnerGroup(SHARDS, RECRUITS)
+    local, remote = LocalLearners(SHARDS, RECRUITS), RayLearners(SHARDS, RECRUITS)
     for i, player in enumerate(["main-0", "main-1", "main-0", "main-0", "main-1"]):
         episodes = make_episodes([10] * 8, seed=i)
         local.submit(player, episodes, 0.0)
@@ -369,7 +368,7 @@ def test_play_is_held_back_when_a_learner_is_behind(make_group, make_episodes):
 
 
 def test_a_learner_that_is_removed_or_replaced_is_freed(make_episodes):
-    group = LocalLearnerGroup(SHARDS, RECRUITS)
+    group = LocalLearners(SHARDS, RECRUITS)
     freed = []
     for deed in (lambda: start_again(group, "main-0", 5), lambda: group.remove("main-0")):
         group.submit("main-0", make_episodes([10] * 8), 0.0)
@@ -386,7 +385,7 @@ def test_a_learner_that_is_removed_or_replaced_is_freed(make_episodes):
 def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes):
     """40 learners of 12 MB and more each, one after another: what they leave behind is bounded."""
     spec = PolicySpec(PolicySettings(hidden=(1000, 1000)), SPEC.observation, SPEC.action)
-    group = RayLearnerGroup(SHARDS, recruits_of(spec, SETTINGS, SEEDS))
+    group = RayLearners(SHARDS, recruits_of(spec, SETTINGS, SEEDS))
     actor = group._shards[0].processes[0]
 
     def megabytes(shard):
@@ -415,7 +414,7 @@ def test_the_process_of_learners_that_come_and_go_stays_small(ray, make_episodes
 @pytest.mark.long
 @pytest.mark.slow
 def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing(ray, make_episodes):
-    group = RayLearnerGroup(SHARDS, RECRUITS)
+    group = RayLearners(SHARDS, RECRUITS)
     group.state("main-0")  # all learners are built
 
     def slow_down(shard):
@@ -454,8 +453,8 @@ def test_a_learner_slowed_tenfold_fills_its_queue_to_the_bound_and_loses_nothing
 
 @pytest.mark.long
 def test_two_processes_of_a_shard_come_to_the_weights_of_one(ray, make_episodes):
-    one = LocalLearnerGroup(SHARDS, RECRUITS)
-    two = RayLearnerGroup(plan_shards(0, PLAYERS, processes=2), RECRUITS)
+    one = LocalLearners(SHARDS, RECRUITS)
+    two = RayLearners(plan_shards(0, PLAYERS, processes=2), RECRUITS)
     assert [len(shard.processes) for shard in two._shards] == [2]
     for i, player in enumerate(["main-0", "main-1", "main-0", "main-0"]):
         episodes = make_episodes([10, 3, 20, 40], [True, False, True, False], seed=i)
@@ -499,7 +498,7 @@ def losses_of(group, count, seconds=60.0):
 
 @pytest.mark.long
 def test_learners_whose_process_dies_go_on_in_a_new_one_from_their_last_states(ray, make_episodes):
-    group = RayLearnerGroup(SHARDS, RECRUITS)
+    group = RayLearners(SHARDS, RECRUITS)
     group.submit("main-0", make_episodes([10] * 8))
     collect(group, 1)
     saved = {player: group.state(player) for player in PLAYERS}
@@ -522,7 +521,7 @@ def test_learners_whose_process_dies_go_on_in_a_new_one_from_their_last_states(r
 @pytest.mark.long
 def test_players_of_two_shards_train_in_two_processes(ray, make_episodes):
     shards = [Shard(("main-0",), 0), Shard(("main-1",), 0)]
-    group = RayLearnerGroup(shards, RECRUITS)
+    group = RayLearners(shards, RECRUITS)
     group.add(recruit("late-0", 7))
     assert [shard.players for shard in group.plan()] == [("main-0", "late-0"), ("main-1",)]
     for player in group.players():
@@ -574,7 +573,7 @@ def test_without_ray_each_gpu_is_a_shard_and_a_player_moves_to_one_that_is_left_
     recruits = dataclasses.replace(
         recruits_of(SPEC, SETTINGS, {p: i for i, p in enumerate(players)}), device="cuda"
     )
-    group = LocalLearnerGroup(plan_shards(2, players), recruits)
+    group = LocalLearners(plan_shards(2, players), recruits)
     assert [shard.players for shard in group.plan()] == [("main-0", "main-2", "main-4"), ("main-1", "main-3")]
 
     def as_planned():
@@ -591,7 +590,7 @@ def test_without_ray_each_gpu_is_a_shard_and_a_player_moves_to_one_that_is_left_
     group.add(recruit("late", 9))
     assert used == as_planned()
     with pytest.raises(ValueError, match="8 GPUs in 1 shards, expected one in each"):
-        LocalLearnerGroup(plan_shards(8, players[:1]), recruits)
+        LocalLearners(plan_shards(8, players[:1]), recruits)
 
 
 @pytest.mark.long
@@ -599,8 +598,8 @@ def test_players_may_learn_by_settings_of_their_own(request, make_episodes):
     """The one with half the batch makes twice the updates, whether it is there at first or comes later."""
     settings = SETTINGS.model_copy(update={"batch_steps": 32})
     own = Recruit("main-1", SPEC, settings, 2)
-    for kind in (LocalLearnerGroup, RayLearnerGroup):
-        if kind is RayLearnerGroup:
+    for kind in (LocalLearners, RayLearners):
+        if kind is RayLearners:
             request.getfixturevalue("ray")
         made = kind(SHARDS, Recruits((recruit("main-0", 1), own)))
         made.add(dataclasses.replace(own, player="late", seed=3))

@@ -10,17 +10,17 @@ import pytest
 from league.cluster.nodes import gpus_of_nodes
 from league.cluster.reserving import release, reserve
 from league.envs.spaces import ActionSpec, ObservationSpec
-from league.learning.groups.local_learners import LocalLearnerGroup
-from league.learning.groups.ray_learners import RayLearnerGroup
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
-from league.learning.learner import LearnerSettings
+from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
-from tests.league.learning.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import recruits_of
 
 pytestmark = [pytest.mark.long, pytest.mark.alone]
 
@@ -80,7 +80,7 @@ def test_a_plan_of_the_nodes_is_placed_as_it_is_and_trains_as_one_process_would(
     plan = plan_shards(5, names, nodes=gpus_of_nodes())
     assert [shard.nodes or (shard.processes,) for shard in plan] == shape
     recruits = recruits_of(SPEC, SETTINGS, {name: i for i, name in enumerate(names)})
-    group, alone = RayLearnerGroup(plan, recruits), LocalLearnerGroup(plan_shards(0, names), recruits)
+    group, alone = RayLearners(plan, recruits), LocalLearners(plan_shards(0, names), recruits)
     for shard, parts in zip(group._shards, shape, strict=True):
         nodes = group._ray.get([actor.__ray_call__.remote(node) for actor in shard.processes])
         assert len(set(nodes)) == len(parts)
@@ -100,9 +100,9 @@ def test_runners_that_share_the_learners_cards_see_those_and_no_others(cluster):
     recruits = recruits_of(SPEC, SETTINGS, {"main-0": 0})
     runner = {"CPU": 0.1, "GPU": 0.2}
     with pytest.raises(Mistake, match=r"shard 0 needs 2 GPUs and 2\.2 CPUs on one node"):  # it has two
-        RayLearnerGroup(plan, recruits, num_runners=2, of_runner=runner, share=0.8)
+        RayLearners(plan, recruits, num_runners=2, of_runner=runner, share=0.8)
     cluster.add_node(num_cpus=3, num_gpus=2, object_store_memory=STORE)
-    group = RayLearnerGroup(plan, recruits, num_runners=2, of_runner=runner, share=0.8)
+    group = RayLearners(plan, recruits, num_runners=2, of_runner=runner, share=0.8)
     setup = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8))
     runners = RayRunnerGroup(2, setup, runner, group.seats)
 

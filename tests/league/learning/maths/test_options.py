@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from league.learning.data.batching import minibatches
-from league.learning.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.maths.losses import Loss, Term, appo
 
 HOME = "league.learning.maths.losses"

@@ -5,7 +5,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
-from league.learning.learner import Learner, LearnerSettings
+from league.learning.learner.learner import Learner, LearnerSettings
 from league.learning.maths.schedules import Ramp, extremes, value_at
 
 

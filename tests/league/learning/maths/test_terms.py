@@ -13,10 +13,10 @@ import analysis
 import league
 from configs.own_loss import KEPT_CLOSE
 from league.learning.data.batching import minibatches
-from league.learning.groups.peers import ALONE
-from league.learning.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
+from league.learning.data.peers import ALONE
+from league.learning.learner.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
+from league.learning.learner.objective import Objective
 from league.learning.maths.losses import Loss, Term, appo
-from league.learning.maths.objective import Objective
 from league.models.policies.policy import initial_weights
 from storage.archive import Archive
 from storage.errors import Mistake

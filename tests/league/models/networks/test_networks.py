@@ -10,8 +10,9 @@ import torch
 from torch import nn
 
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
+from league.import_paths import trust
 from league.models.networks.encoders import BadNetwork
-from league.models.networks.networks import Network, build_network, check_network, trust_network
+from league.models.networks.networks import Network, build_network, check_network
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import Mistake, WeightsMismatch
@@ -400,7 +401,7 @@ def own(monkeypatch):
     monkeypatch.setitem(sys.modules, "my_networks", module)
 
     def make(name, **settings):
-        trust_network(f"my_networks:{name}")
+        trust(f"my_networks:{name}")
         return spec(architecture=f"my_networks:{name}", **settings)
 
     return make
@@ -523,18 +524,18 @@ def test_the_spec_of_a_snapshot_imports_nothing(canary):
         lambda s: initial_weights(s, 0),
         lambda s: Policy(s, {}, "main-0@5"),
     ):
-        with pytest.raises(WeightsMismatch, match=r"'canary_network:Net' .* not imported; .*trust_network"):
+        with pytest.raises(WeightsMismatch, match=r"'canary_network:Net' .* not imported; .*paths.trust"):
             use(found)
     assert not canary.exists()
     assert "canary_network" not in sys.modules
 
 
 def test_trust_is_given_to_one_class_and_not_to_its_neighbours(canary):
-    trust_network("canary_network:Another")
+    trust("canary_network:Another")
     with pytest.raises(WeightsMismatch, match="not imported"):
         build_network(spec(architecture="canary_network:Net"))
     assert not canary.exists()
-    trust_network("canary_network:Net")
+    trust("canary_network:Net")
     with pytest.raises(BadNetwork, match="canary_network:Net"):
         check_network(spec(architecture="canary_network:Net"))
     assert canary.exists()

@@ -40,11 +40,11 @@ def test_the_budget_is_half_of_a_round_robin_unless_it_is_given(make):
 
 
 def test_those_meet_most_whose_order_is_in_doubt(make):
-    truth = make.truth(np.repeat(np.arange(8) * 800.0, 2))  # eight couples of equals
+    truth = make.truth(np.repeat(np.arange(8) * 400.0, 2))  # eight couples of equals
     history, _ = played(make, make.schedule(16, kind="adaptive", budget=10_000, pairs_per_round=40), truth, 8)
     met = make.met(np.concatenate(history[2:]), 16)
     equals = met[np.arange(0, 16, 2), np.arange(1, 16, 2)].sum()
-    assert equals > 0.4 * len(np.concatenate(history[2:]))  # of at most 0.7; at random: 8 pairs of 120, 0.07
+    assert equals > 0.3 * len(np.concatenate(history[2:]))  # of at most 0.7; at random: 8 pairs of 120, 0.07
 
 
 @pytest.mark.parametrize("uniform", [0.3, 0.6])
@@ -72,7 +72,7 @@ def test_with_all_of_it_uniform_the_ratings_do_not_matter(make):
 
 def test_those_whose_games_do_not_count_are_not_asked_again_and_again(make):
     """Two who always play the same game: all but their first pair are repeats."""
-    truth = make.truth(np.append(np.arange(8) * 600.0, 7 * 600.0))
+    truth = make.truth(np.append(np.arange(8) * 300.0, 7 * 300.0))
     schedule = make.schedule(9, kind="adaptive", budget=10_000, pairs_per_round=20)
     history, games = played(make, schedule, truth, 6)
     keep = ~(np.isin(games.home, [7, 8]) & np.isin(games.away, [7, 8]))

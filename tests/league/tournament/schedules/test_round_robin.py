@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from league.tournament.schedules.pairing import designs
+from league.tournament.schedules import designs
 
 
 @pytest.mark.parametrize(("field", "pairs"), [(2, 1), (3, 1), (8, 3), (9, 2), (40, 2)])

@@ -1,16 +1,16 @@
 import numpy as np
 import pytest
 
-from analysis.statistics.ratings import Ratings
-from league.tournament.schedules.top_k import best, doubt
-from tests.bench.schedules import Evenly, normal, rounds, search, top_k
+from analysis.statistics.hierarchy.normal import Normal, normal_of
+from analysis.statistics.hierarchy.posterior import posterior
+from league.tournament.schedules import make_schedule
+from league.tournament.schedules.rated import best, doubt
+from league.tournament.schedules.settings import ScheduleSettings
+from tests.bench.schedules import Evenly, Truth, games_by_round, names, normal, rounds, search, top_k
 
 
 def rated(elo, deviation):
-    names = tuple(f"c{i}" for i in range(len(elo)))
-    return Ratings(
-        names, np.array(elo), np.diag(np.square(deviation)).astype(float), np.zeros(2), np.zeros(2), 0.0
-    )
+    return Normal(np.array(elo), np.diag(np.square(deviation)).astype(float))
 
 
 def test_the_best_are_those_rated_highest_and_of_equals_the_first():
@@ -88,6 +88,19 @@ def test_pairs_go_to_the_boundary(make):
 
 def test_the_budget_is_a_round_robins_unless_it_is_given(make):
     assert make.schedule(20, kind="top_k", pairs=4).total_pairs() == 4 * 190
+
+
+@pytest.mark.slow
+def test_in_forty_fields_of_twelve_rounds_sentence_and_verdict_have_one_best():
+    for seed in range(40):
+        truth = Truth(np.random.default_rng([seed, 12]).normal(size=12) * 150.0)
+        settings = ScheduleSettings(kind="top_k", k=1, pairs=4, pairs_per_round=66)
+        schedule = make_schedule(settings, names(12), 2)
+        games = list(games_by_round(truth, schedule, seed))[-1]
+        by_rounds, by_verdict = normal_of(games), posterior(games)
+        first = int(by_verdict.elo.argmax())
+        assert np.flatnonzero(best(by_rounds, 1)) == first, seed
+        assert str(schedule.conclusion(games)).endswith(f" {names(12)[first]}"), seed
 
 
 @pytest.mark.long

@@ -9,8 +9,8 @@ import pytest
 
 import analysis
 import league
-from league.learning.groups.learner_group import LearnerLoss
-from league.learning.groups.local_learners import LocalLearnerGroup
+from league.learning.groups.learners import LearnerLoss
+from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.shard_learners import Counters
 from league.rollout.runner_group import LocalRunnerGroup, LostRequests
 from league.training.incidents import quarantine
@@ -57,10 +57,11 @@ class Dying(LocalRunnerGroup):
 def train(tiny, tmp_path, monkeypatch):
     """Train a small league with a runner that dies where `dies` is true."""
 
-    def train(dies):
+    def train(dies, **rollout):
         monkeypatch.setattr(Dying, "dies", staticmethod(dies))
         monkeypatch.setattr("league.training.engine.LocalRunnerGroup", Dying)
-        return league.train(tiny(**SMALL), tmp_path / "run")
+        more = {**SMALL, "rollout": {**SMALL["rollout"], **rollout}}
+        return league.train(tiny(**more), tmp_path / "run")
 
     return train
 
@@ -112,6 +113,36 @@ def test_where_nothing_can_be_played_the_run_ends_in_one_sentence_with_everythin
         assert archive.load_learner("main-0") is not None
 
 
+FRAGMENTS = {"slots": 64, "fragment_steps": 2}
+
+
+def test_in_fragments_what_a_lost_request_brought_is_played_again_and_what_went_on_in_it_is_dropped(train):
+    brought = set()
+
+    def dies(number, request):
+        if number % 6 != 3:
+            return False
+        brought.update(request.matches.match_id.tolist())
+        return True
+
+    run = train(dies, **FRAGMENTS)
+    with analysis.open_run(run) as history:
+        ids = history.matches()["match_id"].to_numpy()
+        incidents = history.incidents()
+    assert len(set(ids)) == len(ids)
+    assert len(incidents) > 5
+    assert incidents["kind"].eq("runner").all()
+    assert (incidents["matches"] > 0).any()
+    recorded = brought & set(ids.tolist())  # the others had begun again when a runner died once more
+    assert len(recorded) > len(brought) / 4
+    assert len(np.setdiff1d(np.arange(ids.max() + 1), ids))
+
+
+def test_where_no_fragment_can_be_played_the_run_ends_in_one_sentence_too(train):
+    with pytest.raises(Failure, match=r"nothing can be played: .*killed.*FROM incidents"):
+        train(lambda number, request: number > 4, **FRAGMENTS)
+
+
 def test_a_run_goes_on_after_incidents_when_it_is_resumed(train, tiny):
     run = train(lambda number, request: number == 7)
     before = len(open_reader(run).snapshots())
@@ -119,7 +150,7 @@ def test_a_run_goes_on_after_incidents_when_it_is_resumed(train, tiny):
     assert len(open_reader(run).snapshots()) > before
 
 
-class Reviving(LocalLearnerGroup):
+class Reviving(LocalLearners):
     """Learners of which one dies once, and goes on from the state of the last save, as those on Ray do."""
 
     def __init__(self, *arguments):
@@ -151,7 +182,7 @@ class Reviving(LocalLearnerGroup):
 def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_frozen_twice(
     tiny, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Reviving)
+    monkeypatch.setattr("league.training.engine.LocalLearners", Reviving)
     run = league.train(tiny(**SMALL), tmp_path / "run")
     with analysis.open_run(run) as history:
         assert history.incidents()["who"].tolist() == ["learner"]
@@ -161,7 +192,7 @@ def test_a_player_whose_learner_died_counts_on_from_its_copy_and_no_snapshot_is_
         assert frozen["snapshot_id"].is_unique
 
 
-class Missing(LocalLearnerGroup):
+class Missing(LocalLearners):
     """Learners of which one is away for 20 turns, with as much experience waiting as there may be."""
 
     turn, learned = 0, 0  # while it was away, by others
@@ -183,7 +214,7 @@ def test_a_learner_that_is_away_holds_up_no_other_player_and_gets_no_more_than_i
     tiny, tmp_path, monkeypatch
 ):
     """Play waited for the player furthest behind its share, which was the one whose learner had died."""
-    monkeypatch.setattr("league.training.engine.LocalLearnerGroup", Missing)
+    monkeypatch.setattr("league.training.engine.LocalLearners", Missing)
     monkeypatch.setattr(Missing, "turn", 0)
     monkeypatch.setattr(Missing, "learned", 0)
     players = {"preset": "pfsp", "players": {"main": 2}}

@@ -4,9 +4,9 @@ import pytest
 
 import analysis
 import league
+from league.arena.comparison import compare
 from league.config.file import ConfigError
 from league.config.loading import load
-from league.tournament.comparison import compare
 from league.tournament.play import play
 from league.tournament.settings import load as load_tournament
 from league.training.resume import ResumeRefused

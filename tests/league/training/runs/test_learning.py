@@ -9,9 +9,9 @@ from scipy.optimize import linprog, minimize
 
 import analysis
 import league
+from league.arena.comparison import compare
 from league.envs import registry
 from league.exploit.exact import exact
-from league.tournament.comparison import compare
 from storage.archive import open_reader
 from storage.records import Outcome
 from tests.parameters import VARIANTS

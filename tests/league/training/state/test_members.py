@@ -8,7 +8,7 @@ import league
 from league.config.loading import load
 from league.import_paths import OwnCodeFailed
 from league.learning.groups.shard_learners import LearnReport
-from league.learning.learner import Learner
+from league.learning.learner.learner import Learner
 from league.rules.building.builder import LeagueBuilder
 from league.training.actions import Actions
 from league.training.state.reports import UpdateLog

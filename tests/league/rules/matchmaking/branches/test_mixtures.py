@@ -4,7 +4,7 @@ import sys
 import numpy as np
 import pytest
 
-from analysis.solution.equilibria.nash import best_response_gain
+from analysis.solution.nash import best_response_gain
 from league.rules.matchmaking.branches.mixtures import META_STRATEGIES, replicator, uniform
 
 ROCK_FOR_TWO = np.array([[0.0, -2.0, 1.0], [2.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])  # paper wins two from rock

@@ -1,0 +1,168 @@
+"""Equilibria of zero-sum games, and Nash averaging: ratings that copies and weak members do not change.
+
+The meta-game of a pool of n is symmetric and zero-sum: `payoff` [n, n] holds what the row gains against the
+column, in [-1, 1], and the transposed is its negative. Its value is 0, so a mixture x is a Nash equilibrium
+exactly when nothing gains against it: max (payoff x) <= 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis.solution.max_entropy import most_entropy
+from storage.arrays import Floats, Indices
+
+TOLERANCE = 1e-5
+"""Largest gain of a best response to `max_entropy_nash`, for payoffs of at most 1."""
+
+_SLACK = 1e-8  # gain allowed by the bounds: bounds without room have no interior
+_MARGIN = 1e-3  # members that lose so much are in no equilibrium, but for _SLACK / _MARGIN in all
+_FIRST = 48  # members of the first pool of `_grown`
+_LEAST_SCALE = 1e-3  # smaller payoffs are not scaled up: they are rounding errors of 0
+
+
+@dataclass(frozen=True, slots=True)
+class ZeroSum:
+    """An equilibrium of a game of a row player against a column player that pays."""
+
+    value: float  # what the row player gains
+    rows: Floats  # [n] mixture
+    columns: Floats  # [m] mixture
+
+
+@dataclass(frozen=True, slots=True)
+class NashAverage:
+    """The expected payoff of each member against the most even equilibrium."""
+
+    mixture: Floats  # [n] the equilibrium of most entropy
+    ratings: Floats  # [n] expected payoff against it; 0 for its members, below for the rest
+
+
+def best_response_gain(payoff: Floats, mixture: Floats) -> float:
+    """Return what the best single member gains against the mixture [n]."""
+    return float((payoff @ mixture).max())
+
+
+def zero_sum_nash(payoff: Floats) -> ZeroSum:
+    """Return an equilibrium of the game in which the row player gains `payoff` [n, m] from the column player.
+
+    It is found by linear programming: max v with payoff' x >= v (von Neumann, Zur Theorie der
+    Gesellschaftsspiele, Math. Annalen 100, 1928; Dantzig 1951), with HiGHS. The multipliers of its bounds are
+    the other player's mixture. Where there are several equilibria it is a corner of their set. Raise
+    ValueError unless payoff is a finite matrix.
+    """
+    from scipy.optimize import linprog
+
+    check_finite(payoff)
+    n, m = payoff.shape
+    found = linprog(
+        np.append(np.zeros(n), -1.0),
+        A_ub=np.hstack([-payoff.T, np.ones((m, 1))]),
+        b_ub=np.zeros(m),
+        A_eq=np.append(np.ones(n), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0.0, None)] * n + [(None, None)],
+        method="highs-ds",
+    )
+    if found.x is None:
+        raise ArithmeticError(f"nash: HiGHS solves no game of shape {payoff.shape}: {found.message}")
+    return ZeroSum(float(found.x[-1]), _shares(found.x[:-1]), _shares(-found.ineqlin.marginals))
+
+
+def max_entropy_nash(payoff: Floats) -> Floats:
+    """Return the equilibrium [n] of most entropy of a symmetric zero-sum game.
+
+    Nothing gains more than 1e-8 of the largest payoff against it. It is unique, does not depend on how often
+    a member is copied, and plays all that can be played (Ortiz, Schapire, Kakade: Maximum entropy correlated
+    equilibria, AISTATS 2007; Balduzzi et al.: Re-evaluating evaluation, NeurIPS 2018). It is solved among a
+    pool that grows: in a symmetric zero-sum game, no equilibrium plays a member that another equilibrium
+    beats. Members that lose more than a thousandth to it get a share of 0, at the price of at most 1e-5 of
+    the mixture. Where few members matter, as in most leagues, 1,000 members take a hundredth of a second;
+    where half of them do, a second or two on one core. Raise ValueError unless payoff is square, finite and
+    antisymmetric.
+    """
+    check_antisymmetric(payoff)
+    scale = max(float(np.abs(payoff).max()), _LEAST_SCALE)
+    game = payoff / scale
+
+    def solve(pool: Indices) -> Floats:
+        part = game[np.ix_(pool, pool)]
+        found = most_entropy(part, np.full(len(pool), _SLACK))
+        return found if best_response_gain(part, found) < TOLERANCE else zero_sum_nash(part).rows
+
+    return _grown(game, solve, enough=-_MARGIN)
+
+
+def nash_averaging(payoff: Floats) -> NashAverage:
+    """Return what each agent gains against the equilibrium of most entropy.
+
+    (Balduzzi et al.: Re-evaluating evaluation, NeurIPS 2018.) A copy of a member shares its weight and
+    changes no rating; nor does a member that the others beat. `payoff` as in `max_entropy_nash`.
+    """
+    mixture = max_entropy_nash(payoff)
+    return NashAverage(mixture, payoff @ mixture)
+
+
+def nash_averaging_on_tasks(scores: Floats) -> tuple[NashAverage, NashAverage]:
+    """Return averages of the n agents and of the m tasks, from `scores` [n, m].
+
+    The agents' player picks the agent that is to score, the other the task that is to be solved (Balduzzi et
+    al. 2018). An agent's rating is its score on the mixture of tasks that are hardest together. A task's
+    rating is minus the score of the mixture of agents on it. A task that occurs twice, or is easy for all,
+    counts no more for it. Scores should be of one kind: put tasks in other units on [0, 1] first. All sets of
+    equilibria of zero-sum games are products, so both mixtures of most entropy are found apart. Raise
+    ValueError unless scores is a finite matrix.
+    """
+    found = zero_sum_nash(scores)
+    scale = max(float(np.abs(scores - found.value).max()), _LEAST_SCALE)
+    game = (scores - found.value) / scale
+    agents = most_entropy(-game.T, np.full(game.shape[1], _SLACK))
+    tasks = most_entropy(game, np.full(game.shape[0], _SLACK))
+    if (-game.T @ agents).max() > TOLERANCE or (game @ tasks).max() > TOLERANCE:
+        agents, tasks = found.rows, found.columns
+    return NashAverage(agents, scores @ tasks), NashAverage(tasks, -(agents @ scores))
+
+
+def _grown(payoff: Floats, solve: Callable[[Indices], Floats], *, enough: float) -> Floats:
+    """Return a mixture [n] that `solve` finds for a pool that grows until no member gains `enough`.
+
+    The pool grows threefold at most, and beyond half of all members to all: a solution for a pool that is too
+    small is wasted.
+    """
+    n = len(payoff)
+    pool = np.sort(np.argsort(-payoff.mean(axis=1), kind="stable")[:_FIRST])
+    while True:
+        mixture = np.zeros(n)
+        mixture[pool] = solve(pool)
+        gains = payoff @ mixture
+        gains[pool] = -np.inf
+        order = np.argsort(-gains, kind="stable")[: 2 * len(pool)]
+        newcomers = order[gains[order] > enough]
+        if not len(newcomers):
+            return mixture
+        pool = np.sort(np.append(pool, newcomers)) if 2 * (len(pool) + len(newcomers)) < n else np.arange(n)
+
+
+def _shares(values: Floats) -> Floats:
+    positive = np.maximum(values, 0.0)
+    return positive / positive.sum()
+
+
+def check_finite(payoff: Floats) -> None:
+    """Raise ValueError unless payoff is a matrix of finite numbers, with at least one of them."""
+    if payoff.ndim != 2 or not payoff.size or not np.isfinite(payoff).all():
+        raise ValueError(f"nash: payoff of shape {payoff.shape}, expected [n, m], finite")
+
+
+def check_antisymmetric(payoff: Floats) -> int:
+    """Return n of a finite antisymmetric payoff [n, n]. Raise ValueError for anything else."""
+    square = payoff.ndim == 2 and payoff.shape[0] == payoff.shape[1] > 0
+    if not square or not np.isfinite(payoff).all() or np.abs(payoff + payoff.T).max() > 1e-9:
+        raise ValueError(
+            f"nash: payoff of shape {payoff.shape}, expected [n, n], finite and antisymmetric: "
+            "what the row gains, the column loses"
+        )
+    return len(payoff)

@@ -1,1 +1,0 @@
-"""What the runs of a sweep show: their figures, and a verdict on each setting."""

@@ -1,0 +1,158 @@
+"""Forward passes of a learner's network, in float32 or bfloat16."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from league.episode import Episodes
+from league.learning.data.batching import Batch, Sequences, groups, lay_out, observed, tensor_of
+from league.learning.data.peers import ALONE, Peers, shard_episodes
+from league.learning.maths.terms import Output
+from league.models.networks.networks import Network
+from storage.errors import Mistake
+
+
+class Forward:
+    """Forward passes of one network. Parameters and values are float32, whatever the precision inside.
+
+    `forgets`: sequences begin with an empty memory, as the memories of a batch are of another network.
+    """
+
+    def __init__(self, network: Network, bfloat16: bool = False, *, forgets: bool = False) -> None:
+        self.network = network
+        self._bfloat16 = bfloat16
+        self.forgets = forgets
+        self._call: Callable[..., Any] = network.unroll if network.memory_size else network
+
+    def __call__(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return parameters [N + K, P] and values [N + K] of a batch's observations."""
+        with self._precision():
+            if self.network.memory_size:
+                memory = torch.zeros_like(batch.memory) if self.forgets else batch.memory
+                parameters, value, _ = self._call(batch.observation, batch.layout, memory)
+            else:
+                parameters, value = self._call(batch.observation)
+        return parameters.float(), value.float()
+
+    def rows(self, observation: Tensor) -> Output:
+        """Return the output [n] for single observations [n, *shape]. Raise Mistake if there is a memory."""
+        if self.network.memory_size:
+            raise Mistake(
+                "policy.memory: found a network with memory and a loss that sees 'batch', whose rows have no "
+                "order in time; set it to none, or see 'steps'"
+            )
+        with self._precision():
+            parameters, value = self._call(observation)
+        return Output(parameters.float(), value.float())
+
+    def unroll(self, observation: Tensor, layout: Tensor, memory: Tensor) -> tuple[Output, Tensor]:
+        """Return output [M] of whole sequences, and their memories [B, S] afterwards; see Network.unroll."""
+        with self._precision():
+            if self.network.memory_size:
+                parameters, value, memory = self.network.unroll(observation, layout, memory)
+            else:
+                parameters, value = self.network(observation)
+        return Output(parameters.float(), value.float()), memory.float()
+
+    def forget_gradients(self) -> None:
+        """Set every gradient to None."""
+        for parameter in self.network.parameters():
+            parameter.grad = None
+
+    @contextlib.contextmanager
+    def _precision(self) -> Iterator[None]:
+        if not self._bfloat16:
+            yield
+            return
+        device = next(self.network.parameters()).device.type
+        with torch.autocast(device, torch.bfloat16):
+            yield
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Memories and values of whole episodes under the present weights."""
+
+    memory: npt.NDArray[np.float32]  # [sequences, S], at the first step of each sequence
+    value: npt.NDArray[np.float32]  # [N + K], of all steps, then of the bootstraps; [0] without `values`
+    parameters: Tensor | None = None  # [N + K, P] on the CPU, if they were asked for
+
+
+@torch.no_grad()
+def survey(
+    forward: Forward,
+    episodes: Episodes,
+    sequences: Sequences,
+    steps: int,
+    device: torch.device,
+    *,
+    values: bool,
+    parameters: int = 0,
+    peers: Peers = ALONE,
+) -> Survey:
+    """Go through `episodes` once in order of time, about `steps` steps in one call, shared among `peers`.
+
+    Without `values`, steps that no memory depends on are left out, such as those of an uncut episode.
+    `parameters`: P, to get those of all steps' distributions too, which needs `values`; 0: none of them.
+    """
+    size = forward.network.memory_size
+    memory = torch.zeros(len(sequences), size, device=device)
+    value = torch.zeros(episodes.num_steps + len(episodes.bootstrap) if values else 0, device=device)
+    found_parameters = torch.zeros(len(value) if parameters else 0, parameters, device=device)
+    mine = np.zeros(len(episodes), dtype=np.bool_)
+    mine[shard_episodes(np.diff(episodes.offset), peers.size)[peers.rank]] = True
+    wanted = mine[sequences.episode]
+    if size and episodes.memory is not None and not forward.forgets:  # fragments go on with what they had
+        first = np.flatnonzero(wanted & (sequences.part == 0))
+        given = tensor_of(episodes.memory[sequences.episode[first]]).to(device)
+        memory[torch.from_numpy(first).to(device)] = given
+    if not values:  # only the memories at the beginning of later parts are needed
+        wanted &= ~sequences.final & bool(size)
+    # memory goes from part to part; without one, all parts are done at once
+    turns = range(int(sequences.part.max(initial=0)) + 1) if size else [None]
+    for turn in turns:
+        due = np.flatnonzero(wanted if turn is None else wanted & (sequences.part == turn))
+        for group in groups(sequences.length[due], steps):
+            chosen = due[group]
+            rows, layout = _rows(sequences, chosen, bootstraps=values)
+            observation = tensor_of(observed(episodes, rows)).to(device)
+            found, later = forward.unroll(
+                observation, torch.from_numpy(layout).to(device), memory[torch.from_numpy(chosen).to(device)]
+            )
+            if values:
+                value[torch.from_numpy(rows).to(device)] = found.value
+            if parameters:
+                found_parameters[torch.from_numpy(rows).to(device)] = found.parameters
+            goes_on = np.flatnonzero(~sequences.final[chosen])
+            if size:
+                memory[torch.from_numpy(chosen[goes_on] + 1).to(device)] = later[
+                    torch.from_numpy(goes_on).to(device)
+                ]
+    for shared in (memory, value, found_parameters):
+        if peers.size > 1 and shared.numel():
+            peers.sum(shared)
+    return Survey(memory.cpu().numpy(), value.cpu().numpy(), found_parameters.cpu() if parameters else None)
+
+
+def _rows(
+    sequences: Sequences, chosen: npt.NDArray[np.int64], *, bootstraps: bool
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows of the observations of whole sequences [M] and their layout in time [T, B].
+
+    With `bootstraps`, observations that follow a truncated match are among them.
+    """
+    following = sequences.following[chosen]
+    longer = sequences.final[chosen] & (following >= 0) & bootstraps
+    length = sequences.length[chosen] + longer
+    first = np.cumsum(length) - length
+    rows = np.repeat(sequences.start[chosen] - first, length) + np.arange(length.sum())
+    rows[(first + length - 1)[longer]] = following[longer]
+    return rows, lay_out(length)

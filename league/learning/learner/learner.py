@@ -1,0 +1,384 @@
+"""Learner: one player's network, optimizer and update. A plain class; groups make it remote.
+
+learner.update_from_episodes(episodes)      wait until a batch is full, mix in replayed episodes, and make
+                                            all updates that are due
+learner.update_from_batch(batch)            make one optimizer step, from tensors under names of your own too
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from league.episode import Episodes
+from league.learning.data.batching import (
+    Batch,
+    ReadyBatch,
+    Sequences,
+    cut,
+    minibatches,
+    preload,
+    ready_batch,
+    tensor_of,
+)
+from league.learning.data.columns import LearnerConnectors
+from league.learning.data.peers import ALONE, Peers
+from league.learning.data.replay import Replay, mix
+from league.learning.hooks import call_hook
+from league.learning.learner.companions import Companions, copies_of, load_weights
+from league.learning.learner.forward import Forward, survey
+from league.learning.learner.objective import Objective, Trainee
+from league.learning.learner.optimizers import Optimizers
+from league.learning.learner.precision import settled
+from league.learning.learner.state import LearnerState
+from league.learning.maths.gae import GAE, advantages
+from league.learning.maths.magnet import held_reward
+from league.learning.maths.schedules import value_at
+from league.learning.settings import LearnerSettings, ReplaySettings
+from league.models.networks.distributions import distribution
+from league.models.networks.networks import build_network
+from league.models.policies.policy import check_tensors, initial_weights
+from league.models.spec import PolicySpec
+from storage.errors import Failure
+
+__all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
+
+
+class NonFiniteLoss(Failure, ArithmeticError):
+    """Refusal of an update whose loss is NaN or infinite; everything is as it was before."""
+
+    def __init__(
+        self, message: str, update: int = 0, tensors: Mapping[str, npt.NDArray] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.update = update  # its number, had it been made
+        self.tensors = dict(tensors or {})  # the batch, by the names of its fields
+
+
+class Learner:
+    """Learner of one player's policy, from its episodes.
+
+    `updates` counts optimizer steps and is the version of the weights. `env_steps` counts the fresh
+    steps trained on, each once however often it is used. Learners on several `peers` get the same calls
+    in the same order, and reach the same weights as one alone would.
+    """
+
+    def __init__(
+        self,
+        player: str,
+        spec: PolicySpec,
+        settings: LearnerSettings,
+        seed: int,
+        device: str = "cpu",
+        peers: Peers = ALONE,
+        replay: Replay | None = None,
+        teacher: Mapping[str, Tensor] | None = None,
+    ) -> None:
+        """Begin with the weights that `seed` gives; `teacher`: weights of a magnet of kind `snapshot`."""
+        self.player = player
+        self.spec = spec
+        self.device = torch.device(device)
+        settings, self._precision_trial = settled(spec, settings, self.device)
+        self.settings = settings
+        self.updates = 0
+        self.env_steps = 0
+        self._seed = seed
+        self._peers = peers
+        self._network = build_network(spec)
+        self._network.load_state_dict(initial_weights(spec, seed))
+        self._network.to(self.device)
+        self._mirrored = self._network.mirrored
+        self._parameters = dict(self._network.named_parameters())
+        self._forward = Forward(self._network, settings.precision == "bfloat16")
+        if teacher is not None:
+            self._check(teacher)
+        self._companions = Companions(self._network, settings, player, teacher)
+        self._objective = Objective(spec, settings, peers)
+        self._optimizers = Optimizers(self._parameters, settings)
+        connectors = spec.settings.learner_connectors
+        self._connectors = LearnerConnectors(connectors) if connectors else None
+        self._waiting: list[Episodes] = []
+        self._replay = replay
+        if replay is None and settings.replay.proportion:
+            self._replay = Replay(settings.replay.capacity_steps)
+        self._progress = 0.0
+        self._metrics = (*self._objective.names[1:], "gradient_norm")  # in the order of `_update`
+
+    # ------------------------------------------------------------------ updates
+
+    def update_from_episodes(self, episodes: Episodes, progress: float = 0.0) -> dict[str, float] | None:
+        """Learn from these episodes, and from those still waiting for a batch to fill.
+
+        `progress` is the part of the run that is done, in [0, 1], for schedules. Return means over the
+        updates made, with "lag" in updates; None when too few steps wait. Raise NonFiniteLoss at the first
+        update that is refused; those made before it stay.
+        """
+        self._progress = progress
+        self._waiting.append(episodes)
+        proportion = self.settings.replay.proportion
+        if sum(part.num_steps for part in self._waiting) < self.settings.batch_steps * (1.0 - proportion):
+            return None
+        fresh = Episodes.concatenate(self._waiting)
+        self._waiting = []
+        rng = np.random.default_rng([self._seed, self.updates])
+        used, replayed = fresh, 0.0
+        if self._replay is not None and proportion:
+            wanted = round(fresh.num_steps * proportion / (1.0 - proportion))
+            old = self._replay.sample(self.player, wanted, rng)
+            if old is not None:
+                used, replayed = mix(fresh, old), old.num_steps / (fresh.num_steps + old.num_steps)
+        with self._statistics_of(fresh):
+            batches = preload(self._batches(used, rng), self.device, self.settings.loader_depth)
+            reports = [self._update(batch) for batch in batches]
+        if self._replay is not None and proportion:
+            self._replay.add(self.player, fresh)
+        self.env_steps += fresh.num_steps
+        means = torch.stack(reports).mean(0).tolist()  # the only numbers read back from a GPU
+        metrics = dict(zip(self._metrics, means, strict=True))
+        if self._replay is not None and proportion:
+            metrics |= {"replayed": replayed, **self._replay.info().metrics()}
+        if self._precision_trial is not None:
+            metrics["bfloat16"] = float(self._precision_trial.passed)
+            metrics["bfloat16_speedup"] = self._precision_trial.gain
+        return metrics
+
+    def update_from_batch(
+        self, batch: Batch | Mapping[str, Tensor | npt.NDArray], progress: float | None = None
+    ) -> dict[str, float]:
+        """Make one optimizer step; return its figures by name.
+
+        `batch`: a minibatch of episodes, or rows [N, ...] by names of your own for a `Loss` that sees
+        "batch", which `env_steps` does not count. `progress` in [0, 1]: for schedules; `None`: as it was.
+        Raise NonFiniteLoss, with nothing changed, if the loss is not finite, and Mistake for tensors that the
+        loss cannot take.
+        """
+        if progress is not None:
+            self._progress = progress
+        ready = ready_batch(batch, self.device, self._peers) if isinstance(batch, Mapping) else batch
+        return dict(zip(self._metrics, self._update(ready).tolist(), strict=True))
+
+    def _batches(self, episodes: Episodes, rng: np.random.Generator) -> Iterator[Batch]:
+        """Yield the minibatches of all epochs."""
+        settings, own = self.settings, None
+        if self._connectors is not None:
+            drawn = np.random.default_rng([self._seed, self.updates, 1])
+            episodes, own = self._connectors.apply(episodes, drawn)
+        episodes = self._held(episodes)
+        sequences = cut(episodes, settings.sequence_length)
+        memory, targets = self._surveyed(episodes, sequences)
+        for epoch in range(settings.epochs):
+            yield from minibatches(
+                episodes,
+                settings.batch_steps,
+                settings.sequence_length,
+                rng if epoch or settings.shuffle else None,  # else in the order of play
+                memory=memory,
+                targets=targets,
+                peers=self._peers,
+                own=own,
+            )
+
+    def _surveyed(
+        self, episodes: Episodes, sequences: Sequences
+    ) -> tuple[npt.NDArray[np.float32], GAE | None]:
+        """Return memories at the first step of each sequence, and GAE of all steps if the loss needs it."""
+        settings = self.settings
+        wanted = self._objective.targets == "gae"
+        found = survey(
+            self._forward,
+            episodes,
+            sequences,
+            settings.batch_steps,
+            self.device,
+            values=wanted,
+            peers=self._peers,
+        )
+        if not wanted:
+            return found.memory, None
+        return found.memory, advantages(
+            episodes, found.value, discount=settings.discount, lambda_=settings.gae_lambda
+        )
+
+    def _held(self, episodes: Episodes) -> Episodes:
+        """Return `episodes` with the rewards that a magnet of `through: reward` leaves, for GAE.
+
+        The policy that acted takes the place of the present one, which it is for fresh experience. V-trace's
+        rewards are changed in each update, by the policy of that update.
+        """
+        settings, magnet, forward = self.settings, self.settings.magnet, self._companions.magnet
+        if magnet is None or forward is None or magnet.through == "loss" or self._objective.targets != "gae":
+            return episodes
+        of_actions = distribution(self.spec.action, self.spec.settings.squash)
+        found = survey(
+            forward,
+            episodes,
+            cut(episodes, settings.sequence_length),
+            settings.batch_steps,
+            self.device,
+            values=True,
+            parameters=of_actions.num_parameters,
+            peers=self._peers,
+        )
+        assert found.parameters is not None
+        log_prob, _ = of_actions.evaluate(
+            found.parameters[: episodes.num_steps], tensor_of(episodes.mask), tensor_of(episodes.action)
+        )
+        weight = value_at(magnet.weight, self._progress)
+        return replace(
+            episodes, reward=held_reward(episodes.reward, episodes.log_prob, log_prob.numpy(), weight)
+        )
+
+    @contextlib.contextmanager
+    def _statistics_of(self, fresh: Episodes) -> Iterator[None]:
+        """Update the normaliser with these observations; undo that if an update from them is refused."""
+        normaliser = self._network.normaliser
+        if normaliser is None:
+            yield
+            return
+        before = copy.deepcopy(normaliser.state_dict())
+        normaliser.update(tensor_of(fresh.observation).to(self.device))
+        try:
+            yield
+        except NonFiniteLoss:
+            normaliser.load_state_dict(before)
+            self._companions.follow_buffers()
+            raise
+
+    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
+        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
+        return self._apply_gradients(batch, self._leave_gradients(batch))
+
+    def _leave_gradients(self, batch: Batch | ReadyBatch) -> Tensor:
+        """Leave gradients in the network's parameters; return means of the whole minibatch."""
+        means = self._objective.backward(batch, self.trainee)
+        return self._sum_over_peers(means) if self._peers.size > 1 else means
+
+    @property
+    def trainee(self) -> Trainee:
+        """Everything that the next gradients depend on; its networks are the live ones."""
+        beside = self._companions
+        return Trainee(
+            self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
+        )
+
+    def _apply_gradients(self, batch: Batch | ReadyBatch, means: Tensor) -> Tensor:
+        if self._mirrored is not None:
+            self._mirrored.average_gradients()
+        gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients)
+        if not bool(torch.isfinite(means[0]) & torch.isfinite(norm)):
+            raise self._refusal(batch, float(means[0]), float(norm))
+        self._clip(gradients, norm)
+        self._optimizers.step(self._progress)
+        self.updates += 1
+        self._companions.after_update(self.updates)
+        figures = torch.cat([means[1:], norm.reshape(1)])
+        if self.settings.after_update is not None:
+            statistics = dict(zip(self._metrics, figures.tolist(), strict=True))
+            call_hook(self.settings.after_update, self.player, statistics, self)
+        return figures
+
+    def _sum_over_peers(self, means: Tensor) -> Tensor:
+        """Sum gradients and means of the whole minibatch over all peers, in one exchange."""
+        parameters = list(self._parameters.values())
+        parts = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+        summed = torch.cat([*(part.reshape(-1) for part in parts), means])
+        self._peers.sum(summed)
+        *gradients, means = summed.split([*(p.numel() for p in parameters), len(means)])
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient.view_as(parameter)
+        return means
+
+    def _clip(self, gradients: list[Tensor], norm: Tensor) -> None:
+        settings = self.settings
+        if settings.gradient_value is not None:
+            for gradient in gradients:
+                gradient.clamp_(-settings.gradient_value, settings.gradient_value)
+            norm = nn.utils.get_total_norm(gradients)
+        if settings.gradient_norm is not None:
+            nn.utils.clip_grads_with_norm_(self._parameters.values(), settings.gradient_norm, norm)
+
+    def _refusal(self, batch: Batch | ReadyBatch, loss: float, norm: float) -> NonFiniteLoss:
+        for parameter in self._parameters.values():
+            parameter.grad = None
+        update, path = self.updates + 1, self.settings.loss
+        has_terms = self.settings.composed_loss().terms
+        or_terms = f", or correct the terms of learner.loss '{path}'" if has_terms else ""
+        return NonFiniteLoss(
+            f"player {self.player}, update {update}: the loss is {loss} and its gradient's norm {norm}, "
+            f"expected finite numbers; the last good weights are kept: lower learner.lr{or_terms}",
+            update,
+            {name: tensor.cpu().numpy() for name, tensor in batch.tensors().items()},
+        )
+
+    # ------------------------------------------------------------------ state
+
+    @property
+    def rank(self) -> int:
+        """Number of this process among those that share each update; 0 for the first."""
+        return self._peers.rank
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return a deep copy on the CPU, buffers too, which never follows the live weights."""
+        return copies_of(self._network)
+
+    def state(self) -> LearnerState:
+        """Return a copy of everything that `load_state` needs to go on exactly here."""
+        return LearnerState(
+            self.weights(),
+            self._optimizers.state(),
+            self.updates,
+            self.env_steps,
+            **self._companions.state(),
+        )
+
+    def load_state(self, state: LearnerState) -> None:
+        """Go on from `state`. Raise WeightsMismatch if it belongs to another network or optimizer.
+
+        Where it lacks a network that the settings ask for, such as a target network, that begins as the
+        network itself; a teacher stays.
+        """
+        self._check(state.weights)
+        for part, tensors in state.companions.items():
+            if tensors and part != "ages":
+                self._check(tensors)
+        optimizers = Optimizers(self._parameters, self.settings)
+        optimizers.load(self.player, state.optimizer)
+        self._start(state.weights, optimizers, state.companions)
+        self.updates, self.env_steps = state.updates, state.env_steps
+
+    get_state, set_state = state, load_state  # by the names that other libraries use
+
+    def reset(self, weights: Mapping[str, Tensor]) -> None:
+        """Start again from `weights`: fresh optimizer, all experience dropped, counters go on.
+
+        All networks beside it begin as `weights` too, except for a teacher.
+        """
+        self._check(weights)
+        self._start(weights, Optimizers(self._parameters, self.settings), {})
+
+    def _start(
+        self,
+        weights: Mapping[str, Tensor],
+        optimizers: Optimizers,
+        companions: Mapping[str, Mapping[str, Tensor]],
+    ) -> None:
+        load_weights(self._network, weights)
+        if self._mirrored is not None:  # weights from elsewhere may be of a policy without the mirror
+            self._mirrored.project()
+        self._companions.start(weights, companions)
+        self._optimizers = optimizers
+        self._waiting = []
+        if self._replay is not None:
+            self._replay.forget(self.player)
+
+    def _check(self, tensors: Mapping[str, Tensor]) -> None:
+        wanted = {name: tuple(tensor.shape) for name, tensor in self._network.state_dict().items()}
+        check_tensors(f"player {self.player}", tensors, wanted)

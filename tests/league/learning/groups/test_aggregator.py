@@ -1,0 +1,112 @@
+"""Aggregators: many small rollouts come as one block, in order, and the learner ends up the same."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.episode import Episodes
+from league.learning.groups.local_learners import LocalLearners
+from league.learning.groups.queues import FAN_IN, Aggregator, Gathering, concatenate_as_tree
+from league.learning.groups.ray_learners import RayLearners
+from league.learning.groups.shards import plan_shards
+from league.learning.learner.learner import LearnerSettings
+from league.models.spec import PolicySettings, PolicySpec
+from league.runtime import ResourceSettings, ray_session
+from tests.league.learning.groups.recruiting import recruits_of
+
+SPEC = PolicySpec(
+    PolicySettings(hidden=(16,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,))
+)
+
+
+def assert_same_episodes(a, b):
+    for name in ("offset", "match_id", "version", "observation", "action", "reward", "bootstrap"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
+
+
+@pytest.mark.parametrize("count", [1, 2, 8, 9, 64, 65, 200])
+def test_a_tree_keeps_the_order_and_takes_at_most_its_fan_in_at_once(count):
+    calls = []
+
+    def concatenate(*parts):
+        calls.append(len(parts))
+        return [i for part in parts for i in part]
+
+    assert concatenate_as_tree([[i] for i in range(count)], concatenate) == list(range(count))
+    assert max(calls, default=0) <= FAN_IN
+    assert len(calls) <= math.ceil(count / (FAN_IN - 1)) + 2
+
+
+def test_few_rollouts_are_concatenated_in_one_call_and_many_in_two_levels():
+    for count, expected in ((FAN_IN, 1), (FAN_IN + 1, 2), (2 * FAN_IN, 3), (FAN_IN * FAN_IN, FAN_IN + 1)):
+        calls = []
+        concatenate_as_tree([0] * count, lambda *parts, calls=calls: calls.append(parts) or 0)
+        assert len(calls) == expected, count
+
+
+def test_blocks_of_blocks_are_the_episodes_themselves(make_episodes):
+    parts = [make_episodes([3, 5], [True, False], seed=i, version=i) for i in range(20)]
+    tree = concatenate_as_tree(parts, Aggregator().concatenate)
+    assert_same_episodes(tree, Episodes.concatenate(parts))
+    assert tree.num_steps == 160
+
+
+def test_rollouts_gather_until_they_are_worth_an_update():
+    gathering = Gathering(100)
+    assert gathering.add("a", 60, now=1.0) is None
+    assert len(gathering) == 1
+    assert gathering.add("b", 40, now=2.0) == (["a", "b"], 100, 1.0)
+    assert len(gathering) == 0
+    assert gathering.add("c", 250, now=3.0) == (["c"], 250, 3.0)
+    assert gathering.add("d", 1, now=4.0) is None
+    assert gathering.take() == (["d"], 1, 4.0)
+    assert gathering.take().parts == []
+
+
+@pytest.fixture(scope="module")
+def ray():
+    import ray
+
+    with ray_session(ResourceSettings(), num_actors=4):
+        yield ray
+
+
+@pytest.mark.long
+@pytest.mark.alone
+def test_aggregated_experience_teaches_the_same_to_the_bit(ray, make_episodes):
+    players = ["main-0", "main-1"]
+    seeds = {"main-0": 1, "main-1": 2}
+    settings = LearnerSettings(batch_steps=200, aggregators=2)
+    local = LocalLearners(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
+    remote = RayLearners(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
+    for i in range(45):  # 20 steps each: blocks of 10 rollouts, concatenated in two levels
+        player = players[i % 2]
+        episodes = make_episodes([10, 10], [True, False], seed=i)
+        local.submit(player, episodes, 0.5, steps=20)
+        remote.submit(player, ray.put(episodes), 0.5, steps=20)
+    queues = remote.queues()
+    assert [(queues[p].depth, queues[p].gathering) for p in players] == [(2, 3), (2, 2)]
+    assert [remote.full(p) for p in players] == [True, True]
+    local.ready(0.0)
+    reports, give_up = [], time.monotonic() + 60
+    while len(reports) < 4:
+        assert time.monotonic() < give_up
+        reports += remote.ready(0.1)
+    for player in players:
+        last = [report for report in reports if report.player == player][-1]
+        assert (last.updates, last.env_steps) == (2, 400)
+        mine, theirs = local.state(player), remote.state(player)
+        assert (mine.updates, mine.env_steps) == (2, 400)
+        for name in mine.weights:
+            np.testing.assert_array_equal(mine.weights[name].numpy(), theirs.weights[name].numpy())
+        info = remote.queues()[player]
+        assert (info.depth, info.dropped_rollouts) == (0, 0)
+        assert info.age_seconds > 0
+    remote.remove("main-0")  # what gathered for it is lost, and that is counted where it can be seen
+    remote.reset("main-1", remote.state("main-1").weights)
+    info = remote.queues()["main-1"]
+    assert (info.gathering, info.dropped_rollouts, info.dropped_steps) == (0, 2, 40)
+    remote.close()

@@ -1,0 +1,124 @@
+"""Shards on a cluster of several nodes: each of them whole on one node, and refused if there is no room."""
+
+import dataclasses
+import os
+import time
+
+import pytest
+
+from league.envs.spaces import ActionSpec, ObservationSpec
+from league.learning.groups.ray_learners import RayLearners
+from league.learning.groups.shards import plan_shards
+from league.learning.learner.learner import LearnerSettings
+from league.learning.settings import ReplaySettings
+from league.models.spec import PolicySettings, PolicySpec
+from league.runtime import ResourceSettings, ray_session
+from storage.errors import Mistake
+from tests.league.learning.groups.recruiting import recruits_of
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
+PLAYERS = [f"main-{i}" for i in range(5)]
+SEEDS = {player: i for i, player in enumerate(PLAYERS)}
+SETTINGS = LearnerSettings(batch_steps=32, replay=ReplaySettings(proportion=0.25, capacity_steps=1000))
+
+RECRUITS = recruits_of(SPEC, SETTINGS, SEEDS)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes with two GPUs each, which are only counted."""
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    from ray.cluster_utils import Cluster
+
+    store = 80 * 2**20
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 5, "num_gpus": 2, "object_store_memory": store},
+    )
+    try:
+        made.add_node(num_cpus=3, num_gpus=2, object_store_memory=store)
+        with ray_session(ResourceSettings(address=made.address), num_actors=0):
+            yield made
+    finally:
+        made.shutdown()
+
+
+def placement_groups():
+    """States of the placement groups that are not gone."""
+    from ray.util.placement_group import placement_group_table
+
+    return [group["state"] for group in placement_group_table().values() if group["state"] != "REMOVED"]
+
+
+def nodes_of(group):
+    """For each shard, the nodes of its actors."""
+    actors = [(*shard.processes, *shard.aggregators) for shard in group._shards]
+    return [group._ray.get([a.__ray_call__.remote(node) for a in of_shard]) for of_shard in actors]
+
+
+def node(actor):
+    import ray
+
+    return ray.get_runtime_context().get_node_id()
+
+
+@pytest.mark.long
+@pytest.mark.variant
+def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make_episodes):
+    settings = SETTINGS.model_copy(update={"aggregators": 2})
+    group = RayLearners(plan_shards(4, PLAYERS), recruits_of(SPEC, settings, SEEDS), num_runners=2)
+    nodes = nodes_of(group)
+    assert [len(of_shard) for of_shard in nodes] == [2, 2, 1, 1]  # a process; an aggregator in two of them
+    assert all(len(set(of_shard)) == 1 for of_shard in nodes)
+    assert len({of_shard[0] for of_shard in nodes}) == 2  # no node has more than two GPUs
+    for player in PLAYERS:
+        episodes = dataclasses.replace(make_episodes([10] * 4, seed=1), player=player)
+        group.submit(player, episodes, 0.0, steps=40)
+    reports, give_up = [], time.monotonic() + 60
+    while len(reports) < len(PLAYERS):
+        assert time.monotonic() < give_up
+        reports += group.ready(0.1)
+    assert sorted(report.player for report in reports) == PLAYERS
+    # the replay of a shard is in the process of its learners, and holds what all of its players gave
+    held = [
+        group._ray.get(shard.processes[0].__ray_call__.remote(lambda here: here._replay.info().steps))
+        for shard in group._shards
+    ]
+    assert held == [80, 40, 40, 40]
+    group.close()
+    assert placement_groups() == []
+
+
+@pytest.mark.long
+@pytest.mark.variant
+def test_a_player_with_two_gpus_learns_in_two_processes_of_one_node(cluster, make_episodes):
+    plan = plan_shards(4, PLAYERS[:2])
+    group = RayLearners(plan, RECRUITS)
+    nodes = nodes_of(group)
+    assert [len(of_shard) for of_shard in nodes] == [2, 2]
+    assert all(len(set(of_shard)) == 1 for of_shard in nodes)
+    assert nodes[0] != nodes[1]
+    group.submit("main-0", make_episodes([10] * 4), 0.0)
+    reports, give_up = [], time.monotonic() + 60
+    while not reports:
+        assert time.monotonic() < give_up
+        reports = group.ready(0.1)
+    assert reports[0].updates == 1
+    group.close()
+
+
+@pytest.mark.long
+def test_a_plan_that_is_too_large_is_refused_with_what_is_missing(cluster):
+    with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node; the largest free node"):
+        RayLearners(plan_shards(3, ["main-0"]), RECRUITS)
+    with pytest.raises(Mistake, match=r"shard 4 needs 1 GPU and 1 CPU on one node; .* of 2 has 3 CPUs once"):
+        RayLearners(plan_shards(5, PLAYERS), RECRUITS)
+    with pytest.raises(Mistake, match="5 runners need 1 CPU each; the cluster has room for 4 beside"):
+        RayLearners(plan_shards(4, PLAYERS), RECRUITS, num_runners=5)
+    gathering = SETTINGS.model_copy(update={"aggregators": 3})
+    with pytest.raises(Mistake, match=r"learner\.aggregators is 3 with 2 runners"):
+        RayLearners(plan_shards(4, PLAYERS), recruits_of(SPEC, gathering, SEEDS), num_runners=2)
+    assert placement_groups() == []

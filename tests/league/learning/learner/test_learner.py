@@ -1,0 +1,396 @@
+"""A learner learns, can be stopped and taken up again, and hands out copies only."""
+
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+from league.episode import Episodes
+from league.learning.data.batching import minibatches
+from league.learning.data.replay import Replay
+from league.learning.learner.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
+from league.models.actor import Look
+from league.models.policies.policy import Policy
+from storage.errors import WeightsMismatch
+from tests.parameters import mostly_long
+
+
+@pytest.fixture
+def learner(make_spec):
+    def make(policy=None, seed=1, **settings):
+        spec = make_spec(**{"hidden": (32,), **(policy or {})})
+        return Learner("main-0", spec, LearnerSettings(**{"batch_steps": 64, **settings}), seed)
+
+    return make
+
+
+def same(a, b):
+    return set(a) == set(b) and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_policy_with_a_mirror_keeps_it_while_it_learns(learner):
+    mirror = {"observation": [4], "axis": 0, "actions": [3]}
+    player, rng = learner({"mirror": mirror}, lr=3e-3), np.random.default_rng(0)
+    fresh = player.weights()
+    for _ in range(5):
+        player.update_from_episodes(bandit(player, rng))
+    learned = player.weights()
+    for name in ("torso.0.weight", "policy_head.weight"):
+        assert torch.allclose(learned[name], learned[name].flip(0, 1), atol=1e-6)
+        assert not torch.allclose(learned[name], fresh[name], atol=1e-3)
+    player.reset(learner(seed=2).weights())  # of a policy without the mirror
+    weights = player.weights()["torso.0.weight"]
+    assert torch.equal(weights, weights.flip(0, 1))
+
+
+def one_step_matches(player, observation, mask, reward_of, rng):
+    """Episodes of one step each; `reward_of` gives [n] rewards of what was chosen."""
+    n = len(observation)
+    chosen = Policy(player.spec, player.weights()).decide(Look(observation, mask), rng)
+    return Episodes(
+        player="main-0",
+        offset=np.arange(n + 1),
+        match_id=np.arange(n),
+        seat=np.zeros(n, np.int8),
+        version=np.full(n, player.updates),
+        terminated=np.ones(n, bool),
+        observation=chosen.seen,
+        mask=mask,
+        action=chosen.raw,
+        log_prob=chosen.log_prob,
+        reward=reward_of(chosen.action).astype(np.float32),
+        bootstrap=np.zeros((0, 4), np.float32),
+    )
+
+
+def bandit(player, rng):
+    """Matches in which the action that the observation shows is worth 1, others -1."""
+    wanted = rng.integers(0, 3, 256)
+    observation = np.eye(4, dtype=np.float32)[wanted]
+    rewards = lambda action: np.where(action == wanted, 1.0, -1.0)  # noqa: E731
+    return one_step_matches(player, observation, np.ones((256, 3), bool), rewards, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings",
+    mostly_long(
+        [
+            {"loss": "impala"},
+            {"loss": "appo"},
+            {"loss": "ppo", "epochs": 2},
+            {"loss": "appo", "target_updates": 4, "kl": 0.1},
+            {"loss": "impala", "optimizer": "rmsprop"},
+            {"loss": "appo", "replay": {"proportion": 0.25}},
+            {"loss": "appo", "precision": "bfloat16"},
+            {"loss": "appo", "shuffle": True},
+        ],
+        short=3,
+    ),
+    ids=str,
+)
+def test_each_way_of_learning_learns_what_the_observation_shows(learner, settings):
+    player, rng = learner(lr=3e-3, entropy=0.0, **settings), np.random.default_rng(0)
+    for _ in range(80):
+        player.update_from_episodes(bandit(player, rng))
+    observation = np.eye(4, dtype=np.float32)[:3]
+    probability, _ = Policy(player.spec, player.weights()).evaluate(observation, np.ones((3, 3), bool))
+    assert (probability.diagonal() > 0.95).all()
+
+
+@pytest.mark.long
+def test_several_choices_at_once_are_learned(make_spec):
+    spec = make_spec("multi_discrete", hidden=(32,))
+    player = Learner("main-0", spec, LearnerSettings(batch_steps=64, lr=3e-3, entropy=0.0), seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(80):
+        wanted = np.stack([rng.integers(0, 3, 256), rng.integers(0, 2, 256)], 1)
+        observation = np.concatenate([np.eye(3)[wanted[:, 0]], wanted[:, 1:]], 1).astype(np.float32)
+        rewards = lambda action, wanted=wanted: (action == wanted).sum(1) - 1.0  # noqa: E731
+        player.update_from_episodes(
+            one_step_matches(player, observation, np.ones((256, 5), bool), rewards, rng)
+        )
+    observation = np.array([[1, 0, 0, 1], [0, 0, 1, 0]], np.float32)
+    probability, _ = Policy(spec, player.weights()).evaluate(observation, np.ones((2, 5), bool))
+    assert probability[0, 0] > 0.95
+    assert probability[0, 4] > 0.95
+    assert probability[1, 2] > 0.95
+    assert probability[1, 3] > 0.95
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("squash", mostly_long([True, False]))
+@pytest.mark.long
+def test_real_numbers_are_learned(make_spec, squash):
+    spec = make_spec("continuous", hidden=(32,), squash=squash)
+    player = Learner("main-0", spec, LearnerSettings(loss="ppo", epochs=4, batch_steps=256, lr=3e-3), seed=1)
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        wanted = rng.uniform([-0.8, 0.2], [0.8, 1.8], (512, 2)).astype(np.float32)
+        observation = np.concatenate([wanted, np.ones_like(wanted)], 1)
+        rewards = lambda action, wanted=wanted: -np.abs(action - wanted).sum(1)  # noqa: E731
+        player.update_from_episodes(
+            one_step_matches(player, observation, np.ones((512, 0), bool), rewards, rng)
+        )
+    wanted = np.array([[-0.6, 1.5], [0.5, 0.5]], np.float32)
+    observation = np.concatenate([wanted, np.ones_like(wanted)], 1)
+    action, _ = Policy(spec, player.weights()).act(observation, np.ones((2, 0), bool), rng, greedy=True)
+    np.testing.assert_allclose(action, wanted, atol=0.25)
+
+
+def cues(player, rng, length=5):
+    """Matches whose first observation shows a cue, which must be named at the end, after blanks."""
+    n, size = 128, player._network.memory_size  # the whole row: there are no connectors
+    cue = rng.integers(0, 3, n)
+    policy, memory = Policy(player.spec, player.weights()), np.zeros((n, size), np.float32)
+    columns = {"observation": [], "action": [], "log_prob": [], "reward": []}
+    for t in range(length):
+        observation = np.zeros((n, 4), np.float32)
+        observation[np.arange(n), cue] = t == 0
+        observation[:, 3] = t == length - 1
+        chosen = policy.decide(Look(observation, np.ones((n, 3), bool), memory), rng)
+        right = np.where(chosen.action == cue, 1.0, -1.0) if t == length - 1 else np.zeros(n)
+        for name, value in zip(columns, (observation, chosen.raw, chosen.log_prob, right), strict=True):
+            columns[name].append(value)
+    flat = {
+        name: np.stack(column, 1).reshape(n * length, *column[0].shape[1:])
+        for name, column in columns.items()
+    }
+    episodes = Episodes(
+        player="main-0",
+        offset=np.arange(n + 1) * length,
+        match_id=np.arange(n),
+        seat=np.zeros(n, np.int8),
+        version=np.full(n, player.updates),
+        terminated=np.ones(n, bool),
+        mask=np.ones((n * length, 3), bool),
+        bootstrap=np.zeros((0, 4), np.float32),
+        **{**flat, "reward": flat["reward"].astype(np.float32)},
+    )
+    return episodes, float(flat["reward"].sum() / n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", mostly_long(["appo", "ppo"]))
+def test_a_memory_bridges_what_the_observation_does_not_show(learner, loss):
+    memory = {"memory": "gru", "memory_size": 16}
+    player = learner(memory, loss=loss, lr=1e-2, entropy=0.0, batch_steps=320, vtrace_lambda=1.0)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        episodes, mean_reward = cues(player, rng)
+        player.update_from_episodes(episodes)
+    assert mean_reward > 0.9
+
+
+@pytest.mark.parametrize("memory", ["none", "gru", "lstm", "transformer"])
+@pytest.mark.parametrize("sequence_length", [128, 2])
+def test_the_learner_finds_the_log_probabilities_that_were_recorded(learner, memory, sequence_length):
+    player = learner({"memory": memory, "memory_size": 8}, batch_steps=200, sequence_length=sequence_length)
+    episodes, _ = cues(player, np.random.default_rng(0))
+    batches = list(player._batches(episodes, np.random.default_rng(1)))
+    assert len(batches) == 3
+    for batch in batches:
+        parameters, _ = player._forward(batch)
+        logs = parameters[: batch.num_steps].log_softmax(1)
+        found = logs.gather(1, batch.action[:, None]).squeeze(1)
+        torch.testing.assert_close(found, batch.log_prob, atol=1e-5, rtol=0)
+
+
+def test_weights_handed_out_never_follow_the_live_ones(learner, make_episodes):
+    player = learner()
+    frozen = player.weights()
+    before = {name: tensor.clone() for name, tensor in frozen.items()}
+    player.update_from_episodes(make_episodes([10] * 10))
+    assert same(frozen, before)
+    assert not same(frozen, player.weights())
+
+
+RICH = {
+    "loss": "appo",
+    "target_updates": 3,
+    "kl": 0.1,
+    "optimizer": "adamw",
+    "weight_decay": 0.01,
+    "value_lr": 1e-3,
+    "epochs": 2,
+}
+RICH_POLICY = {"separate_value": True, "connectors": [{"kind": "normalise"}]}
+
+
+@pytest.mark.parametrize(("policy", "settings"), [({}, {}), (RICH_POLICY, RICH)], ids=["plain", "rich"])
+def test_a_restored_learner_goes_on_exactly_as_the_old_one(learner, make_episodes, policy, settings):
+    old, new = learner(policy, **settings), learner(policy, **settings)
+    old.update_from_episodes(make_episodes([10] * 10, seed=1))
+    stored = old.state().to_tensors()
+    new.load_state(LearnerState.from_tensors(stored, old.updates, old.env_steps))
+    for each in (old, new):
+        each.update_from_episodes(make_episodes([10] * 10, seed=2))
+    assert (new.updates, new.env_steps) == (old.updates, old.env_steps) == (4 * old.settings.epochs, 200)
+    for part in ("weights", "optimizer", "target"):
+        assert same(getattr(old.state(), part), getattr(new.state(), part)), part
+    assert bool(old.state().target) == bool(policy)
+
+
+def test_statistics_and_target_network_are_part_of_the_state(learner, make_episodes):
+    player = learner(RICH_POLICY, **RICH)
+    player.update_from_episodes(make_episodes([10] * 10))  # four updates: the target is one behind
+    state = player.state()
+    assert float(state.weights["normaliser.count"]) == 100
+    assert set(state.target) == set(state.weights)
+    assert not same(state.target, state.weights)
+    assert same(player.weights(), state.weights)
+
+
+def test_the_target_network_is_copied_every_so_many_updates(learner, make_episodes):
+    player = learner(target_updates=2)
+    first = player.state().target
+    assert same(first, player.weights())
+    player.update_from_episodes(make_episodes([64], seed=1))
+    assert same(player.state().target, first)
+    player.update_from_episodes(make_episodes([64], seed=2))
+    assert same(player.state().target, player.weights())
+
+
+def test_a_state_without_a_target_network_begins_one(learner, make_episodes):
+    old = learner()
+    old.update_from_episodes(make_episodes([10] * 10))
+    new = learner(target_updates=5)
+    new.load_state(old.state())
+    assert same(new.state().target, old.weights())
+
+
+def test_a_reset_forgets_the_optimizer_and_all_experience_but_keeps_counting(learner, make_episodes):
+    player = learner(replay={"proportion": 0.5}, target_updates=100)
+    fresh = player.weights()
+    player.update_from_episodes(make_episodes([10] * 10))
+    player.update_from_episodes(make_episodes([3]))  # too little for a batch: waits
+    updates = player.updates
+    player.reset(fresh)
+    assert (player.updates, player.env_steps) == (updates, 100)
+    state = player.state()
+    assert state.optimizer == {}
+    assert same(state.weights, fresh)
+    assert same(state.target, fresh)
+    assert player._replay.info().steps == 0
+    assert player.update_from_episodes(make_episodes([30])) is None
+    player.update_from_episodes(make_episodes([5]))
+    assert player.updates == updates + 1
+
+
+def test_lag_is_counted_in_updates(learner, make_episodes):
+    player = learner()
+    for _ in range(3):
+        player.update_from_episodes(make_episodes([64], version=0))
+    assert player.update_from_episodes(make_episodes([64], version=1))["lag"] == 2.0
+
+
+def test_env_steps_count_what_is_fresh_once_however_often_it_is_used(learner, make_episodes):
+    player = learner(replay={"proportion": 0.5}, epochs=2)
+    reports = [player.update_from_episodes(make_episodes([8] * 8, seed=seed)) for seed in range(3)]
+    assert [report["replayed"] for report in reports] == [0.0, 0.5, 0.5]
+    assert [report["replay_steps"] for report in reports] == [64, 128, 192]
+    assert reports[-1]["replay_evicted_steps"] == 0
+    assert player.env_steps == 3 * 64
+    assert player.updates == 2 + 4 + 4
+
+
+def test_players_of_a_shard_share_one_replay_but_not_their_experience(make_spec, make_episodes):
+    replay = Replay(1000)
+    settings = LearnerSettings(batch_steps=64, replay={"proportion": 0.5})
+    players = {
+        name: Learner(name, make_spec(), settings, seed=1, replay=replay) for name in ("main-0", "main-1")
+    }
+    for name, player in players.items():
+        assert player.update_from_episodes(make_episodes([8] * 8, player=name))["replayed"] == 0.0
+    assert replay.info().steps == 128
+    players["main-0"].reset(players["main-0"].weights())
+    assert replay.info().steps == 64
+
+
+def test_a_shuffled_first_pass_mixes_whole_sequences(learner, make_episodes, monkeypatch):
+    orders = {}
+    for shuffle in (False, True):
+        player, seen = learner(shuffle=shuffle), []
+        backward = player._objective.backward
+        monkeypatch.setattr(
+            player._objective,
+            "backward",
+            lambda batch, *a, s=seen, b=backward: s.append(batch) or b(batch, *a),
+        )
+        player.update_from_episodes(make_episodes([8] * 16))
+        orders[shuffle] = np.concatenate([batch.reward.numpy() for batch in seen])
+    assert (orders[False] == make_episodes([8] * 16).reward).all()
+    assert (orders[True] != orders[False]).any()
+    assert sorted(orders[True]) == sorted(orders[False])
+
+
+def test_gradients_are_clipped_by_value_then_by_norm(learner, make_episodes):
+    (batch,) = minibatches(make_episodes([64]), 64, 64)
+    found = {}
+    for name, limits in {
+        "none": {"gradient_norm": None},
+        "value": {"gradient_norm": None, "gradient_value": 1e-3},
+        "norm": {"gradient_norm": 1e-3},
+    }.items():
+        player = learner(**limits)
+        metrics = player.update_from_batch(batch)
+        found[name] = torch.cat([p.grad.flatten() for p in player._parameters.values()])
+        assert metrics["gradient_norm"] == pytest.approx(float(found["none"].norm()), rel=1e-5)
+    torch.testing.assert_close(found["value"], found["none"].clamp(-1e-3, 1e-3))
+    torch.testing.assert_close(
+        found["norm"], found["none"] * (1e-3 / found["none"].norm()), rtol=1e-3, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("loss", ["appo", "ppo"])
+def test_a_loss_that_is_no_number_leaves_everything_as_it_was(learner, make_episodes, loss):
+    target = {"target_updates": 1, "kl": 0.1}
+    player = learner({"connectors": [{"kind": "normalise"}]}, loss=loss, **target)
+    player.update_from_episodes(make_episodes([64], seed=1))
+    before = player.state()
+    bad = make_episodes([64])
+    bad.reward[5] = np.nan
+    with pytest.raises(NonFiniteLoss, match="player main-0, update 2: the loss is nan") as caught:
+        player.update_from_episodes(bad)
+    after = player.state()
+    for part in ("weights", "optimizer", "target"):
+        assert same(getattr(before, part), getattr(after, part)), part
+    assert (after.updates, after.env_steps) == (1, 64)
+    assert caught.value.update == 2
+    np.testing.assert_array_equal(caught.value.tensors["reward"], bad.reward)
+    assert caught.value.tensors["observation"].shape == (64, 4)
+    assert player.update_from_episodes(make_episodes([64], seed=2)) is not None
+
+
+def test_a_refusal_survives_being_sent_to_another_process():
+    error = pickle.loads(pickle.dumps(NonFiniteLoss("sentence", 7, {"reward": np.ones(2)})))
+    assert (str(error), error.update, error.tensors["reward"].tolist()) == ("sentence", 7, [1.0, 1.0])
+
+
+def test_observations_that_are_no_numbers_do_not_spoil_the_statistics(learner, make_episodes):
+    player = learner({"connectors": [{"kind": "normalise"}]})
+    bad = make_episodes([64])
+    bad.observation[3] = np.inf
+    with pytest.raises(NonFiniteLoss):
+        player.update_from_episodes(bad)
+    assert float(player.weights()["normaliser.count"]) == 0
+    player.update_from_episodes(make_episodes([64]))
+    assert all(torch.isfinite(tensor).all() for tensor in player.weights().values())
+
+
+def test_statistics_follow_the_fresh_observations(learner, make_episodes):
+    player = learner({"connectors": [{"kind": "normalise"}]}, epochs=3)
+    parts = [make_episodes([64], seed=seed) for seed in range(2)]
+    for part in parts:
+        player.update_from_episodes(part)
+    seen = np.concatenate([part.observation for part in parts]).astype(np.float64)
+    weights = player.weights()
+    np.testing.assert_allclose(weights["normaliser.mean"].numpy(), seen.mean(0), atol=1e-9)
+    np.testing.assert_allclose(weights["normaliser.variance"].numpy(), seen.var(0), atol=1e-9)
+
+
+def test_weights_of_another_network_are_refused(learner):
+    other = learner({"hidden": (16,)})
+    with pytest.raises(WeightsMismatch, match=r"'torso.0.weight' is \(16, 4\), policy wants \(32, 4\)"):
+        learner().load_state(other.state())
