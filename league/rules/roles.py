@@ -60,6 +60,11 @@ SeatNumbers = Annotated[
 ]
 
 
+def _changes(what: str, from_what: str = "its role's") -> Any:
+    """Return the setting of changes to a part of other settings."""
+    return Field(default_factory=dict, description=f"{what} that differ from {from_what}")
+
+
 class RoleEnv(Section):
     """Env that players of one role bring to the seats that they take."""
 
@@ -90,12 +95,8 @@ class RoleSettings(Section):
         le=1,
         description="Decay of the games of its live players; none: league.decay, as for all others",
     )
-    learner: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its learners that differ from section learner"
-    )
-    policy: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its players' policies that differ from section policy"
-    )
+    learner: dict[str, Any] = _changes("Settings of its learners", "section learner")
+    policy: dict[str, Any] = _changes("Settings of its players' policies", "section policy")
     seats: SeatNumbers = None
     env: RoleEnv | None = Field(
         default=None,
@@ -134,21 +135,11 @@ class MemberSettings(Section):
     earns: dict[str, Any] = Field(
         default_factory=dict, description="Settings of the rule by which its share depends on what it wins"
     )
-    opponents: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its opponents that differ from its role's"
-    )
-    freeze: dict[str, Any] = Field(
-        default_factory=dict, description="Conditions to take a snapshot that differ from its role's"
-    )
-    reset: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its resets that differ from its role's"
-    )
-    learner: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its learner that differ from its role's"
-    )
-    policy: dict[str, Any] = Field(
-        default_factory=dict, description="Settings of its policy that differ from its role's"
-    )
+    opponents: dict[str, Any] = _changes("Settings of its opponents")
+    freeze: dict[str, Any] = _changes("Conditions to take a snapshot")
+    reset: dict[str, Any] = _changes("Settings of its resets")
+    learner: dict[str, Any] = _changes("Settings of its learner")
+    policy: dict[str, Any] = _changes("Settings of its policy")
     seats: SeatNumbers = None
     schedules: Literal["run", "freeze"] | None = Field(
         default=None, description="Time that the schedules of its learner run over; none: its role's"

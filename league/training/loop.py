@@ -75,7 +75,7 @@ def train(
     )
     with (
         start_engine(settings) as engine,
-        open_archive(settings, run, resume, _say) as archive,
+        open_archive(settings, run, resume) as archive,
         DatabaseFile(run, lambda: archive.num_changes, settings.storage.database, _say) as database,
         _uploading(settings.storage, archive) as uploader,
         interrupts() as interrupted,

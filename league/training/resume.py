@@ -9,7 +9,7 @@ import contextlib
 import re
 import secrets
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -182,40 +182,8 @@ def check_fits(
             _check_player(run, settings, before, player, role)
 
 
-RESOURCES = {
-    "runners": ("runners",),
-    "evaluation.runners": ("evaluation", "runners"),
-    "resources.gpus": ("resources", "gpus"),
-    "resources.address": ("resources", "address"),
-    "learners.shards": ("learners", "shards"),
-    "learners.processes": ("learners", "processes"),
-    "learners.aggregators": ("learners", "aggregators"),
-}
-"""What a run is trained with, which any session may change."""
-
-
-def changed_resources(settings: Settings, before: Mapping[str, Any]) -> str:
-    """Return what this session is trained with that the one `before` was not, in a sentence or ""."""
-    now = settings.model_dump(mode="json")
-    before = as_read_now(before)
-    changes = []
-    for name, (first, *others) in RESOURCES.items():
-        values = [now.get(first), before.get(first)]
-        for key in others:
-            values = [value.get(key) if isinstance(value, Mapping) else None for value in values]
-        if values[0] != values[1]:
-            new, old = ("none" if value is None else value for value in values)
-            changes.append(f"{name} {new} (was {old})")
-    return f"The run goes on with {', '.join(changes)}" if changes else ""
-
-
-def open_archive(
-    settings: Settings,
-    run: Path,
-    resume: bool,
-    say: Callable[[str], None] | None = None,
-) -> Archive:
-    """Return a new archive at `run`, or with `resume` the existing one; `say` what else it is trained with.
+def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
+    """Return a new archive at `run`, or with `resume` the existing one.
 
     Raise StorageError if the folder cannot be used, ResumeRefused if the settings have another game,
     network or set of players than those that the run was begun with.
@@ -231,9 +199,6 @@ def open_archive(
                 f"{run}: found storage.remote beside matches that were summed up (storage.retention), which "
                 "no remote takes; leave storage.remote out, or copy the run folder by other means"
             )
-        changes = changed_resources(settings, archive.newest_config())
-        if changes and say is not None:
-            say(changes)
         archive.begin_session(row, settings.to_yaml())
     except BaseException:
         archive.close()

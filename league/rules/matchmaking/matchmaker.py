@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +33,7 @@ from league.rules.matchmaking.branches.own import WHERE, OwnMatchmaker
 from league.rules.matchmaking.pools import Deal, Pool, deal, newcomers, rarest_pairs, snapshots_and_bots
 from league.rules.matchmaking.seating import MatchmakingSettings, Pairing, Tables, arrange, seat
 from league.rules.matchmaking.uneven import Places, SeatsOf
+from league.rules.roles import RoleSettings
 from league.rules.roster import Roster, Rules, rules_of
 from league.rules.standings import Standings
 from league.section import OwnPart
@@ -41,15 +41,6 @@ from storage.arrays import Floats, Indices
 from storage.records import MAIN, LivePlayer, MatchBatch, Purpose, Role
 
 _OPEN = -1  # opponent of a match before one is found
-
-
-class HasOpponents(Protocol):
-    """Part of a role's settings that pairing needs."""
-
-    @property
-    def opponents(self) -> OpponentSettings:
-        """Settings by which the role finds opponents."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +83,7 @@ class Matchmaker:
 
     def __init__(
         self,
-        roles: Mapping[Role, HasOpponents],
+        roles: Mapping[Role, RoleSettings],
         settings: MatchmakingSettings | None = None,
         *,
         num_seats: int,

@@ -33,20 +33,6 @@ def expected_score(gap: Floats, c: Floats, margin: float) -> Floats:
     return 0.5 + 0.25 * (erf((gap - margin) / c) + erf((gap + margin) / c))
 
 
-def draw_probability(gap: Floats, c: Floats, margin: float) -> Floats:
-    """Return the probability of a draw [...]; arguments are those of `expected_score`."""
-    return 0.5 * (erf((margin - gap) / c) - erf((-margin - gap) / c))
-
-
-def match_quality(gap: Floats, c: Floats, beta: float, seats: int = 2) -> Floats:
-    """Return how even a match is, in [0, 1]: its draw probability relative to that of known equals.
-
-    Section 4 of the paper, in the limit of a margin of 0. `seats` are those of both sides; other arguments
-    are those of `expected_score`.
-    """
-    return np.sqrt(seats) * beta / c * np.exp(-0.5 * (gap / c) ** 2)
-
-
 def erf(x: Floats) -> Floats:
     """Return erf(x / sqrt 2), elementwise: numpy has no erf."""
     flat = np.atleast_1d(x * _SQRT_HALF).ravel().tolist()
