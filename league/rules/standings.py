@@ -52,11 +52,6 @@ class LeaderboardRow:
     retired: bool
     apart: bool = False  # a bot, the anchor, or untrained weights: listed behind the others
 
-    @property
-    def exposure(self) -> float:
-        """mu - 3 sigma: a skill that it has with near certainty. The leaderboard is ordered by it."""
-        return self.mu - 3.0 * self.sigma
-
 
 def prior_strength(where: str = "") -> Any:
     """Return the setting k of `Standings.win_rate`; `where` says in which win rates."""
