@@ -24,7 +24,6 @@ import pyarrow as pa
 
 import storage
 from analysis.history import clock, curves, payoffs
-from analysis.history import stages as by_stage
 from analysis.history.frames import parsed, settings_of, to_pandas, to_table
 from analysis.history.named_queries import expand
 from analysis.history.payoffs import Unit
@@ -217,7 +216,7 @@ class History:
         counts its outcome (1, 1/2, 0) or its score, 1/2 + lead / (2 most_lead): the most that the game
         declares, or the largest lead of the run. Runs that did not count scores can be read by scores too,
         and the reverse. With `stages=True` a live player is several competitors, one between every two of its
-        freezes (`analysis.history.stages`), unless leads have to be found in `seats`. Raise Mistake for an
+        freezes (`analysis.history.payoffs`), unless leads have to be found in `seats`. Raise Mistake for an
         unknown purpose or unit.
         """
         if unit is not None and unit not in get_args(Unit):
@@ -228,7 +227,7 @@ class History:
         if self._needs_seats(unit):
             return self._frame(payoffs.query(purpose, unit, from_seats=True))
         if stages:
-            staged = by_stage.meetings(_PLACED)
+            staged = payoffs.staged_meetings(_PLACED)
             return self._timed(payoffs.query(purpose, unit, from_seats=False, meetings=staged))
         return self._frame(payoffs.query(purpose, unit, from_seats=False))
 
@@ -296,7 +295,7 @@ class History:
         recorded), `skill` float64 (mu - 3 sigma).
         """
         if stages and not self._needs_seats(None):
-            return self._timed(by_stage.leaderboard(_PLACED))
+            return self._timed(payoffs.staged_leaderboard(_PLACED))
         return self._frame("SELECT * FROM leaderboard ORDER BY skill DESC, competitor")
 
     def order(self) -> Order:
