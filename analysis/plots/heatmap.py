@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -169,7 +169,7 @@ def _cells(axes: Axes, shown: Floats, count: int) -> None:
     if len(shown) == count:
         np.fill_diagonal(colors[..., 3], 0.0)
     span = len(shown) * -(-count // len(shown))  # the last block may be cut
-    unmet = {"facecolor": "none", "edgecolor": to_rgba(INK, 0.45), "hatch": "////", "linewidth": 0}
+    unmet: Any = {"facecolor": "none", "edgecolor": to_rgba(INK, 0.45), "hatch": "////", "linewidth": 0}
     axes.add_patch(Rectangle((-0.5, -0.5), count, count, zorder=-1, **unmet))
     extent = (-0.5, span - 0.5, span - 0.5, -0.5)
     cells(axes, colors, extent).set_label("cells")

@@ -16,12 +16,7 @@ def picture(id_: str, figure: Figure, caption: str) -> Html:
     title, subtitle, message = plots.headline(figure)
     drawing = None if message else Html(plots.svg(figure, head=False))
     return part(
-        "picture",
-        id=id_,
-        title=title,
-        subtitle=subtitle or message,
-        drawing=drawing,
-        caption=caption,
+        "picture", id=id_, title=title, subtitle=subtitle or message, drawing=drawing, caption=caption
     )
 
 
