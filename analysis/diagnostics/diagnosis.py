@@ -19,9 +19,10 @@ def diagnose(history: History) -> list[Finding]:
     """
     if len(history.runs) == 1:
         return examine(Record(history))
+    of_run = {run: examine(Record(own)) for run, own in history.alone()}
     found = []
-    for run in history.sql("SELECT DISTINCT run FROM runs ORDER BY run")["run"]:
-        for one in examine(Record(history, run)):
+    for run in sorted(of_run):
+        for one in of_run[run]:
             evidence = {"run": run} | one.evidence
             sentence = f"{run}: {one.sentence}"
             found.append(Finding(one.kind, one.severity, f"{run}: {one.subject}", sentence, evidence))

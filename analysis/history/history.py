@@ -91,6 +91,12 @@ class History:
         """Return a context in which all frames and queries show the same facts, though the runs go on."""
         return self._live.at_one_moment()
 
+    def alone(self) -> Iterator[tuple[str, History]]:
+        """Yield the name of each run and a history of it alone, at one moment, which is then closed."""
+        for name, run in zip(self._live.names, self.runs, strict=True):
+            with History(run, as_of=self._moment) as own, own.at_one_moment():
+                yield name, own
+
     def sql(self, query: str, parameters: list[Any] | None = None) -> pd.DataFrame:
         """Return the answer to `query` over the run's tables and views; `?` are values of `parameters`.
 
@@ -336,9 +342,8 @@ class History:
         (the competitor that strengths are above; none: the mean).
         """
         parts = []
-        for name, run in zip(self._live.names, self.runs, strict=True):
-            with History(run, as_of=self._moment) as own, own.at_one_moment():
-                parts.append(over_steps(name, own.order(), own.snapshots()))
+        for name, own in self.alone():
+            parts.append(over_steps(name, own.order(), own.snapshots()))
         return pd.concat(parts, ignore_index=True)
 
     def ratings(self, points: int | None = None) -> pd.DataFrame:
