@@ -9,19 +9,18 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from analysis.plots.sheet import EDGE, Sheet, grid, message, one_run, step_axis, strength_scale
-from analysis.plots.style import (
-    GREY,
-    INK,
-    PAPER,
-    SMALL,
-    STRENGTHS,
-    WIDTH,
-    bins,
-    drawing,
-    looks,
-    role_of,
+from analysis.plots.sheet import (
+    EDGE,
+    Sheet,
+    grid,
+    message,
+    one_run,
+    paths,
+    step_axis,
+    strength_marks,
+    strength_scale,
 )
+from analysis.plots.style import GREY, SMALL, WIDTH, bins, drawing, looks, role_of
 from storage.arrays import Floats
 
 LANES = 14  # most players with a lane: those with most snapshots
@@ -42,6 +41,7 @@ class _Places:
     lanes: list[str] = field(default_factory=list)
 
 
+@drawing()
 def lineage_tree(snapshots: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
     """Draw snapshots in their players' lanes where they were frozen, coloured by rating.
 
@@ -52,36 +52,33 @@ def lineage_tree(snapshots: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
     `snapshots` and `leaderboard` are History's frames of one run.
     """
     one_run(snapshots, leaderboard)
-    with drawing():
-        if snapshots.empty:
-            return message(
-                "lineage", "No snapshots yet", "No snapshot has been frozen: the run has just begun."
-            )
-        ordered = snapshots.sort_values(["league_env_steps", "created_at"], kind="stable").reset_index(
-            drop=True
-        )
-        counts = ordered["player"].astype(str).value_counts()
-        kept = [player for player in dict.fromkeys(ordered["player"].astype(str)) if player in counts[:LANES]]
-        shown = ordered[ordered["player"].astype(str).isin(kept)].reset_index(drop=True)
-        places = _places(shown, kept[::-1])
-        of_role = looks(shown["role"])
-        rating = leaderboard.set_index(leaderboard["competitor"].astype(str))["mu"].astype(float)
-        mu: Floats = np.asarray(rating.reindex(shown["snapshot_id"].astype(str)), dtype=np.float64)
-        sheet = Sheet("lineage", _title(shown, places, leaderboard), _caption(ordered, shown, places), 0)
-        names = [sheet.elided(player, 96) for player in places.lanes]
-        left = EDGE + max(sheet.width_of(name, SMALL) for name in names) + 12
-        sheet.resize(len(kept) * _ROOM + 74)
-        axes = sheet.axes(left, 70, WIDTH - left - EDGE - 6, len(kept) * _ROOM)
-        step_axis(axes, places.x)
-        _lines(axes, places, shown, of_role)
-        _nodes(axes, places, mu)
-        axes.set_ylim(-0.6, len(kept) - 0.4)
-        axes.set_yticks(range(len(names)), names)
-        axes.tick_params(axis="y", length=0)
-        axes.spines["left"].set_visible(False)
-        grid(axes, "x")
-        _scale(sheet, mu)
-        return sheet.figure
+    if snapshots.empty:
+        return message("lineage", "No snapshots yet", "No snapshot has been frozen: the run has just begun.")
+    ordered = snapshots.sort_values(["league_env_steps", "created_at"], kind="stable").reset_index(drop=True)
+    counts = ordered["player"].astype(str).value_counts()
+    kept = [player for player in dict.fromkeys(ordered["player"].astype(str)) if player in counts[:LANES]]
+    shown = ordered[ordered["player"].astype(str).isin(kept)].reset_index(drop=True)
+    places = _places(shown, kept[::-1])
+    of_role = looks(shown["role"])
+    rating = leaderboard.set_index(leaderboard["competitor"].astype(str))["mu"].astype(float)
+    mu: Floats = np.asarray(rating.reindex(shown["snapshot_id"].astype(str)), dtype=np.float64)
+    sheet = Sheet("lineage", _title(shown, places, leaderboard), _caption(ordered, shown, places), 0)
+    names = [sheet.elided(player, 96) for player in places.lanes]
+    left = EDGE + max(sheet.width_of(name, SMALL) for name in names) + 12
+    sheet.resize(len(kept) * _ROOM + 74)
+    axes = sheet.axes(left, 70, WIDTH - left - EDGE - 6, len(kept) * _ROOM)
+    step_axis(axes, places.x)
+    _lines(axes, places, shown, of_role)
+    _nodes(axes, places, mu)
+    axes.set_ylim(-0.6, len(kept) - 0.4)
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+    grid(axes, "x")
+    known = mu[np.isfinite(mu)]
+    if len(known) and np.ptp(known) > 0.0:
+        strength_scale(sheet, 0.0, bins(mu)[1])
+    return sheet.figure
 
 
 def _places(shown: pd.DataFrame, lanes: list[str]) -> _Places:
@@ -150,49 +147,14 @@ def _lines(axes: Axes, places: _Places, shown: pd.DataFrame, of_role: dict) -> N
 def _path(
     axes: Axes, xs: list[Floats], ys: list[Floats | int], color: str, width: float, alpha: float, label: str
 ) -> None:
-    if not len(xs[0]):
-        return
-    gap = np.full(len(xs[0]), np.nan)
-    rows = [np.broadcast_to(np.asarray(y, dtype=float), gap.shape) for y in ys]
-    axes.plot(
-        np.column_stack([*xs, gap]).ravel(),
-        np.column_stack([*rows, gap]).ravel(),
-        color=color,
-        linewidth=width,
-        alpha=alpha,
-        solid_joinstyle="round",
-        label=label,
-    )
+    if len(xs[0]):
+        look = {"color": color, "linewidth": width, "alpha": alpha, "label": label}
+        paths(axes, xs, ys, solid_joinstyle="round", **look)
 
 
 def _nodes(axes: Axes, places: _Places, mu: Floats) -> None:
     count = len(places.x)
     size = 6.0 if count <= 40 else 4.5 if count <= 250 else 3.2
-    level, _ = bins(mu)
-    level = np.where(np.isfinite(mu), level, -1)
-    for kind in ("next", "first", "reset"):
-        for color in np.unique(level):
-            chosen = (level == color) & (places.kind == kind)
-            if not chosen.any():
-                continue
-            axes.plot(
-                places.x[chosen],
-                places.lane[chosen],
-                linestyle="none",
-                marker="D" if kind == "reset" else "o",
-                markersize=size * (0.8 if kind == "reset" else 1.0),
-                markeredgewidth=0.4,
-                markeredgecolor=INK,
-                markerfacecolor=STRENGTHS(int(color)) if color >= 0 else PAPER,
-                label=f"snapshots {kind} {color}",
-                zorder=3,
-            )
-
-
-def _scale(sheet: Sheet, mu: Floats) -> None:
-    """Draw the colour scale below the lanes."""
-    known = mu[np.isfinite(mu)]
-    if not len(known) or np.ptp(known) == 0.0:
-        return
-    _, bounds = bins(mu)
-    strength_scale(sheet, 0.0, bounds)
+    looks = (("next", "o", size), ("first", "o", size), ("reset", "D", 0.8 * size))
+    kinds = [(f"snapshots {kind}", places.kind == kind, marker, own) for kind, marker, own in looks]
+    strength_marks(axes, (places.x, places.lane), mu, kinds, markeredgewidth=0.4, zorder=3)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from analysis.diagnostics import diagnose
-from analysis.diagnostics.checks.stagnation import MARGIN, gain_since
 from analysis.diagnostics.significance import Counts
+from analysis.diagnostics.stagnation import MARGIN, gain_since
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import PLAYER, Plan, levelling
 from tests.parameters import mostly_long

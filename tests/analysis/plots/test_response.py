@@ -3,7 +3,7 @@
 import numpy as np
 
 from analysis import plots
-from analysis.plots.pictures.response import CYCLE, NODES
+from analysis.plots.response import CYCLE, NODES
 from tests.analysis.plots.drawn import labelled, words
 from tests.analysis.plots.leagues import board_of, payoff_of
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb, to_rgba
@@ -13,7 +12,17 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from analysis.plots.pairings import Pairings, between, filled_in, pairings
-from analysis.plots.sheet import EDGE, Sheet, legend, legend_height, message, one_run, role_keys
+from analysis.plots.sheet import (
+    EDGE,
+    Sheet,
+    cells,
+    color_scale,
+    legend,
+    legend_height,
+    message,
+    one_run,
+    role_keys,
+)
 from analysis.plots.style import GREY, INK, SMALL, WIDTH, WIN_RATES, Look, drawing, looks
 from analysis.solution import nash_clusters
 from storage.arrays import Floats
@@ -29,6 +38,7 @@ SCALE_HEIGHT = 30.0  # height of the colour scale in points
 Order = Literal["rating", "nash_cluster"]
 
 
+@drawing()
 def payoff_heatmap(
     payoff: pd.DataFrame,
     leaderboard: pd.DataFrame,
@@ -47,41 +57,40 @@ def payoff_heatmap(
     """
     one_run(payoff, leaderboard)
     payoff = between(payoff)
-    with drawing():
-        if payoff.empty:
-            return message(
-                "payoff", "No payoffs yet", "No two competitors have met: there is nothing to compare."
-            )
-        table = pairings(payoff, leaderboard)
-        edges: list[int] = []
-        if order == "nash_cluster":
-            table, edges = _by_cluster(table, filled_in(payoff, table, filled))
-        count = len(table.names)
-        block = -(-count // CELLS)
-        shown = blocks(table.score, block)
-        of_role = looks(table.roles)
-        keys = role_keys(table.roles)
-        title = _cluster_title(table, edges) if edges else _title(table)
-        sheet = Sheet("payoff", title, _caption(table, block, len(edges) + 1 if edges else 0), 400)
-        below = legend_height(sheet, keys) + SCALE_HEIGHT
-        rows = list(range(0, count, -(-count // NAMED)))
-        labels = [f"{row + 1}  {sheet.elided(table.names[row], 112)}" for row in rows]
-        left = EDGE + max(sheet.width_of(label, SMALL) for label in labels) + 16
-        side = WIDTH - left - EDGE
-        tall = max(side, 1.25 * SMALL * len(rows))
-        sheet.resize(below + tall + 34)
-        axes = sheet.axes(left, below + 30, side, tall)
-        _cells(axes, shown, count)
-        _names(sheet, axes, rows, labels, side)
-        _roles(sheet, axes, table, of_role)
-        for edge in edges if len(edges) <= RULED else ():
-            for line in (axes.axhline, axes.axvline):
-                line(edge - 0.5, color=INK, linewidth=0.8 if len(edges) < 12 else 0.4, label="cluster")
-        if count <= NUMBERED:
-            _numbers(axes, table)
-        _scale(sheet, below - SCALE_HEIGHT, table.most)
-        legend(sheet, keys, 0.0)
-        return sheet.figure
+    if payoff.empty:
+        return message(
+            "payoff", "No payoffs yet", "No two competitors have met: there is nothing to compare."
+        )
+    table = pairings(payoff, leaderboard)
+    edges: list[int] = []
+    if order == "nash_cluster":
+        table, edges = _by_cluster(table, filled_in(payoff, table, filled))
+    count = len(table.names)
+    block = -(-count // CELLS)
+    shown = blocks(table.score, block)
+    of_role = looks(table.roles)
+    keys = role_keys(table.roles)
+    title = _cluster_title(table, edges) if edges else _title(table)
+    sheet = Sheet("payoff", title, _caption(table, block, len(edges) + 1 if edges else 0), 400)
+    below = legend_height(sheet, keys) + SCALE_HEIGHT
+    rows = list(range(0, count, -(-count // NAMED)))
+    labels = [f"{row + 1}  {sheet.elided(table.names[row], 112)}" for row in rows]
+    left = EDGE + max(sheet.width_of(label, SMALL) for label in labels) + 16
+    side = WIDTH - left - EDGE
+    tall = max(side, 1.25 * SMALL * len(rows))
+    sheet.resize(below + tall + 34)
+    axes = sheet.axes(left, below + 30, side, tall)
+    _cells(axes, shown, count)
+    _names(sheet, axes, rows, labels, side)
+    _roles(sheet, axes, table, of_role)
+    for edge in edges if len(edges) <= RULED else ():
+        for line in (axes.axhline, axes.axvline):
+            line(edge - 0.5, color=INK, linewidth=0.8 if len(edges) < 12 else 0.4, label="cluster")
+    if count <= NUMBERED:
+        _numbers(axes, table)
+    _scale(sheet, below - SCALE_HEIGHT, table.most)
+    legend(sheet, keys, 0.0)
+    return sheet.figure
 
 
 def _by_cluster(table: Pairings, matrix: Floats) -> tuple[Pairings, list[int]]:
@@ -160,34 +169,14 @@ def _cells(axes: Axes, shown: Floats, count: int) -> None:
     if len(shown) == count:
         np.fill_diagonal(colors[..., 3], 0.0)
     span = len(shown) * -(-count // len(shown))  # the last block may be cut
-    axes.add_patch(
-        Rectangle(
-            (-0.5, -0.5),
-            count,
-            count,
-            facecolor="none",
-            edgecolor=to_rgba(INK, 0.45),
-            hatch="////",
-            linewidth=0,
-            zorder=-1,
-        )
-    )
-    image = axes.imshow(
-        (colors * 255).round().astype(np.uint8),
-        extent=(-0.5, span - 0.5, span - 0.5, -0.5),
-        interpolation="none",
-        aspect="auto",
-    )
-    image.set_label("cells")
+    unmet: Any = {"facecolor": "none", "edgecolor": to_rgba(INK, 0.45), "hatch": "////", "linewidth": 0}
+    axes.add_patch(Rectangle((-0.5, -0.5), count, count, zorder=-1, **unmet))
+    extent = (-0.5, span - 0.5, span - 0.5, -0.5)
+    cells(axes, colors, extent).set_label("cells")
     if len(shown) == count:
         own = np.zeros((count, count, 4))
         own[np.arange(count), np.arange(count)] = to_rgba(GREY)
-        axes.imshow(
-            (own * 255).round().astype(np.uint8),
-            extent=image.get_extent(),
-            interpolation="none",
-            aspect="auto",
-        ).set_label("diagonal")
+        cells(axes, own, extent).set_label("diagonal")
     axes.set_xlim(-0.5, count - 0.5)
     axes.set_ylim(count - 0.5, -0.5)
 
@@ -208,13 +197,8 @@ def _roles(sheet: Sheet, axes: Axes, table: Pairings, of_role: dict[str | None, 
     """Draw a strip between names and cells in the colours of the rows' roles."""
     box = axes.get_position()
     strip = sheet.figure.add_axes((box.x0 - 8 / WIDTH, box.y0, 5 / WIDTH, box.y1 - box.y0))
-    rows: npt.NDArray[np.float64] = np.array([to_rgb(of_role[role].color) for role in table.roles])
-    strip.imshow(
-        (rows[:, None] * 255).round().astype(np.uint8),
-        extent=(0, 1, len(rows) - 0.5, -0.5),
-        interpolation="none",
-        aspect="auto",
-    )
+    rows: Floats = np.array([to_rgb(of_role[role].color) for role in table.roles])
+    cells(strip, rows[:, None], (0, 1, len(rows) - 0.5, -0.5))
     strip.set_axis_off()
 
 
@@ -231,15 +215,9 @@ def _numbers(axes: Axes, table: Pairings) -> None:
 
 def _scale(sheet: Sheet, bottom: float, most: float | None) -> None:
     """Draw the colour scale of win rates, or of leads up to `most`."""
-    bar = sheet.axes(EDGE + 20, bottom + 17, 120, 7)
-    steps = (WIN_RATES(np.linspace(0, 1, WIN_RATES.N))[None, :, :3] * 255).round().astype(np.uint8)
-    bar.imshow(steps, extent=(0, 1, 0, 1), aspect="auto", interpolation="none")
-    bar.set_yticks([])
     ends = (
         ["0 %", "50 %", "100 % of points"] if most is None else [f"{-most:.3g}", "0", f"{most:+.3g} a game"]
     )
-    bar.set_xticks([0, 0.5, 1], ends)
+    bar = color_scale(sheet, (EDGE + 20, bottom + 17, 120), WIN_RATES, [0, 0.5, 1], ends, 1)
     bar.get_xticklabels()[-1].set_horizontalalignment("left")
     bar.get_xticklabels()[-1].set_x(0)
-    bar.tick_params(length=0, pad=3)
-    bar.spines[:].set_visible(False)

@@ -121,22 +121,9 @@ def _finding(forms: Forms, bound: Floats, cycle: tuple[int, int, int], note: str
     edges = list(zip(order, order[1:] + order[:1], strict=True))
     results: list[dict[str, Any]] = []
     for row, column in edges:
-        counts = forms.counts[row, column]
-        low, high = (float(x) for x in counts.interval())
-        results.append(
-            {
-                "winner": forms.names[row],
-                "loser": forms.names[column],
-                "score": float(counts.score),
-                "low": low,
-                "high": high,
-                "games": int(counts.games),
-            }
-        )
-    shown = ", ".join(
-        f"{r['winner']} beats {r['loser']} with {percent_between(r['score'], r['low'], r['high'])}"
-        for r in results
-    )
+        pair = {"winner": forms.names[row], "loser": forms.names[column]}
+        results.append(pair | forms.counts[row, column].evidence())
+    shown = ", ".join(f"{r['winner']} beats {r['loser']} with {percent_between(r)}" for r in results)
     least = float(min(bound[edge] for edge in edges))
     grave = min(r["score"] for r in results) >= GRAVE
     return Finding(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis import plots
-from analysis.plots.pictures.rating_lines import POINTS, last_of_spans
+from analysis.plots.rating_lines import POINTS, last_of_spans
 from tests.analysis.plots.drawn import labelled, words
 from tests.analysis.plots.leagues import BOTS, PLAYERS, league
 

@@ -1,4 +1,4 @@
-"""Curves on yardsticks: what was measured, beside what bots score."""
+"""What was measured of snapshots is drawn: exploitability, and scores on yardsticks beside those of bots."""
 
 import numpy as np
 import pandas as pd
@@ -7,6 +7,69 @@ import pytest
 from analysis import plots
 from tests.analysis.plots.drawn import labelled, segments, words
 from tests.analysis.plots.leagues import league
+
+
+def test_curves_pass_through_what_was_measured():
+    of = league(60)["exploitability"]
+    figure = plots.exploitability(of)
+    for kind, rows in of.groupby("kind"):
+        (line,) = labelled(figure, f"{kind} main-0")
+        x, value = line.get_data()
+        np.testing.assert_array_equal(x, rows["league_env_steps"])
+        np.testing.assert_array_equal(value, rows["value"])
+
+
+def test_lower_bounds_have_their_intervals_and_look_otherwise():
+    of = league(60)["exploitability"]
+    figure = plots.exploitability(of)
+    bound, exact = (labelled(figure, f"{kind} main-0")[0] for kind in ("lower_bound", "exact"))
+    assert bound.get_marker() != exact.get_marker()
+    assert bound.is_dashed()
+    assert not exact.is_dashed()
+    (bars,) = labelled(figure, "interval lower_bound main-0")
+    rows = of[of["kind"] == "lower_bound"]
+    np.testing.assert_array_equal([piece[:, 1] for piece in segments(bars)], rows[["low", "high"]])
+    assert not labelled(figure, "interval exact main-0")
+
+
+def measured(*values, **columns):
+    frame = pd.DataFrame({"value": values, "low": values, "high": values}).assign(
+        kind="exact", unit="chips", player="p", created_at=pd.Timestamp("2024-01-01")
+    )
+    frame["snapshot_id"] = [f"p@{place}" for place in range(len(frame))]
+    frame["league_env_steps"] = range(len(frame))
+    return frame.assign(**columns)
+
+
+def test_the_axis_is_logarithmic_only_where_positive_values_span_far():
+    scale = {
+        name: plots.exploitability(measured(*values)).axes[0].get_yscale()
+        for name, values in {"far": (1.0, 0.01), "near": (0.9, 0.5), "with zero": (1.0, 0.0)}.items()
+    }
+    assert scale == {"far": "log", "near": "linear", "with zero": "linear"}
+
+
+def test_of_several_measurements_the_newest_exact_and_the_greatest_bound_are_drawn():
+    days = pd.to_datetime(["2024-01-03", "2024-01-01", "2024-01-02"])
+    again = measured(0.2, 0.4, 0.3, snapshot_id="p@0", league_env_steps=5, created_at=days)
+    (exact,) = labelled(plots.exploitability(again), "exact p")
+    (bound,) = labelled(plots.exploitability(again.assign(kind="lower_bound")), "lower_bound p")
+    assert exact.get_ydata().tolist() == [0.2]
+    assert bound.get_ydata().tolist() == [0.4]
+
+
+def test_each_unit_has_a_panel():
+    frame = pd.concat([measured(0.5, 0.4), measured(0.1, 0.05, unit="wins")])
+    labels = [axes.get_ylabel() for axes in plots.exploitability(frame).axes]
+    assert labels == ["exploitability, chips", "exploitability, wins"]
+
+
+def test_the_title_names_the_least_exploitable():
+    title = words(plots.exploitability(measured(0.5, 0.125, 0.25)), "title")
+    assert title == "p@1 is least exploitable, by 0.125 chips"
+    one = words(plots.exploitability(measured(0.5, kind="lower_bound")), "title")
+    assert one == "p@0 is exploitable by at least 0.5 chips"
+
 
 PANELS = ["best", "kept", "points per game"]
 

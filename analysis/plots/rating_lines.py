@@ -8,7 +8,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from analysis.plots.sheet import EDGE, Sheet, grid, key, legend, legend_height, message, one_run, step_axis
+from analysis.plots.sheet import (
+    EDGE,
+    Sheet,
+    grid,
+    key,
+    legend,
+    legend_height,
+    message,
+    one_run,
+    paths,
+    step_axis,
+)
 from analysis.plots.style import INK, SMALL, WIDTH, Look, drawing, looks, role_of, spread
 from analysis.statistics.strength.wording import probability
 from storage.arrays import Floats
@@ -18,6 +29,7 @@ ERROR_BARS = 120  # most snapshots with error bars
 LINES = 12  # most players with lines: the best
 
 
+@drawing()
 def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
     """Draw mu of each player over env steps with a band of 2 sigma.
 
@@ -27,46 +39,45 @@ def ratings(ratings: pd.DataFrame, leaderboard: pd.DataFrame) -> Figure:
     POINTS equal spans of env steps.
     """
     one_run(ratings, leaderboard)
-    with drawing():
-        if ratings.empty or leaderboard.empty:
-            return message(
-                "ratings", "No ratings yet", "No competitor has been rated: the run has recorded no match."
-            )
-        ratings = ratings.assign(competitor=ratings["competitor"].astype(str))
-        ratings = ratings.sort_values("league_env_steps", kind="stable")
-        board = leaderboard
-        of_role = looks(board["role"])
-        players, snapshots, bots = (board[board["kind"] == kind] for kind in ("player", "snapshot", "bot"))
-        shown = players.head(LINES)
-        keys = _keys(of_role, snapshots)
-        sheet = Sheet("ratings", _title(board), _caption(players, snapshots, bots), 250)
-        named = pd.concat([shown, bots])
-        levels = named["mu"].to_numpy(dtype=float)
-        ends = [
-            (f"{who} {mu:.1f}", float(mu), of_role[role_of(role)])
-            for who, mu, role in zip(named["competitor"], levels, named["role"], strict=True)
-        ]
-        beside = min(max((sheet.width_of(text, SMALL) for text, _, _ in ends), default=0.0) + 20, 150.0)
-        below = legend_height(sheet, keys)
-        axes = sheet.axes(40, below + 30, WIDTH - 40 - EDGE - beside, 250 - below - 36)
-        seen = [board["mu"].to_numpy(dtype=float)]
-        for row in shown.itertuples():
-            rows = ratings[ratings["competitor"] == str(row.competitor)]
-            seen.append(_line(axes, str(row.competitor), rows, of_role[role_of(row.role)]))
-        _snapshots(axes, snapshots, ratings, of_role)
-        bot = of_role[None]
-        for who, mu in zip(bots["competitor"], bots["mu"].to_numpy(dtype=float), strict=True):
-            axes.axhline(mu, color=bot.color, dashes=bot.dashes, linewidth=1.0, label=f"bot {who}")
-        grid(axes)
-        step_axis(axes, ratings["league_env_steps"].to_numpy())
-        # A newcomer's bar is very long and would compress all others, so bars set no limits.
-        low, high = min(map(np.min, seen)), max(map(np.max, seen))
-        axes.set_ylim(low - 0.06 * (high - low + 1), high + 0.06 * (high - low + 1))
-        axes.set_ylabel("TrueSkill rating μ")
-        legend(sheet, keys, 0.0)
-        sheet.fit(axes, bottom=below)
-        _name_ends(sheet, axes, ends)
-        return sheet.figure
+    if ratings.empty or leaderboard.empty:
+        return message(
+            "ratings", "No ratings yet", "No competitor has been rated: the run has recorded no match."
+        )
+    ratings = ratings.assign(competitor=ratings["competitor"].astype(str))
+    ratings = ratings.sort_values("league_env_steps", kind="stable")
+    board = leaderboard
+    of_role = looks(board["role"])
+    players, snapshots, bots = (board[board["kind"] == kind] for kind in ("player", "snapshot", "bot"))
+    shown = players.head(LINES)
+    keys = _keys(of_role, snapshots)
+    sheet = Sheet("ratings", _title(board), _caption(players, snapshots, bots), 250)
+    named = pd.concat([shown, bots])
+    levels = named["mu"].to_numpy(dtype=float)
+    ends = [
+        (f"{who} {mu:.1f}", float(mu), of_role[role_of(role)])
+        for who, mu, role in zip(named["competitor"], levels, named["role"], strict=True)
+    ]
+    beside = min(max((sheet.width_of(text, SMALL) for text, _, _ in ends), default=0.0) + 20, 150.0)
+    below = legend_height(sheet, keys)
+    axes = sheet.axes(40, below + 30, WIDTH - 40 - EDGE - beside, 250 - below - 36)
+    seen = [board["mu"].to_numpy(dtype=float)]
+    for row in shown.itertuples():
+        rows = ratings[ratings["competitor"] == str(row.competitor)]
+        seen.append(_line(axes, str(row.competitor), rows, of_role[role_of(row.role)]))
+    _snapshots(axes, snapshots, ratings, of_role)
+    bot = of_role[None]
+    for who, mu in zip(bots["competitor"], bots["mu"].to_numpy(dtype=float), strict=True):
+        axes.axhline(mu, color=bot.color, dashes=bot.dashes, linewidth=1.0, label=f"bot {who}")
+    grid(axes)
+    step_axis(axes, ratings["league_env_steps"].to_numpy())
+    # A newcomer's bar is very long and would compress all others, so bars set no limits.
+    low, high = min(map(np.min, seen)), max(map(np.max, seen))
+    axes.set_ylim(low - 0.06 * (high - low + 1), high + 0.06 * (high - low + 1))
+    axes.set_ylabel("TrueSkill rating μ")
+    legend(sheet, keys, 0.0)
+    sheet.fit(axes, bottom=below)
+    _name_ends(sheet, axes, ends)
+    return sheet.figure
 
 
 def _title(board: pd.DataFrame) -> str:
@@ -142,14 +153,8 @@ def _snapshots(
         x = rows["competitor"].astype(str).map(frozen_at).to_numpy(dtype=float)
         mu, sigma = rows["mu"].to_numpy(dtype=float), rows["sigma"].to_numpy(dtype=float)
         if len(board) <= ERROR_BARS:
-            gaps = np.full(len(x), np.nan)  # one path for all bars
-            axes.plot(
-                np.column_stack([x, x, gaps]).ravel(),
-                np.column_stack([mu - 2 * sigma, mu + 2 * sigma, gaps]).ravel(),
-                color=look.color,
-                linewidth=0.8,
-                alpha=0.45,
-            )
+            ends = [mu - 2 * sigma, mu + 2 * sigma]
+            paths(axes, [x, x], ends, color=look.color, linewidth=0.8, alpha=0.45)
         axes.plot(
             x,
             mu,

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.diagnostics import diagnose
-from analysis.diagnostics.checks.cycles import find_circling, strongest_cycles, sure_results
+from analysis.diagnostics.cycles import find_circling, strongest_cycles, sure_results
 from analysis.diagnostics.record import Forms
 from analysis.diagnostics.significance import Counts
 from tests.analysis.diagnostics.remembered import Remembered

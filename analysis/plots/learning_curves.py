@@ -64,12 +64,13 @@ class _Panel:
         return _most(self.rows)[:LINES]
 
 
+@drawing()
 def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     """Draw how strong the snapshots of mains are over env steps or time: `History.strengths`, of any runs."""
     title, sentence = "No strengths yet", "No snapshot has played yet."
     frame = frame[frame["unit"] == frame["unit"].iloc[0]] if len(frame) else frame
     if frame.empty:
-        return _message("strengths", title, sentence)
+        return message("strengths", title, sentence)
     axis = _axis(frame, over)
     named = frame["player"] if frame["run"].nunique() == 1 else frame["run"] + "/" + frame["player"]
     rows = frame.assign(x=axis.values, value=frame["strength"], name=named.astype(str), samples=1)
@@ -91,6 +92,7 @@ def strengths(frame: pd.DataFrame, over: Over = "steps") -> Figure:
     return _stacked("strengths", title, subtitle, [panel], axis)
 
 
+@drawing()
 def scores(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] | None = None) -> Figure:
     """Draw the mean score per match of each player that learns, and how long its matches take.
 
@@ -98,7 +100,7 @@ def scores(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] 
     """
     frame, axis = _of(curves, over, "score", "length")
     if frame.empty:
-        return _message("scores", "No scores yet", "No match that was learned from is recorded yet.")
+        return message("scores", "No scores yet", "No match that was learned from is recorded yet.")
     score = _Panel("score per match", frame[frame["measure"] == "score"])
     length = _Panel("env steps per match", frame[frame["measure"] == "length"])
     first = _players(curves)[0]
@@ -115,11 +117,12 @@ def scores(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] 
     )
 
 
+@drawing()
 def win_rates(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     """Draw the points per game of live players against each kind of opponent; a panel for each player."""
     frame, axis = _of(curves, over, "win_rate")
     if frame.empty:
-        return _message("win-rates", "No games yet", "No player that learns has met an opponent yet.")
+        return message("win-rates", "No games yet", "No player that learns has met an opponent yet.")
     own = frame["name"]
     players = [name for name in _players(curves) if (own == name).any()]
     shown, frame = players[:PLAYERS], frame.assign(name=frame["series"].astype(str))
@@ -133,13 +136,14 @@ def win_rates(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     return _stacked("win-rates", title, subtitle, panels, axis, shared=True)
 
 
+@drawing()
 def ends(curves: pd.DataFrame, over: Over = "steps") -> Figure:
     """Draw how matches of one run end, and what each seat is worth in games of several seats."""
     one_run(curves)
     end, axis = _of(curves, over, "end")
     seat, _ = _of(curves, over, "seat")
     if end.empty:
-        return _message("ends", "No matches yet", "No match that was learned from is recorded yet.")
+        return message("ends", "No matches yet", "No match that was learned from is recorded yet.")
     ended = _of_all_players(end)
     panels = [_Panel("share of matches", ended, share=True, whole=True)]
     subtitle = "How matches that were learned from ended, in stretches of the run."
@@ -176,12 +180,13 @@ def _of_all_players(end: pd.DataFrame) -> pd.DataFrame:
     return total.assign(samples=total["n"], low=np.nan, high=np.nan).sort_values(["name", "x"])
 
 
+@drawing()
 def learning(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str] | None = None) -> Figure:
     """Draw what learners report: entropy, losses, gradient norm, lag. `roles`: as in `scores`."""
     frame, axis = _of(curves, over, *_REPORTED)
     frame = frame[frame["value"].notna()]
     if frame.empty:
-        return _message("learning", "No updates yet", "No learner has reported an update yet.")
+        return message("learning", "No updates yet", "No learner has reported an update yet.")
     panels = [
         _Panel(label, rows)
         for measure, label in _REPORTED.items()
@@ -192,23 +197,22 @@ def learning(curves: pd.DataFrame, over: Over = "steps", roles: Mapping[str, str
     title = f"{names[0]} has begun to learn"
     if len(own) > 1:
         title = f"The entropy of {names[0]} went from {own.iloc[0]:.3g} to {own.iloc[-1]:.3g} nats"
-    with drawing():
-        sheet = Sheet("learning", title, "Means of what learners report, in stretches of the run.", 0)
-        slots = _of_roles(names, roles or {})
-        keys = _keys(names, slots)
-        below = legend_height(sheet, keys)
-        high = -(-len(panels) // 2)
-        sheet.resize(below + high * (_LOW + 40) + 20)
-        wide = (WIDTH - 2 * EDGE - _LEFT) / 2 - 14
-        for place, panel in enumerate(panels):
-            row, column = divmod(place, 2)
-            bottom = below + 34 + (high - 1 - row) * (_LOW + 40)
-            axes = sheet.axes(_LEFT + column * (wide + 46), bottom, wide - 12, _LOW)
-            _draw(axes, panel, names, slots)
-            step_axis(axes, axis.values, axis.label if place + 2 >= len(panels) else "", ticks=3)
-            axes.set_title(panel.label, loc="left", size=SMALL, pad=3)
-        legend(sheet, keys, 0.0)
-        return sheet.figure
+    sheet = Sheet("learning", title, "Means of what learners report, in stretches of the run.", 0)
+    slots = _of_roles(names, roles or {})
+    keys = _keys(names, slots)
+    below = legend_height(sheet, keys)
+    high = -(-len(panels) // 2)
+    sheet.resize(below + high * (_LOW + 40) + 20)
+    wide = (WIDTH - 2 * EDGE - _LEFT) / 2 - 14
+    for place, panel in enumerate(panels):
+        row, column = divmod(place, 2)
+        bottom = below + 34 + (high - 1 - row) * (_LOW + 40)
+        axes = sheet.axes(_LEFT + column * (wide + 46), bottom, wide - 12, _LOW)
+        _draw(axes, panel, names, slots)
+        step_axis(axes, axis.values, axis.label if place + 2 >= len(panels) else "", ticks=3)
+        axes.set_title(panel.label, loc="left", size=SMALL, pad=3)
+    legend(sheet, keys, 0.0)
+    return sheet.figure
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,11 +258,6 @@ def _most(rows: pd.DataFrame) -> list[str]:
     return [str(name) for name in total.sort_values(ascending=False, kind="stable").index]
 
 
-def _message(name: str, title: str, sentence: str) -> Figure:
-    with drawing():
-        return message(name, title, sentence)
-
-
 def _stacked(
     name: str,
     title: str,
@@ -273,29 +272,28 @@ def _stacked(
 
     `slots`: the places in HUES of lines, in all panels. `shared`: a name has the same place in all of them.
     """
-    with drawing():
-        sheet = Sheet(name, title, subtitle, 0)
-        shown = [panel.names if lines is None else lines for panel in panels]
-        places = _shared(shown) if shared else [slots or _filled(names, {}) for names in shown]
-        keys = [_keys(names, own) for names, own in zip(shown, places, strict=True)]
-        legends = [legend_height(sheet, own) for own in keys]
-        if lines is not None:
-            legends[:-1] = [0.0] * (len(panels) - 1)
-        tall = _TALL + _AXIS + (14.0 if any(panel.title for panel in panels) else 0.0)
-        sheet.resize(sum(legends) + len(panels) * tall)
-        bottom = sheet.body
-        for place, panel in enumerate(panels):
-            bottom -= tall + legends[place]
-            if legends[place]:
-                legend(sheet, keys[place], bottom)
-            axes = sheet.axes(_LEFT, bottom + legends[place] + _AXIS - 8, WIDTH - _LEFT - EDGE - 6, _TALL)
-            _draw(axes, panel, shown[place], places[place])
-            last = place + 1 == len(panels)
-            step_axis(axes, axis.values, axis.label if last or lines is None else "")
-            axes.set_ylabel(panel.label)
-            if panel.title:
-                axes.set_title(sheet.elided(panel.title, 250.0, TEXT), loc="left", size=TEXT, pad=4)
-        return sheet.figure
+    sheet = Sheet(name, title, subtitle, 0)
+    shown = [panel.names if lines is None else lines for panel in panels]
+    places = _shared(shown) if shared else [slots or _filled(names, {}) for names in shown]
+    keys = [_keys(names, own) for names, own in zip(shown, places, strict=True)]
+    legends = [legend_height(sheet, own) for own in keys]
+    if lines is not None:
+        legends[:-1] = [0.0] * (len(panels) - 1)
+    tall = _TALL + _AXIS + (14.0 if any(panel.title for panel in panels) else 0.0)
+    sheet.resize(sum(legends) + len(panels) * tall)
+    bottom = sheet.body
+    for place, panel in enumerate(panels):
+        bottom -= tall + legends[place]
+        if legends[place]:
+            legend(sheet, keys[place], bottom)
+        axes = sheet.axes(_LEFT, bottom + legends[place] + _AXIS - 8, WIDTH - _LEFT - EDGE - 6, _TALL)
+        _draw(axes, panel, shown[place], places[place])
+        last = place + 1 == len(panels)
+        step_axis(axes, axis.values, axis.label if last or lines is None else "")
+        axes.set_ylabel(panel.label)
+        if panel.title:
+            axes.set_title(sheet.elided(panel.title, 250.0, TEXT), loc="left", size=TEXT, pad=4)
+    return sheet.figure
 
 
 def _of_roles(players: Sequence[str], roles: Mapping[str, str]) -> dict[str, int]:

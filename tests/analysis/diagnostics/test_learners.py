@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from analysis.diagnostics import diagnose
-from analysis.diagnostics.checks.learners import added_up, rank_sum
+from analysis.diagnostics.learners import added_up, rank_sum
 from tests.analysis.diagnostics.remembered import Remembered
 from tests.analysis.planted_runs import EXPLOITER, PLAYER, Plan
 

@@ -14,6 +14,7 @@ now the longest significant one counts; it is at least a third of the run.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def find_stagnation(record: Record, known: set[tuple[str, str]]) -> list[Finding
             gain = gain_since(series.counts[kept], start, z)
             if gain is not None and gain.high < MARGIN:
                 own = _against_itself(record, series, start, z)
-                if own is None or own[1] < 0.5 or own[0] < 0.5 + MARGIN:
+                if own is None or own["low"] < 0.5 or own["score"] < 0.5 + MARGIN:
                     found.append(_finding(record, series, start, gain, own))
                     break
     return found
@@ -116,12 +117,10 @@ def _heterogeneity(change: Floats, weight: Floats) -> float:
     return max(0.0, excess / float(weight.sum() - (weight**2).sum() / weight.sum()))
 
 
-def _against_itself(
-    record: Record, series: Series, start: int, z: float
-) -> tuple[float, float, float, str, int] | None:
+def _against_itself(record: Record, series: Series, start: int, z: float) -> dict[str, Any] | None:
     """Return the last third's result against the player's own snapshot from the start of the stretch.
 
-    It is (score, low, high, snapshot, games), or `None` if there are too few games.
+    Return `None` if there are too few games.
     """
     before = _snapshot_at(record, series, start)
     if before not in series.opponents:
@@ -130,8 +129,7 @@ def _against_itself(
     counts = series.counts[series.opponents.index(before), -third:].sum()
     if counts.games < LEAST_GAMES:
         return None
-    low, high = (float(x) for x in counts.interval(dispersion(series.counts), z))
-    return float(counts.score), low, high, before, int(counts.games)
+    return {"snapshot": before, **counts.evidence(dispersion(series.counts), z)}
 
 
 def _snapshot_at(record: Record, series: Series, start: int) -> str:
@@ -141,9 +139,7 @@ def _snapshot_at(record: Record, series: Series, start: int) -> str:
     return within[0] if within else record.snapshot_before(series.player, begin)
 
 
-def _finding(
-    record: Record, series: Series, start: int, gain: Gain, own: tuple[float, float, float, str, int] | None
-) -> Finding:
+def _finding(record: Record, series: Series, start: int, gain: Gain, own: dict[str, Any] | None) -> Finding:
     player = series.player
     lasted = float(record.env_steps[-1] - record.env_steps[start])
     since = _snapshot_at(record, series, start)
@@ -160,17 +156,8 @@ def _finding(
     }
     itself = ""
     if own is not None:
-        score, low, high, snapshot, games = own
-        evidence["against_itself"] = {
-            "snapshot": snapshot,
-            "score": score,
-            "low": low,
-            "high": high,
-            "games": games,
-        }
-        itself = (
-            f"; against {snapshot}, its snapshot of that time, it scores {percent_between(score, low, high)}"
-        )
+        evidence["against_itself"] = own
+        itself = f"; against {own['snapshot']}, its snapshot of that time, it scores {percent_between(own)}"
     return Finding(
         kind="stagnation",
         severity="note" if player in record.last_reset else "warning",

@@ -36,6 +36,7 @@ class Responses:
     cyclic: npt.NDArray[np.bool_]  # [N] whether it is part of a cycle
 
 
+@drawing()
 def response_graph(
     payoff: pd.DataFrame, leaderboard: pd.DataFrame, *, filled: pd.DataFrame | None = None
 ) -> Figure:
@@ -49,35 +50,34 @@ def response_graph(
     """
     one_run(payoff, leaderboard)
     payoff = between(payoff)
-    with drawing():
-        if payoff.empty:
-            return message(
-                "responses", "No payoffs yet", "No two competitors have met: there is nothing to compare."
-            )
-        table = pairings(payoff, leaderboard)
-        found = responses(table, alpha_rank(filled_in(payoff, table, filled)))
-        # The cycle that most arrows lead to is shown if it is short, for any shares of its members.
-        common = np.bincount(found.end).argmax()
-        first = found.cyclic & (found.end == common)
-        first &= first.sum() <= NODES // 2
-        order = np.lexsort((np.arange(len(table.names)), -found.mass.round(12), ~first))
-        shown = np.sort(order[:NODES])
-        rest = np.sort(order[NODES:])
-        sheet = Sheet("responses", _title(table, found), _caption(len(rest)), 0)
-        nodes = len(shown) + bool(len(rest))
-        keys = role_keys(table.roles)
-        keyed = legend_height(sheet, keys) + 2
-        widest = max(sheet.width_of(printable(table.names[place]), SMALL) for place in shown)
-        columns = 2 if widest <= (WIDTH - 2 * EDGE) / 2 - _BESIDE else 1
-        below = keyed + -(-nodes // columns) * _ROW + 10
-        sheet.resize(below + 2 * _RADIUS + 48)
-        axes = sheet.axes(0, below, WIDTH, 2 * _RADIUS + 48)
-        axes.set_xlim(-WIDTH / 2, WIDTH / 2)  # a unit is a point
-        axes.set_ylim(-_RADIUS - 24, _RADIUS + 24)
-        axes.set_axis_off()
-        _draw(sheet, axes, table, found, shown, rest, below - 10, columns)
-        legend(sheet, keys, 0.0)
-        return sheet.figure
+    if payoff.empty:
+        return message(
+            "responses", "No payoffs yet", "No two competitors have met: there is nothing to compare."
+        )
+    table = pairings(payoff, leaderboard)
+    found = responses(table, alpha_rank(filled_in(payoff, table, filled)))
+    # The cycle that most arrows lead to is shown if it is short, for any shares of its members.
+    common = np.bincount(found.end).argmax()
+    first = found.cyclic & (found.end == common)
+    first &= first.sum() <= NODES // 2
+    order = np.lexsort((np.arange(len(table.names)), -found.mass.round(12), ~first))
+    shown = np.sort(order[:NODES])
+    rest = np.sort(order[NODES:])
+    sheet = Sheet("responses", _title(table, found), _caption(len(rest)), 0)
+    nodes = len(shown) + bool(len(rest))
+    keys = role_keys(table.roles)
+    keyed = legend_height(sheet, keys) + 2
+    widest = max(sheet.width_of(printable(table.names[place]), SMALL) for place in shown)
+    columns = 2 if widest <= (WIDTH - 2 * EDGE) / 2 - _BESIDE else 1
+    below = keyed + -(-nodes // columns) * _ROW + 10
+    sheet.resize(below + 2 * _RADIUS + 48)
+    axes = sheet.axes(0, below, WIDTH, 2 * _RADIUS + 48)
+    axes.set_xlim(-WIDTH / 2, WIDTH / 2)  # a unit is a point
+    axes.set_ylim(-_RADIUS - 24, _RADIUS + 24)
+    axes.set_axis_off()
+    _draw(sheet, axes, table, found, shown, rest, below - 10, columns)
+    legend(sheet, keys, 0.0)
+    return sheet.figure
 
 
 def responses(table: Pairings, mass: Floats) -> Responses:

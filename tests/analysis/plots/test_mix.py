@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from analysis import plots
-from analysis.plots.pictures.mix import OTHER, SPANS, TYPES
+from analysis.plots.mix import OTHER, SPANS, TYPES
 from tests.analysis.plots.drawn import texts, words
 from tests.analysis.plots.leagues import PLAYERS, league
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from analysis import plots
-from analysis.plots.pictures.heatmap import CELLS, blocks
+from analysis.plots.heatmap import CELLS, blocks
 from analysis.plots.style import WIN_RATES
 from tests.analysis.plots.drawn import labelled, words
 from tests.analysis.plots.leagues import board_of, league, payoff_of

@@ -9,19 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from analysis.plots.pairings import between, filled_in, pairings
-from analysis.plots.sheet import Sheet, key, legend, legend_height, message, one_run, strength_scale
-from analysis.plots.style import (
-    INK,
-    PAPER,
-    SMALL,
-    STRENGTHS,
-    WIDTH,
-    Look,
-    bins,
-    drawing,
-    looks,
-    percent,
+from analysis.plots.sheet import (
+    Sheet,
+    key,
+    legend,
+    legend_height,
+    message,
+    one_run,
+    strength_marks,
+    strength_scale,
 )
+from analysis.plots.style import INK, PAPER, SMALL, WIDTH, Look, bins, drawing, looks, percent
 from analysis.solution.cycles import schur, split
 from storage.arrays import Floats
 
@@ -29,6 +27,7 @@ NAMED = 9  # most points with names
 _SIDE = 300.0
 
 
+@drawing()
 def cyclic_plane(
     payoff: pd.DataFrame, leaderboard: pd.DataFrame, *, filled: pd.DataFrame | None = None
 ) -> Figure:
@@ -43,32 +42,31 @@ def cyclic_plane(
     name = "cyclic-plane"
     one_run(payoff, leaderboard)
     payoff = between(payoff)
-    with drawing():
-        table = pairings(payoff, leaderboard) if not payoff.empty else None
-        if table is None or len(table.names) < 3:
-            return message(
-                name, "No plane of cycles", "A cycle needs three competitors that have met: there are fewer."
-            )
-        parts = split(filled_in(payoff, table, filled))
-        found = schur(parts.cyclic, 1)
-        if parts.unexplained_share == 0.0 or not found.points.shape[1]:
-            return message(name, "No plane of cycles", "Strengths explain all scores: there are no cycles.")
-        places, share = found.points[:, 0], float(found.shares[0])
-        sheet = Sheet(
-            name, "Results that strengths do not explain", _caption(len(places), parts.unexplained_share), 0
+    table = pairings(payoff, leaderboard) if not payoff.empty else None
+    if table is None or len(table.names) < 3:
+        return message(
+            name, "No plane of cycles", "A cycle needs three competitors that have met: there are fewer."
         )
-        keys = _keys(table.roles)
-        below = legend_height(sheet, keys) + 2
-        sheet.resize(below + 62 + _SIDE + 6)
-        axes = sheet.axes((WIDTH - _SIDE) / 2, below + 62, _SIDE, _SIDE)
-        _points(axes, places, table.roles, table.mu)
-        energy = f"{percent(share * parts.unexplained_share)} of all energy"
-        axes.set_xlabel(f"strongest plane: {100 * share:.0f} % of what is cyclic, {energy}")
-        _names(sheet, axes, places, table.names)
-        if np.isfinite(table.mu).any():
-            strength_scale(sheet, below, bins(table.mu)[1])
-        legend(sheet, keys, 0.0)
-        return sheet.figure
+    parts = split(filled_in(payoff, table, filled))
+    found = schur(parts.cyclic, 1)
+    if parts.unexplained_share == 0.0 or not found.points.shape[1]:
+        return message(name, "No plane of cycles", "Strengths explain all scores: there are no cycles.")
+    places, share = found.points[:, 0], float(found.shares[0])
+    sheet = Sheet(
+        name, "Results that strengths do not explain", _caption(len(places), parts.unexplained_share), 0
+    )
+    keys = _keys(table.roles)
+    below = legend_height(sheet, keys) + 2
+    sheet.resize(below + 62 + _SIDE + 6)
+    axes = sheet.axes((WIDTH - _SIDE) / 2, below + 62, _SIDE, _SIDE)
+    _points(axes, places, table.roles, table.mu)
+    energy = f"{percent(share * parts.unexplained_share)} of all energy"
+    axes.set_xlabel(f"strongest plane: {100 * share:.0f} % of what is cyclic, {energy}")
+    _names(sheet, axes, places, table.names)
+    if np.isfinite(table.mu).any():
+        strength_scale(sheet, below, bins(table.mu)[1])
+    legend(sheet, keys, 0.0)
+    return sheet.figure
 
 
 def _caption(count: int, cyclic: float) -> str:
@@ -103,24 +101,12 @@ def _points(axes: Axes, places: Floats, roles: list[str | None], mu: Floats) -> 
     axes.spines[:].set_visible(True)
     axes.spines[:].set_alpha(0.25)
     axes.plot([0], [0], marker="+", color=INK, markersize=9, markeredgewidth=0.9, label="middle")
-    many = len(places) > 250
-    level, _ = bins(mu)
-    level = np.where(np.isfinite(mu), level, -1)
-    for role, look in looks(roles).items():
-        for color in np.unique(level):
-            chosen = (level == color) & np.array([own == role for own in roles])
-            if chosen.any():
-                axes.plot(
-                    places[chosen, 0],
-                    places[chosen, 1],
-                    linestyle="none",
-                    marker=_marker(look),
-                    markersize=3.6 if many else 5.5,
-                    markeredgewidth=0.3,
-                    markeredgecolor=INK,
-                    markerfacecolor=STRENGTHS(int(color)) if color >= 0 else PAPER,
-                    label=f"competitors {role} {color}",
-                )
+    size = 3.6 if len(places) > 250 else 5.5
+    kinds = [
+        (f"competitors {role}", np.array([own == role for own in roles]), _marker(look), size)
+        for role, look in looks(roles).items()
+    ]
+    strength_marks(axes, (places[:, 0], places[:, 1]), mu, kinds, markeredgewidth=0.3)
 
 
 def _names(sheet: Sheet, axes: Axes, places: Floats, names: list[str]) -> None:

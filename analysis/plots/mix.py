@@ -22,6 +22,7 @@ OTHER = "other types"
 _FIRST = ("pfsp", "self_play", "forgotten", "past_main", "current_main")
 
 
+@drawing()
 def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
     """Draw for each player the shares of match types among its training matches, stacked.
 
@@ -29,49 +30,46 @@ def match_mix(match_mix_over_time: pd.DataFrame) -> Figure:
     steps. A run of more than SPANS minutes is cut into spans of several.
     """
     one_run(match_mix_over_time)
-    with drawing():
-        frame = match_mix_over_time
-        if not frame.empty:
-            frame = frame[(frame["purpose"] == "training") & frame["player"].notna()]
-        if frame.empty:
-            return message(
-                "match-mix", "No training matches", "No player has learned from a match in this run."
-            )
-        player, kind = frame["player"].astype(str), frame["match_type"].astype(str)
-        matches, minute = frame["matches"].to_numpy(dtype=float), frame["minute"].to_numpy(dtype=np.int64)
-        played = matches_by(player, matches)
-        types = _types(kind, matches)
-        kind = kind.where(kind.isin(types), OTHER)
-        width = -(-(int(minute.max()) + 1) // SPANS)
-        spans = int(minute.max()) // width + 1
-        edges = _edges(match_mix_over_time, width, spans)
-        shown = list(played)[:PANELS]
-        sheet = Sheet("match-mix", _title(kind, matches), _caption(width, spans, len(played) - len(shown)), 0)
-        keys = [
-            Patch(facecolor=color, edgecolor=INK, linewidth=0, hatch=hatch, label=name)
-            for name, (color, hatch) in _looks(types).items()
-        ]
-        below = legend_height(sheet, keys)
-        columns = 1 if len(shown) == 1 else 2
-        rows = -(-len(shown) // columns)
-        tall = 120.0 if rows <= 2 else 84.0
-        sheet.resize(below + 26 + rows * (tall + 24))
-        wide = (WIDTH - 2 * EDGE - 34 - 10 - (columns - 1) * 16) / columns  # 10: half of the last label
-        for place, name in enumerate(shown):
-            row, column = divmod(place, columns)
-            bottom = below + 30 + (rows - 1 - row) * (tall + 24)
-            axes = sheet.axes(EDGE + 34 + column * (wide + 16), bottom, wide, tall)
-            mine = (player == name).to_numpy()
-            counts = _counts(kind[mine], minute[mine] // width, matches[mine], types, spans)
-            _panel(axes, sheet.elided(f"{name}: {played[name]:,.0f}", wide), counts, edges, types)
-            if column:
-                axes.set_yticklabels([])
-            if place + columns >= len(shown):
-                axes.set_xlabel("env steps of the league")
-            else:
-                axes.set_xticklabels([])
-        legend(sheet, keys, 0.0)
-        return sheet.figure
+    frame = match_mix_over_time
+    if not frame.empty:
+        frame = frame[(frame["purpose"] == "training") & frame["player"].notna()]
+    if frame.empty:
+        return message("match-mix", "No training matches", "No player has learned from a match in this run.")
+    player, kind = frame["player"].astype(str), frame["match_type"].astype(str)
+    matches, minute = frame["matches"].to_numpy(dtype=float), frame["minute"].to_numpy(dtype=np.int64)
+    played = matches_by(player, matches)
+    types = _types(kind, matches)
+    kind = kind.where(kind.isin(types), OTHER)
+    width = -(-(int(minute.max()) + 1) // SPANS)
+    spans = int(minute.max()) // width + 1
+    edges = _edges(match_mix_over_time, width, spans)
+    shown = list(played)[:PANELS]
+    sheet = Sheet("match-mix", _title(kind, matches), _caption(width, spans, len(played) - len(shown)), 0)
+    keys = [
+        Patch(facecolor=color, edgecolor=INK, linewidth=0, hatch=hatch, label=name)
+        for name, (color, hatch) in _looks(types).items()
+    ]
+    below = legend_height(sheet, keys)
+    columns = 1 if len(shown) == 1 else 2
+    rows = -(-len(shown) // columns)
+    tall = 120.0 if rows <= 2 else 84.0
+    sheet.resize(below + 26 + rows * (tall + 24))
+    wide = (WIDTH - 2 * EDGE - 34 - 10 - (columns - 1) * 16) / columns  # 10: half of the last label
+    for place, name in enumerate(shown):
+        row, column = divmod(place, columns)
+        bottom = below + 30 + (rows - 1 - row) * (tall + 24)
+        axes = sheet.axes(EDGE + 34 + column * (wide + 16), bottom, wide, tall)
+        mine = (player == name).to_numpy()
+        counts = _counts(kind[mine], minute[mine] // width, matches[mine], types, spans)
+        _panel(axes, sheet.elided(f"{name}: {played[name]:,.0f}", wide), counts, edges, types)
+        if column:
+            axes.set_yticklabels([])
+        if place + columns >= len(shown):
+            axes.set_xlabel("env steps of the league")
+        else:
+            axes.set_xticklabels([])
+    legend(sheet, keys, 0.0)
+    return sheet.figure
 
 
 def matches_by(names: pd.Series, matches: Floats) -> dict[str, float]:
@@ -160,28 +158,28 @@ def _caption(width: int, spans: int, left_out: int) -> str:
 _TALL = 170.0
 
 
+@drawing()
 def speed(frame: pd.DataFrame) -> Figure:
     """Draw the env steps a second over the league's env steps, a bar for each stretch of time.
 
     `frame` has a row for each stretch, in order: `league_env_steps` (at its end) and `env_steps_a_second`.
     Stretches in which nothing was played have no width: a run that stood still shows only its slower bars.
     """
-    with drawing():
-        if frame.empty:
-            return message("speed", "No speed yet", "No match is recorded yet.")
-        ends = frame["league_env_steps"].to_numpy(dtype=float)
-        values = frame["env_steps_a_second"].to_numpy(dtype=float)
-        moved = np.diff(np.append(0.0, ends)) > 0
-        title = f"At most {steps(float(values.max()))} env steps a second"
-        sheet = Sheet("speed", title, "Speed of the whole league: a bar for each stretch of time.", 0)
-        sheet.resize(_TALL)
-        axes = sheet.axes(50, 34, WIDTH - 50 - EDGE - 6, _TALL - 40)
-        edges = np.append(0.0, ends[moved])
-        axes.stairs(values[moved], edges, fill=True, color=HUES[0], alpha=0.75, label="speed")
-        axes.set_ylim(0, float(values.max()) * 1.06 or 1.0)
-        axes.yaxis.set_major_formatter(FuncFormatter(steps))
-        axes.set_ylabel("env steps a second")
-        step_axis(axes, edges)
-        grid(axes)
-        sheet.fit(axes)
-        return sheet.figure
+    if frame.empty:
+        return message("speed", "No speed yet", "No match is recorded yet.")
+    ends = frame["league_env_steps"].to_numpy(dtype=float)
+    values = frame["env_steps_a_second"].to_numpy(dtype=float)
+    moved = np.diff(np.append(0.0, ends)) > 0
+    title = f"At most {steps(float(values.max()))} env steps a second"
+    sheet = Sheet("speed", title, "Speed of the whole league: a bar for each stretch of time.", 0)
+    sheet.resize(_TALL)
+    axes = sheet.axes(50, 34, WIDTH - 50 - EDGE - 6, _TALL - 40)
+    edges = np.append(0.0, ends[moved])
+    axes.stairs(values[moved], edges, fill=True, color=HUES[0], alpha=0.75, label="speed")
+    axes.set_ylim(0, float(values.max()) * 1.06 or 1.0)
+    axes.yaxis.set_major_formatter(FuncFormatter(steps))
+    axes.set_ylabel("env steps a second")
+    step_axis(axes, edges)
+    grid(axes)
+    sheet.fit(axes)
+    return sheet.figure
