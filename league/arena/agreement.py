@@ -16,7 +16,7 @@ from league.arena.origins import Origin, RunOrigin
 from league.envs import registry
 from league.envs.adapters.gymnasium.following import FollowingEnvs
 from league.envs.base import BatchedGame
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.models.bots.settings import BotSettings
 from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource

@@ -2,7 +2,7 @@
 
 main-0@120000           a snapshot, by its id or a unique prefix of it
 main-0                  the newest snapshot of a player
-best                    the snapshot that is likely the best (league.competitors.best)
+best                    the snapshot that leads the order by strength
 main-0:greedy           in a mode (league.competitors.modes)
 main-0:average, :nash   a mixture of snapshots (league.competitors.mixtures)
 random                  a bot
@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
-from league.competitors.best import BEST, best_of
+from analysis.statistics.strength.order import Order
+from analysis.statistics.strength.recorded import recorded_order
+from analysis.statistics.strength.wording import of_best
 from league.competitors.mixtures import (
     AVERAGE,
     NASH,
@@ -35,8 +38,7 @@ from league.competitors.mixtures import (
 from league.competitors.modes import SAMPLE, BadMode, in_mode, is_mode, temperature_of
 from league.envs import registry
 from league.models.actor import Actor
-from league.models.bots.scripted import Bots, bots_for
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import Bots, bots_for, seated_bot
 from league.models.bots.settings import BotSettings, nearest_file, settings_in
 from league.models.policies.mixture import Member
 from league.models.policies.mixture import Mixture as MixtureActor
@@ -44,7 +46,7 @@ from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
-from storage import open_reader
+from storage import connect, open_reader
 from storage.errors import Mistake, NotARun, UnknownSnapshot
 from storage.reader import ArchiveReader
 from storage.records import MAIN, Bot, Snapshot
@@ -340,3 +342,22 @@ def curve(reader: ArchiveReader, player: str | None, every: int | None) -> list[
         raise Mistake(f"{reader.run}: {problem}; nearest players: {', '.join(near) or 'none'}")
     by_player = [[s for s in found if s.player == name] for name in dict.fromkeys(s.player for s in found)]
     return [snapshot for own in by_player for snapshot in own[::-1][:: every or 1][::-1]]
+
+
+BEST = "best"
+
+
+def best_of(reader: ArchiveReader) -> Snapshot | None:
+    """Return the snapshot that is likely the best, and print how likely; `None` before one was trained."""
+    order = order_of_run(reader)
+    if order.best is None:
+        return None
+    print(f"{BEST}: {of_best(order)}", file=sys.stderr)
+    found = reader.find(order.best.competitor)
+    return found if isinstance(found, Snapshot) else None
+
+
+def order_of_run(reader: ArchiveReader) -> Order:
+    """Return the order of a run's competitors by all that it has recorded."""
+    with connect(reader.run) as live, live.at_one_moment():
+        return recorded_order(live)

@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from pydantic import Field, field_validator
 
+from league.cluster.runtime import ResourceSettings, available_cpus
 from league.config.processes import Processes, runners_for, threads_for
 from league.config.sections import (
     EnvSettings,
@@ -32,7 +33,6 @@ from league.rules.matchmaking.matchmaker import Matchmaker, MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
-from league.runtime import ResourceSettings, available_cpus
 from league.section import Section
 from storage.records import LivePlayer, Role
 

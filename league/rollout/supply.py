@@ -24,7 +24,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from league.runtime import ResourceSettings, answer, beside_driver, over_nodes, share
+from league.cluster.runtime import ResourceSettings, answer, beside_driver, over_nodes, share
 from storage.cache.node_cache import BlobLease, NodeCache
 from storage.cache.pieces import Holder, pull
 from storage.cache.settings import CacheSettings

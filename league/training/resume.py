@@ -9,13 +9,13 @@ from typing import Any
 
 import yaml
 
+from league.cluster.runtime import check_resources
 from league.config.removed import without_removed
 from league.config.settings import Settings
-from league.envs.trial.fault import GameBroken
+from league.envs.trial.promises import GameBroken
 from league.envs.trial.trial import require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
-from league.runtime import check_resources
 from league.training.initial import load_initial
 from storage.archive import Archive
 from storage.disk import Progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from league.config.settings import Settings
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.models.spec import PolicySpec
 from league.rollout.requests import BotSource, LiveSource, Source
 from league.rollout.snapshots import SnapshotSource

@@ -21,7 +21,7 @@ from league.envs import registry
 from league.envs.adapters.gymnasium.following import following
 from league.envs.base import BatchedGame
 from league.models.actor import Actor
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.seats import Seats
 from league.rollout.snapshots import SnapshotSource

@@ -18,7 +18,7 @@ from typing import Any
 
 from analysis.exploitability import GameTree, PublicTree
 from league.envs import registry
-from league.envs.adapters.openspiel.game import OpenSpielGame
+from league.envs.adapters.openspiel import OpenSpielGame
 from league.envs.base import BatchedGame
 from league.envs.dealt import DealtGame
 from league.envs.trees import native, openspiel, public

@@ -24,9 +24,9 @@ from league.rollout.requests import BotSource, MixtureSource
 from league.rollout.snapshots import SnapshotSource
 from league.section import Section
 from league.watching.browser.hints import Adviser
+from league.watching.browser.pictures import style
 from league.watching.browser.playback import playback, recordings
 from league.watching.browser.sitting import Absent, Sitting
-from league.watching.drawing.pictures import style
 from league.watching.seating import HUMAN, Seating, Source, seat_competitors, sees
 from storage import open_reader
 from storage.errors import Mistake

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from league.competitors.best import order_of_run
-from league.competitors.names import Names, UnknownCompetitor, resolve
+from league.competitors.names import Names, UnknownCompetitor, order_of_run, resolve
 from storage.archive import Archive, open_reader
 from storage.records import MAIN, Bot, LivePlayer
 
