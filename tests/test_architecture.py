@@ -265,7 +265,7 @@ def test_ray_is_imported_in_few_files_and_there_only_when_needed():
         "league.cluster.runtime",
         "league.cluster.nodes",
         "league.cluster.probe",  # a process of its own
-        "league.cluster.references",  # in actors
+        "league.cluster.calls",  # in actors
         "league.cluster.reserving",
         "league.rollout.runner_group",
         "league.learning.groups.ray_learners",

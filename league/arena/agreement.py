@@ -14,7 +14,7 @@ import numpy as np
 
 from league.arena.origins import Origin, RunOrigin
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import FollowingEnvs
+from league.envs.adapters.gymnasium.seats import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.models.bots.scripted import seated_bot
 from league.models.bots.settings import BotSettings

@@ -27,7 +27,7 @@ from league.competitors.names import (
     source_of,
 )
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import role_envs
+from league.envs.adapters.gymnasium.seats import role_envs
 from league.envs.base import BatchedGame
 from league.models.actor import Look
 from league.models.bots.kinds.exported import load_export

@@ -22,7 +22,7 @@ from league.config.sections import (
     StorageSettings,
 )
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import FollowingEnvs
+from league.envs.adapters.gymnasium.seats import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, changed
 from league.models.bots.scripted import Bots

@@ -20,9 +20,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from league.cluster.deaths import Death, death_of
+from league.cluster.calls import Death, Inside, carried, death_of, opened
 from league.cluster.placement import ONE_CPU, Amounts
-from league.cluster.references import Inside, carried, opened
 from league.cluster.runners import ComingAndGoing
 from league.cluster.runtime import ResourceSettings, give_way, node_id
 from league.models.policies.resident import check_device

@@ -16,7 +16,7 @@ from league.arena.matches import Table
 from league.cluster.joining import own_modules
 from league.cluster.runtime import available_cpus, check_resources, ray_session
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import following
+from league.envs.adapters.gymnasium.seats import following
 from league.import_paths import trust
 from league.interrupts import interrupts
 from league.rollout.openings import Openings

@@ -18,7 +18,7 @@ from league.competitors.names import (
     role_of,
 )
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import following
+from league.envs.adapters.gymnasium.seats import following
 from league.envs.base import BatchedGame
 from league.models.actor import Actor
 from league.models.bots.scripted import seated_bot

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from league.cluster.references import Inside, carried, opened
+from league.cluster.calls import Inside, carried, opened
 from league.cluster.runtime import node_address
 from league.learning.data.peers import ALONE, DistributedPeers, free_address
 from league.learning.groups.queues import Aggregator

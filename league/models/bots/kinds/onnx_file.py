@@ -39,6 +39,7 @@ _DTYPES = {
 }
 # observations [n, *shape], masks [n, mask_width] -> the graph's first output
 Run = Callable[[npt.NDArray, npt.NDArray[np.bool_]], npt.NDArray]
+RunByName = Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]
 
 
 class OnnxBot(Actor):
@@ -183,8 +184,6 @@ def _runner(where: str, session: Any) -> Run:
 OWN_INPUTS = {"observation", "noise"}  # that every such file has
 _LARGEST_STATE = 2**24
 
-Run = Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]
-
 
 class AgentFileBot(Actor):
     """Bot that gives a file its noise and its state, and takes the actions that it draws.
@@ -193,7 +192,13 @@ class AgentFileBot(Actor):
     """
 
     def __init__(
-        self, where: str, run: Run, action: ActionSpec, greedy: bool, size: int, temperatures: list[float]
+        self,
+        where: str,
+        run: RunByName,
+        action: ActionSpec,
+        greedy: bool,
+        size: int,
+        temperatures: list[float],
     ) -> None:
         """`where`: its name in messages. `size` of a row of state; `temperatures` of its members."""
         self._where, self._run, self._action, self._greedy = where, run, action, greedy
@@ -264,7 +269,9 @@ class AgentFileBot(Actor):
         return log_prob
 
 
-def agent_file_bot(where: str, session: Any, run: Run, action: ActionSpec, greedy: bool) -> AgentFileBot:
+def agent_file_bot(
+    where: str, session: Any, run: RunByName, action: ActionSpec, greedy: bool
+) -> AgentFileBot:
     """Return the bot of an open file. Raise UnknownBot for a state of no fixed size."""
     shapes = {given.name: given.shape for given in session.get_inputs()}
     size = shapes["state"][1] if len(shapes.get("state", ())) == 2 else 0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import FollowingEnvs, following
+from league.envs.adapters.gymnasium.seats import FollowingEnvs, following
 from tests import made_up
 
 POLES = {"id": "gymnasium:CartPole-v1", "options": {"seats": 2, "scale": 0.01, "loss_reward": -3.0}}
