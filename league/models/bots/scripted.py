@@ -45,14 +45,14 @@ from league.models.bots.games import (
     one_ply_connect_four,
     one_ply_tic_tac_toe,
 )
-from league.models.bots.kinds.own import function_bot, own_bot
+from league.models.bots.kinds.own import own_bot, own_bot_of
 from league.models.bots.settings import (
     BotSettings,
     ExportSettings,
-    FunctionSettings,
     MctsSettings,
     OnnxSettings,
     OpenSpielSettings,
+    OwnBotSettings,
     StateDictSettings,
     settings_in,
 )
@@ -142,8 +142,8 @@ def _make_of_settings(
 ) -> Actor:
     """Make a bot with settings. Import only what its kind needs."""
     match settings:
-        case FunctionSettings():
-            return function_bot(name, settings.function, action)
+        case OwnBotSettings():
+            return own_bot_of(name, settings, env_id, action)
         case MctsSettings():
             from league.models.bots.kinds.openspiel import mcts_bot
 
