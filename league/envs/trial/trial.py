@@ -39,8 +39,6 @@ def require_sound(env_id: str, options: Mapping[str, Any], *, step_limit: int | 
     if env_id in registry.ids():
         return
     options = {**options, "step_limit": step_limit}
-    if options.get("vectorization") in ("sync", "async"):
-        options["vectorization"] = "none"  # the same env, without a process for each slot
 
     def make(num_slots: int) -> BatchedGame:
         return registry.make(env_id, num_slots, **options)

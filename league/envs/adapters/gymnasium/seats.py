@@ -124,10 +124,6 @@ class FollowingEnvs:
             raise ValueError(
                 f"found env '{self._id}' of the run, expected a game '{PREFIX}...', seat by seat"
             )
-        if base.get("vectorization", "none") != "none":
-            raise ValueError(
-                "found vectorization in env.options, expected none: the envs of its seats differ"
-            )
         names = tuple(self._id.removeprefix(PREFIX).split("+"))
         self._base = seat_envs(names, base.get("seats"), base.get("kwargs"), base.get("scale", 1.0))
         for key, brought in own.items():
