@@ -116,17 +116,10 @@ class Learners(Protocol):
         """Move shards whose nodes are gone or about to leave."""
 
 
-class Watching(Protocol):
-    """Where the nodes are seen."""
-
-    def newest(self) -> Seen | None:
-        """Return what was seen last, at once."""
-
-
 class Elastic:
     """All groups of a run."""
 
-    def __init__(self, watch: Watching, learners: Learners, groups: Sequence[Runners]) -> None:
+    def __init__(self, watch: Watch, learners: Learners, groups: Sequence[Runners]) -> None:
         """Follow nodes by `watch`. Where a shard needs room, runners of the first of `groups` end first."""
         self.waiting = False  # whether a shard has no place
         self._watch, self._learners, self._groups = watch, learners, groups

@@ -54,6 +54,7 @@ from storage.records import MAIN, Bot, Snapshot
 from storage.suggestions import near_or_some, nearest
 
 _OWN_BOT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+BEST = "best"
 _MISSPELT = 0.95  # similarity from which a name counts as a misspelling of another
 
 
@@ -227,11 +228,8 @@ def name_of(source: StoredSource) -> str:
 
 
 def role_of(reader: ArchiveReader, source: StoredSource) -> str | None:
-    """Return the role of a stored competitor: `None` for a bot, and for a mixture of several roles."""
-    if isinstance(source, BotSource):
-        return None
-    members = source.members if isinstance(source, MixtureSource) else (source,)
-    found = {reader.find(member.snapshot_id) for member in members}
+    """Return the role of a stored competitor; `None` for a bot, and for a mixture of several roles."""
+    found = {reader.find(snapshot.snapshot_id) for snapshot in snapshots_of(source)}
     roles = {str(one.role) if isinstance(one, Snapshot) else None for one in found}
     return roles.pop() if len(roles) == 1 else None
 
@@ -287,9 +285,15 @@ def actor_of(
     """Return the policy or bot of `source`, after verifying its blobs. Raise UnknownBot."""
     if isinstance(source, BotSource):  # the game is made for bots alone: others are loaded without it
         return seated_bot(source.name, env_id, registry.make(env_id, 1, **options), bots).actor
-    if isinstance(source, MixtureSource):
-        return mixture_actor(source)
-    return load_snapshot(source)
+    return trained_actor(source)
+
+
+def trained_actor(source: SnapshotSource | MixtureSource) -> Policy | MixtureActor:
+    """Return the policy or mixture of `source`, after verifying its blobs."""
+    if isinstance(source, SnapshotSource):
+        return load_snapshot(source)
+    weighted = zip(source.members, source.weights, strict=True)
+    return MixtureActor([Member(load_snapshot(m), w, m.temperature) for m, w in weighted], source.name)
 
 
 def load_snapshot(source: SnapshotSource) -> Policy:
@@ -297,15 +301,11 @@ def load_snapshot(source: SnapshotSource) -> Policy:
     return Policy(source.spec, load_tensors(source), source.snapshot_id)
 
 
-def mixture_actor(source: MixtureSource) -> MixtureActor:
-    """Return the mixture of `source`, after verifying its blobs."""
-    return MixtureActor(
-        [
-            Member(load_snapshot(member), weight, member.temperature)
-            for member, weight in zip(source.members, source.weights, strict=True)
-        ],
-        source.name,
-    )
+def snapshots_of(source: StoredSource) -> tuple[SnapshotSource, ...]:
+    """Return the snapshots of a stored competitor: itself, or a mixture's members; none of a bot."""
+    if isinstance(source, BotSource):
+        return ()
+    return source.members if isinstance(source, MixtureSource) else (source,)
 
 
 def config_of_league(reader: ArchiveReader, run: str | Path | None = None) -> dict[str, Any]:
@@ -345,12 +345,9 @@ def curve(reader: ArchiveReader, player: str | None, every: int | None) -> list[
     return [snapshot for own in by_player for snapshot in own[::-1][:: every or 1][::-1]]
 
 
-BEST = "best"
-
-
 def best_of(reader: ArchiveReader) -> Snapshot | None:
     """Return the snapshot that is likely the best, and print how likely; `None` before one was trained."""
-    order = order_of_run(reader)
+    order = order_of_run(reader.run)
     if order.best is None:
         return None
     print(f"{BEST}: {of_best(order)}", file=sys.stderr)
@@ -358,7 +355,7 @@ def best_of(reader: ArchiveReader) -> Snapshot | None:
     return found if isinstance(found, Snapshot) else None
 
 
-def order_of_run(reader: ArchiveReader) -> Order:
-    """Return the order of a run's competitors by all that it has recorded."""
-    with connect(reader.run) as live, live.at_one_moment():
+def order_of_run(run: Path) -> Order:
+    """Return the order of a run's competitors by strength, from all that it has recorded."""
+    with connect(run) as live, live.at_one_moment():
         return recorded_order(live)

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from league.competitors.names import (
     bot_settings,
-    load_snapshot,
-    mixture_actor,
     name_of,
     resolve,
     role_of,
+    snapshots_of,
+    trained_actor,
 )
 from league.envs import registry
 from league.envs.adapters.gymnasium.seats import following
@@ -85,12 +85,10 @@ def seat_competitors(
             bot = seated_bot(source.name, env["id"], game, bot_settings(config))
             _require_seat(source.name, seat, seat in bot.seats)
             actors.append(bot.actor)
-        elif isinstance(source, MixtureSource):
-            _require_seat(names[seat], seat, all(sees(member, game, seat) for member in source.members))
-            actors.append(mixture_actor(source))
         else:
-            _require_seat(names[seat], seat, sees(source, game, seat))
-            actors.append(load_snapshot(source))
+            fits = all(sees(snapshot, game, seat) for snapshot in snapshots_of(source))
+            _require_seat(names[seat], seat, fits)
+            actors.append(trained_actor(source))
     return Seating(game, env["id"], tuple(sources), tuple(actors), team_of_seat(config))
 
 

@@ -1,4 +1,4 @@
-"""Files of portable policies: ONNX, written, and opened again to be checked.
+"""Files of portable policies, as ONNX. `league.models.bots.kinds.onnx_file` opens them again.
 
 Each holds its card too: names, types and shapes of inputs and outputs, game, licence; as JSON, under CARD.
 torch 2.9 and later warn that TorchScript, by which they are written, will go one day: the other way to ONNX
@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
 import torch
 
 from league.models.portable.interface import CARD, examples
@@ -25,9 +24,6 @@ from storage.errors import Mistake
 OPSET = 17  # of ONNX, 2022
 LARGEST = 2_000_000_000  # bytes: what one message of protobuf can hold
 INSTEAD = "keep it as a folder of this library (--to folder)"
-
-# inputs by name -> outputs by name
-Opened = Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]
 
 
 def write(module: Portable, path: Path, card: Mapping[str, Any]) -> None:
@@ -63,22 +59,6 @@ def write(module: Portable, path: Path, card: Mapping[str, Any]) -> None:
     except Exception as error:  # torch has many classes of errors for what it cannot write
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise NotPortable(f"this network cannot be written as onnx: {reason}; {INSTEAD}") from error
-
-
-def open_file(path: Path) -> Opened:
-    """Return the policy in a file that `write` has written. Never use it for files of others."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    given = [value.name for value in session.get_inputs()]
-    names = [value.name for value in session.get_outputs()]
-
-    def run(values: Mapping[str, npt.NDArray]) -> dict[str, npt.NDArray]:
-        return dict(zip(names, session.run(names, {name: values[name] for name in given}), strict=True))
-
-    return run
 
 
 def _require_onnx() -> None:

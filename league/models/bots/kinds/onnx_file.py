@@ -124,6 +124,11 @@ def onnx_bot(
     return bot
 
 
+def open_file(path: Path) -> RunByName:
+    """Return a function that runs an ONNX file, by the names of inputs and outputs. Raise UnknownBot."""
+    return _by_name(str(path), _load(str(path), path))
+
+
 def _load(where: str, path: Path) -> Any:
     """Return a session of onnxruntime. Raise UnknownBot."""
     try:
@@ -152,7 +157,7 @@ def _dtypes(where: str, session: Any) -> dict[str, np.dtype[Any]]:
     return {name: _DTYPES[of] for name, of in inputs.items()}
 
 
-def _by_name(where: str, session: Any) -> Callable[[Mapping[str, npt.NDArray]], dict[str, npt.NDArray]]:
+def _by_name(where: str, session: Any) -> RunByName:
     dtypes = _dtypes(where, session)
     names = [found.name for found in session.get_outputs()]
 
