@@ -31,8 +31,7 @@ from league.models.bots.kinds.exported import load_export
 from league.models.bots.kinds.onnx_file import open_file
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
-from league.models.portable.files import write
-from league.models.portable.module import Portable
+from league.models.portable.module import Portable, write
 from league.rollout.requests import BotSource
 from storage.disk import remove_tree
 from storage.errors import Failure, Mistake

@@ -10,7 +10,7 @@ from open_spiel.python.algorithms.exploitability import nash_conv
 from analysis.exploitability import best_responses, strategy
 from league.envs import registry
 from league.envs.openspiel_policy import as_openspiel_policy
-from league.envs.trees.errors import Inexact, TooLarge
+from league.envs.trees import Inexact, TooLarge
 from league.envs.trees.openspiel import estimated_histories
 from league.envs.trees.trees import tree_of
 from storage.errors import Mistake
