@@ -1,9 +1,9 @@
 """Portable: a policy or a mixture as one module of tensors, connectors, memory and draw included.
 
-A row of state is what `Actor.memory_size` describes, so a policy and its file can exchange it. The file is one
-of ONNX, with a card under CARD: names, types and shapes of inputs and outputs, game, licence, as JSON. torch 2.9
-and later warn that TorchScript, by which it is written, will go one day: the other way to ONNX needs a further
-package (onnxscript). `league.models.bots.kinds.onnx_file` opens it again.
+A row of state is what `Actor.memory_size` describes, so a policy and its file can exchange it. The file is
+one of ONNX, with a card under CARD: names, types and shapes of inputs and outputs, game, licence, as JSON.
+torch 2.9 and later warn that TorchScript, by which it is written, will go one day: the other way to ONNX
+needs a further package (onnxscript). `league.models.bots.kinds.onnx_file` opens it again.
 """
 
 from __future__ import annotations
