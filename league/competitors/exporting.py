@@ -21,6 +21,7 @@ from league.competitors.modes import SAMPLE, in_mode
 from league.competitors.names import (
     Names,
     config_of_league,
+    seats_for,
     trained_actor,
 )
 from league.envs import registry
@@ -92,7 +93,11 @@ def export_to(
     assert not isinstance(source, BotSource)
     actor = trained_actor(source)
     game = _game(reader, newest)
-    seats = _seats(game, _first(actor))
+    seats = seats_for(source, game)
+    if not seats:
+        raise Mistake(
+            f"{_first(actor).name}: it fits no seat of '{game.id}', so it cannot be checked in play"
+        )
     decided = record(actor, game, seats, decisions, np.random.default_rng(seed))
     label = name if isinstance(who, Mixture) else in_mode(who.snapshot_id, mode)
     card = {"format": FORMAT, "name": label, "license": license, "env": reader.env(), "seats": seats}
@@ -120,16 +125,6 @@ def _game(reader: ArchiveReader, snapshot: Snapshot) -> BatchedGame:
     env = role_envs(config).get(str(snapshot.role), reader.env())
     limit = (config.get("rollout") or {}).get("step_limit")
     return registry.make(env["id"], SLOTS, step_limit=limit, **env["options"])
-
-
-def _seats(game: BatchedGame, policy: Policy) -> list[int]:
-    """Return the seats whose spaces are those of `policy`. Raise Mistake if there are none."""
-    wanted = policy.spec.observation, policy.spec.action
-    spaces = zip(game.observation_specs, game.action_specs, strict=True)
-    found = [seat for seat, those in enumerate(spaces) if those == wanted]
-    if not found:
-        raise Mistake(f"{policy.name}: it fits no seat of '{game.id}', so it cannot be checked in play")
-    return found
 
 
 def _write_file(

@@ -37,6 +37,7 @@ from league.competitors.mixtures import (
 )
 from league.competitors.modes import SAMPLE, BadMode, in_mode, is_mode, temperature_of
 from league.envs import registry
+from league.envs.base import BatchedGame
 from league.models.actor import Actor
 from league.models.bots.scripted import Bots, bots_for, seated_bot
 from league.models.bots.settings import BotSettings, nearest_file, settings_in
@@ -306,6 +307,16 @@ def snapshots_of(source: StoredSource) -> tuple[SnapshotSource, ...]:
     if isinstance(source, BotSource):
         return ()
     return source.members if isinstance(source, MixtureSource) else (source,)
+
+
+def seats_for(source: SnapshotSource | MixtureSource, game: BatchedGame) -> list[int]:
+    """Return the seats of `game` that a snapshot, or each member of a mixture, can take."""
+    specs = [snapshot.spec for snapshot in snapshots_of(source)]
+    return [
+        seat
+        for seat, own in enumerate(zip(game.observation_specs, game.action_specs, strict=True))
+        if all(own == (spec.observation, spec.action) for spec in specs)
+    ]
 
 
 def config_of_league(reader: ArchiveReader, run: str | Path | None = None) -> dict[str, Any]:

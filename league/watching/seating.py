@@ -14,7 +14,7 @@ from league.competitors.names import (
     name_of,
     resolve,
     role_of,
-    snapshots_of,
+    seats_for,
     trained_actor,
 )
 from league.envs import registry
@@ -86,8 +86,7 @@ def seat_competitors(
             _require_seat(source.name, seat, seat in bot.seats)
             actors.append(bot.actor)
         else:
-            fits = all(sees(snapshot, game, seat) for snapshot in snapshots_of(source))
-            _require_seat(names[seat], seat, fits)
+            _require_seat(names[seat], seat, seat in seats_for(source, game))
             actors.append(trained_actor(source))
     return Seating(game, env["id"], tuple(sources), tuple(actors), team_of_seat(config))
 
@@ -99,12 +98,6 @@ def require_text(game: BatchedGame, env_id: str) -> None:
             f"play: '{env_id}' cannot be shown as text, expected a game that can: a native one, one of "
             "OpenSpiel's, or an env of another library whose render mode is 'ansi'"
         )
-
-
-def sees(source: SnapshotSource, game: BatchedGame, seat: int) -> bool:
-    """Return whether a snapshot has the spaces of that seat."""
-    spaces = game.observation_specs[seat], game.action_specs[seat]
-    return (source.spec.observation, source.spec.action) == spaces
 
 
 def _require_seat(name: str, seat: int, fits: bool) -> None:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
 
-from league.competitors.names import load_snapshot, name_of, resolve, snapshots_of
+from league.competitors.names import load_snapshot, name_of, resolve, seats_for, snapshots_of
 from league.envs import registry
 from league.mistakes import explain
 from league.models.bots.scripted import bots_for
@@ -28,7 +28,7 @@ from league.watching.browser.hints import Adviser
 from league.watching.browser.pictures import style
 from league.watching.browser.playback import playback, recordings
 from league.watching.browser.sitting import Absent, Sitting
-from league.watching.seating import HUMAN, Seating, Source, seat_competitors, sees
+from league.watching.seating import HUMAN, Seating, Source, seat_competitors
 from storage import open_reader
 from storage.errors import Mistake
 
@@ -210,7 +210,7 @@ class Room:
             else [resolve(reader, name, seating.env_id)]
         )
         for source in candidates:
-            if isinstance(source, SnapshotSource) and sees(source, game, seat):
+            if isinstance(source, SnapshotSource) and seat in seats_for(source, game):
                 return Adviser(load_snapshot(source), name_of(source), seat)
         if name is not None:
             raise Mistake(f"'{name}' gives no hints, expected a snapshot with the spaces of seat {seat}")
