@@ -16,7 +16,7 @@ from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.losses import check_actions
 from league.learning.settings import LearnerSettings, check_replay
 from league.mistakes import explain
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.models.mirror import Mirror
 from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.settings import check_play_of_runners

@@ -10,6 +10,7 @@ import numpy as np
 import yaml
 from pydantic import Field, field_validator
 
+from league.cluster.runtime import ResourceSettings, available_cpus
 from league.config.processes import Processes, runners_for, threads_for
 from league.config.sections import (
     EnvSettings,
@@ -21,7 +22,7 @@ from league.config.sections import (
     StorageSettings,
 )
 from league.envs import registry
-from league.envs.adapters.gymnasium.following import FollowingEnvs
+from league.envs.adapters.gymnasium.seats import FollowingEnvs
 from league.envs.base import BatchedGame
 from league.learning.settings import LearnerSettings, LearnersSettings
 from league.models.bots.scripted import Bots
@@ -33,7 +34,6 @@ from league.rules.matchmaking.seating import MatchmakingSettings
 from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
-from league.runtime import ResourceSettings, available_cpus
 from league.section import Section, on_top
 from storage.records import LivePlayer, Role
 

@@ -19,6 +19,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor
 
+from league.cluster.runtime import ResourceSettings, check_resources, ray_session
 from league.episode import Episodes
 from league.learning.groups.learners import Learners
 from league.learning.groups.local_learners import LocalLearners
@@ -31,7 +32,6 @@ from league.learning.settings import LearnerSettings, LearnersSettings, ReplaySe
 from league.mistakes import explain
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
-from league.runtime import ResourceSettings, check_resources, ray_session
 from storage.errors import Mistake
 from storage.suggestions import did_you_mean
 

@@ -21,7 +21,7 @@ from league.config.settings import Settings
 from league.learning.groups.shard_learners import Recruit
 from league.learning.magnets import SnapshotMagnet
 from league.learning.settings import LearnerSettings
-from league.models.bots.seated import seated_bot
+from league.models.bots.scripted import seated_bot
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
 from league.rollout.requests import BotSource, LiveSource, MixtureSource, Source

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from league.cluster.calls import carried, death_of
 from league.cluster.placement import ONE_CPU, Amounts, Placement
-from league.cluster.references import carried
 from league.cluster.reserving import inside, release, reserve
-from league.deaths import death_of
 from league.learning.groups.copies import Copies, first_of
 from league.learning.groups.learners import LiveWeights
 from league.learning.groups.moving import Moving

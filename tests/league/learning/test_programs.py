@@ -10,9 +10,9 @@ import torch
 from gymnasium.spaces import Box, Discrete
 
 import league
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.learning.learner.learner import NonFiniteLoss
 from league.learning.programs import LearnerGroup, UnknownPlayer, _shards
-from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake, WeightsMismatch
 
 MODULE = """

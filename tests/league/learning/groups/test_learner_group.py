@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
@@ -19,7 +20,6 @@ from league.learning.groups.shards import Shard, plan_shards
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
-from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 from tests.league.learning.groups.recruiting import recruits_of, shared_of
 
