@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import ValidationError
 
-from league.config.mirrors import is_mirrored
 from league.config.sections import check_players
 from league.config.settings import Settings
 from league.envs import registry
@@ -17,8 +19,8 @@ from league.learning.maths.losses import check_actions
 from league.learning.settings import LearnerSettings, check_replay
 from league.mistakes import explain
 from league.models.bots.seated import seated_bot
-from league.models.mirror import Mirror
 from league.models.spec import PolicySettings, PolicySpec
+from league.models.torsos import Mirror
 from league.rollout.settings import check_play_of_runners
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
@@ -28,6 +30,8 @@ from storage.suggestions import did_you_mean
 
 RUNNERS_PER_PROCESSOR = 8  # on this machine: each is a process with 200 MiB
 FEWEST_RUNNERS = 64  # that are never refused
+IMAGES = 8  # matches played at random to try a mirror, each beside its mirror image
+MOST_STEPS = 200  # of these matches
 MOST_THREADS = 64  # of one process on a machine with fewer processors
 
 
@@ -164,6 +168,52 @@ def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> Non
             f"policy.mirror of {player}: after mirrored moves, a match of '{env.id}' is not the mirror image "
             "of the other, expected a symmetry of the game; correct shape and axes, or set mirror to null"
         )
+
+
+def is_mirrored(
+    env_id: str,
+    options: Mapping[str, Any],
+    observation_order: npt.NDArray[np.int64],
+    action_order: npt.NDArray[np.int64],
+) -> bool:
+    """Return whether mirrored moves lead to mirrored positions with equal rewards, in a few random matches.
+
+    `observation_order` [size]: order of an observation's numbers in its mirror image; `action_order` [A]:
+    mirror image of each action. Both matches have one seed, so games of chance have no mirror unless their
+    chance is mirrored too.
+    """
+    game = registry.make(env_id, 2 * IMAGES, **options)
+    rng = np.random.default_rng(0)
+    game.reset(np.arange(2 * IMAGES), np.tile(np.arange(IMAGES), 2))  # the second half are the images
+    for _ in range(MOST_STEPS):
+        if not game.active.any():
+            break
+        actions = []
+        for block in game.due():
+            order = np.lexsort((block.seat, block.slot))
+            rows, images = (
+                order[block.slot[order] < IMAGES],
+                order[block.slot[order] >= IMAGES],
+            )
+            seen = block.observation.reshape(len(block), -1)
+            if not (
+                np.array_equal(block.slot[rows] + IMAGES, block.slot[images])
+                and np.array_equal(block.seat[rows], block.seat[images])
+                and np.array_equal(seen[rows][:, observation_order], seen[images])
+                and np.array_equal(block.mask[rows][:, action_order], block.mask[images])
+            ):
+                return False
+            action = np.zeros(len(block), dtype=np.int64)
+            action[rows] = np.where(block.mask[rows], rng.random(block.mask[rows].shape), -1.0).argmax(axis=1)
+            action[images] = action_order[action[rows]]
+            actions.append(action)
+        rewards = game.step(actions).rewards
+        if not (
+            np.array_equal(rewards[:IMAGES], rewards[IMAGES:])
+            and np.array_equal(game.active[:IMAGES], game.active[IMAGES:])
+        ):
+            return False
+    return True
 
 
 def _check_learner(settings: Settings) -> None:

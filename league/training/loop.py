@@ -28,8 +28,8 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from league.config.sections import require_installed
 from league.config.settings import Settings
-from league.config.sinks import require_installed
 from league.interrupts import interrupts
 from league.training.actions import no_progress
 from league.training.engine import start_engine

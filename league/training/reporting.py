@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable
 
-from league.config.sinks import SinkSettings
+from league.config.sections import SinkSettings
 from league.training.session import Session
 from league.training.state.played import Means
 from league.training.trackers import Sink, make_sink

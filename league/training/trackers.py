@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import yaml
 
-from league.config.sinks import MlflowSettings, SinkSettings, TensorBoardSettings, WandbSettings
+from league.config.sections import MlflowSettings, SinkSettings, TensorBoardSettings, WandbSettings
 
 _LONGEST = 500  # characters of a parameter's value that every server of MLflow takes
 _AT_ONCE = 100  # parameters in one request

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from league.episode import Episodes
+from league.import_paths import import_callable
 from league.learning.data.batching import (
     Batch,
     ReadyBatch,
@@ -31,21 +32,21 @@ from league.learning.data.batching import (
 from league.learning.data.columns import LearnerConnectors
 from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay, mix
-from league.learning.hooks import call_hook
 from league.learning.learner.companions import Companions, copies_of, load_weights
 from league.learning.learner.forward import Forward, survey
 from league.learning.learner.objective import Objective, Trainee
 from league.learning.learner.optimizers import Optimizers
 from league.learning.learner.precision import settled
 from league.learning.learner.state import LearnerState
-from league.learning.maths.gae import GAE, advantages
-from league.learning.maths.magnet import held_reward
+from league.learning.maths.advantages import GAE, advantages
+from league.learning.maths.published import held_reward
 from league.learning.maths.schedules import value_at
-from league.learning.settings import LearnerSettings, OnGae, ReplaySettings, check_replay
+from league.learning.settings import HOOK, LearnerSettings, OnGae, ReplaySettings, check_replay
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
 from league.models.spec import PolicySpec
+from league.section import OwnPart
 from storage.errors import Failure
 
 __all__ = ["Learner", "LearnerSettings", "LearnerState", "NonFiniteLoss", "ReplaySettings"]
@@ -60,6 +61,10 @@ class NonFiniteLoss(Failure, ArithmeticError):
         super().__init__(message)
         self.update = update  # its number, had it been made
         self.tensors = dict(tensors or {})  # the batch, by the names of its fields
+
+
+class HookFailed(Failure):
+    """Exception raised by a hook; it ends the training, and the run can be resumed."""
 
 
 class Learner:
@@ -289,7 +294,7 @@ class Learner:
         figures = torch.cat([means[1:], norm.reshape(1)])
         if self.settings.after_update is not None:
             statistics = dict(zip(self._metrics, figures.tolist(), strict=True))
-            call_hook(self.settings.after_update, self.player, statistics, self)
+            _call_hook(self.settings.after_update, self.player, statistics, self)
         return figures
 
     def _sum_over_peers(self, means: Tensor) -> Tensor:
@@ -389,3 +394,21 @@ class Learner:
     def _check(self, tensors: Mapping[str, Tensor]) -> None:
         wanted = {name: tuple(tensor.shape) for name, tensor in self._network.state_dict().items()}
         check_tensors(f"player {self.player}", tensors, wanted)
+
+
+def _call_hook(hook: OwnPart, player: str, statistics: Mapping[str, float], learner: Learner) -> None:
+    """Call `learner.after_update`. Raise HookFailed, with its name, for all that it raises.
+
+    `statistics` are the figures of this one update by name, which a GPU is waited for to read. The hook runs
+    between two updates; where several processes share an update, in each of them (`learner.rank`). It may
+    change what `learner` offers, such as its weights by `reset`; what it returns is not used.
+    """
+    try:
+        import_callable(hook.use, HOOK)(player, statistics, learner, **hook.options)
+    except Exception as error:  # a user's function may raise anything
+        reason = (str(error).strip() or "without a message").splitlines()[0]
+        raise HookFailed(
+            f"learner.after_update '{hook.use}' raised {type(error).__name__} after update {learner.updates} "
+            f"of player {player}: {reason}; the run is kept as it was last saved: correct the function, or "
+            "set learner.after_update to null, and go on with --resume"
+        ) from error

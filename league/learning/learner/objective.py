@@ -12,11 +12,11 @@ from torch import Tensor
 from league.learning.data.batching import OWN, Batch, ReadyBatch, TargetedBatch
 from league.learning.data.peers import Peers
 from league.learning.learner.forward import Forward
+from league.learning.maths.advantages import vtrace
 from league.learning.maths.losses import check_actions
-from league.learning.maths.magnet import held_reward, magnet_kl
+from league.learning.maths.published import held_reward, magnet_kl
 from league.learning.maths.schedules import value_at
 from league.learning.maths.terms import LogProbs, Output, OwnBatch, Steps, Term, options_at
-from league.learning.maths.vtrace import vtrace
 from league.learning.settings import LearnerSettings, OnGae, VTraced
 from league.models.networks.distributions import distribution
 from league.models.spec import PolicySpec
@@ -239,18 +239,15 @@ class Objective:
         """
         if outputs.magnet is None or self._magnet is None:
             return batch.reward, None
-        n, magnet = batch.num_steps, outputs.magnet.parameters
-        policy = outputs.now.parameters[:n]
-        if self._magnet.through == "loss":
-            return batch.reward, magnet_kl(
-                self._distribution, policy, magnet[:n], batch.mask, self._magnet.direction
-            )
-        with torch.no_grad():
-            kl = magnet_kl(self._distribution, policy, magnet[:n], batch.mask, self._magnet.direction)
-            if isinstance(batch, TargetedBatch):  # the advantages are of changed rewards already
+        n, hold, magnet = batch.num_steps, self._magnet, outputs.magnet.parameters
+        with torch.set_grad_enabled(hold.through == "loss"):
+            policy = outputs.now.parameters[:n]
+            kl = magnet_kl(self._distribution, policy, magnet[:n], batch.mask, hold.direction)
+            # advantages of a TargetedBatch are of changed rewards already
+            if hold.through == "loss" or isinstance(batch, TargetedBatch):
                 return batch.reward, kl
             of_magnet, _ = self._distribution.evaluate(magnet[:n], batch.mask, batch.action)
-            return held_reward(batch.reward, log_prob, of_magnet, value_at(self._magnet.weight, progress)), kl
+            return held_reward(batch.reward, log_prob, of_magnet, value_at(hold.weight, progress)), kl
 
     def _outputs(self, batch: Batch, trainee: Trainee) -> Outputs:
         """Return the outputs of the player's networks; only the first keeps a gradient."""
