@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from league.rollout.settings import MOST_AT_ONCE
-from league.section import Section, StoredPolicy
+from league.section import Section, StoredPolicy, by_kind
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
 from storage.cache.settings import CacheSettings
 from storage.errors import Mistake
@@ -240,19 +240,14 @@ class MlflowSettings(Section):
     experiment: str = Field(default="checkpoint-league", description="Experiment of the run")
 
 
-def _by_name(given: Any) -> Any:
-    """Return a sink that is only a name as a mapping with its `kind`."""
-    return {"kind": given} if isinstance(given, str) else given
-
+SINKS = ("tensorboard", "wandb", "mlflow")
+"""Kinds of sinks; each is also the name of its library and of the extra that installs it."""
 
 SinkSettings = Annotated[
     TensorBoardSettings | WandbSettings | MlflowSettings,
     Field(discriminator="kind"),
-    BeforeValidator(_by_name),
+    BeforeValidator(by_kind("", SINKS, own=False)),
 ]
-
-EXTRAS = ("tensorboard", "wandb", "mlflow")
-"""Kinds of sinks; each is also the name of its library and of the extra that installs it."""
 
 
 def require_installed(sinks: Iterable[SinkSettings]) -> None:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from league.config import checks
-from league.config.checks import is_mirrored
+from league.config import loading
+from league.config.loading import is_mirrored
 from league.models.torsos import Mirror
 
 FOUR = Mirror(observation=(2, 7, 6), axis=1, actions=(7,))
@@ -19,5 +19,5 @@ def test_a_game_has_its_mirror_and_no_other():
 
 
 def test_matches_longer_than_is_looked_at_are_no_reason_against_a_mirror(monkeypatch):
-    monkeypatch.setattr(checks, "MOST_STEPS", 5)
+    monkeypatch.setattr(loading, "MOST_STEPS", 5)
     assert is_mirrored("connect_four", {}, FOUR.observation_order, FOUR.action_order)
