@@ -71,8 +71,7 @@ def _with_teams(settings: Settings) -> Settings:
 
 def _check(settings: Settings) -> None:
     """Raise ValueError or Mistake for the first contradiction."""
-    _check_runners(settings)
-    _check_threads(settings)
+    _check_machine(settings)
     game = settings.game
     _check_following(settings, game)
     _check_policies(settings, game)
@@ -109,33 +108,31 @@ def _check(settings: Settings) -> None:
         )
 
 
-def _check_runners(settings: Settings) -> None:
-    """Raise ValueError for more runners than this machine could start; a cluster may have any number."""
-    processors = os.cpu_count() or 1
-    if settings.runners == "auto" and settings.resources.address is not None:
-        raise ValueError(
-            "runners: found auto with resources.address, but it counts the cores of this machine alone; give "
-            "a number, or {min: 4, max: 64}: as many as the nodes have room for"
-        )
-    runners = settings.most_runners + settings.evaluation.runners
-    most = max(FEWEST_RUNNERS, RUNNERS_PER_PROCESSOR * processors)
-    if settings.resources.address is None and runners > most:
-        raise ValueError(
-            f"runners: found {runners:,} in all, but this machine has {processors:,} "
-            f"processor{'' if processors == 1 else 's'}, expected at most {most:,}; lower it, or join a "
-            "cluster (resources.address)"
-        )
+def _check_machine(settings: Settings) -> None:
+    """Raise ValueError for more runners or torch threads than any use of this machine asks for.
 
-
-def _check_threads(settings: Settings) -> None:
-    """Raise ValueError for more torch threads than any use of this machine asks for."""
-    threads, processors = settings.resources.threads, os.cpu_count() or 1
-    most = max(MOST_THREADS, processors)
-    if settings.resources.address is None and threads > most:
-        raise ValueError(
-            f"resources.threads: found {threads:,}, but this machine has {processors:,} "
-            f"processor{'' if processors == 1 else 's'}, expected at most {most:,}; lower it"
-        )
+    A cluster may have any number.
+    """
+    resources, processors = settings.resources, os.cpu_count() or 1
+    if resources.address is not None:
+        if settings.runners == "auto":
+            raise ValueError(
+                "runners: found auto with resources.address, but it counts the cores of this machine alone; "
+                "give a number, or {min: 4, max: 64}: as many as the nodes have room for"
+            )
+        return
+    runners, threads = settings.most_runners + settings.evaluation.runners, resources.threads
+    most_runners, most_threads = RUNNERS_PER_PROCESSOR * processors, max(MOST_THREADS, processors)
+    of_runners, join = f"runners: found {runners:,} in all", ", or join a cluster (resources.address)"
+    for given, found, most, remedy in (
+        (of_runners, runners, max(FEWEST_RUNNERS, most_runners), join),
+        (f"resources.threads: found {threads:,}", threads, most_threads, ""),
+    ):
+        if found > most:
+            raise ValueError(
+                f"{given}, but this machine has {processors:,} processor{'' if processors == 1 else 's'}, "
+                f"expected at most {most:,}; lower it{remedy}"
+            )
 
 
 def _check_fragments(settings: Settings) -> None:

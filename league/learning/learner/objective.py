@@ -114,8 +114,9 @@ class Objective:
         own = OwnBatch(tensors, trainee.forward.rows, target, trainee.updates, trainee.progress, options)
         rows = self._loss.policy(own)
         if not isinstance(rows, Tensor) or rows.shape != (batch.num_steps,):
-            gave = f"shape {list(rows.shape)}" if isinstance(rows, Tensor) else f"a {type(rows).__name__}"
-            raise Mistake(f"{self._where} gave {gave}, expected one loss for each row, [{batch.num_steps}]")
+            raise Mistake(
+                f"{self._where} gave {_shown(rows)}, expected one loss for each row, [{batch.num_steps}]"
+            )
         loss = rows.sum() / batch.total_steps
         if not loss.requires_grad:
             raise Mistake(f"{self._where} gave losses without a gradient; call batch.network")
@@ -201,13 +202,12 @@ class Objective:
                 own=batch.own,
             )
         if self._loss.sees == "steps":
-            steps = self._policy_loss(known)
+            steps = self._loss.policy(known)
         else:
             steps = self._loss.policy(log_probs, advantage, clip, **options)
-        if steps.shape != log_prob.shape:
+        if not isinstance(steps, Tensor) or steps.shape != log_prob.shape:
             raise Mistake(
-                f"{self._where} gave shape {list(steps.shape)}, expected one loss for each "
-                f"step, {list(log_prob.shape)}"
+                f"{self._where} gave {_shown(steps)}, expected one loss for each step, {list(log_prob.shape)}"
             )
         error = value_all[:n] - value_target
         lag = trainee.updates - batch.lag_versions
@@ -220,15 +220,6 @@ class Objective:
             assert known is not None
             parts[term.name] = self._computed(term, known)
         return parts
-
-    def _policy_loss(self, known: Steps | None) -> Tensor:
-        """Return the loss [N] of a policy loss that sees all that is known of the steps."""
-        found = self._loss.policy(known)
-        if not isinstance(found, Tensor):
-            raise Mistake(
-                f"{self._where} gave a {type(found).__name__}, expected a tensor with one loss for each step"
-            )
-        return found
 
     def _held(
         self, batch: Batch, outputs: Outputs, log_prob: Tensor, progress: float
@@ -251,15 +242,14 @@ class Objective:
 
     def _outputs(self, batch: Batch, trainee: Trainee) -> Outputs:
         """Return the outputs of the player's networks; only the first keeps a gradient."""
-        now = Output(*trainee.forward(batch))
+        now = trainee.forward(batch)
         with torch.no_grad():
             target, reference = (
-                None if other is None else Output(*other(batch))
-                for other in (trainee.target, trainee.reference)
+                None if other is None else other(batch) for other in (trainee.target, trainee.reference)
             )
             magnet = reference
             if trainee.magnet is not trainee.reference:
-                magnet = None if trainee.magnet is None else Output(*trainee.magnet(batch))
+                magnet = None if trainee.magnet is None else trainee.magnet(batch)
         return Outputs(now, target, reference, magnet)
 
     def _computed(self, term: Term, known: Steps) -> Tensor:
@@ -271,9 +261,8 @@ class Objective:
         if isinstance(found, Tensor) and found.shape == known.rows.shape:
             return found.new_zeros(len(known.reward)).index_put((known.rows[valid],), found[valid])
         if not isinstance(found, Tensor) or found.shape != known.reward.shape:
-            gave = f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise Mistake(
-                f"{self._where}: term '{term.name}' gave {gave}, expected one "
+                f"{self._where}: term '{term.name}' gave {_shown(found)}, expected one "
                 f"loss for each step, {list(known.reward.shape)} or {list(known.rows.shape)}"
             )
         return found
@@ -297,6 +286,11 @@ class Objective:
         mean, square = sums / batch.total_steps
         deviation = (square - mean.square()).clamp(min=0.0).sqrt()
         return ((exact - mean) / (deviation + SMALLEST_DEVIATION)).float()
+
+
+def _shown(found: object) -> str:
+    """Return what a user's function gave, as messages show it."""
+    return f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
 
 
 def vtrace_targets(
