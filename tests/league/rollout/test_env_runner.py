@@ -228,7 +228,7 @@ def reevaluated(spec, weights, episodes):
             torch.from_numpy(layout),
             torch.zeros(len(episodes), network.memory_size),
         )
-        of = distribution(spec.action, spec.settings.squash)
+        of = distribution(spec.action, spec.squash)
         log_prob, _ = of.evaluate(
             parameters, torch.from_numpy(episodes.mask), torch.from_numpy(episodes.action)
         )
@@ -384,7 +384,7 @@ def test_gymnasium_itself_replays_what_was_recorded_and_where_it_was_cut(name, s
         episode = episodes[e]
         match = episode.match_id - 1000
         seen, _ = original.reset(seed=int(request.matches.seed[match]))
-        taken = distribution(spec.action, spec.settings.squash).to_env(episode.action)
+        taken = distribution(spec.action, spec.squash).to_env(episode.action)
         for t, action in enumerate(taken):
             np.testing.assert_array_equal(episode.observation[t], np.float32(seen))
             seen, reward, terminated, truncated, _ = original.step(action)
