@@ -306,15 +306,6 @@ class Learner:
             self._companions.follow_buffers()
             raise
 
-    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
-        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
-        return self._apply_gradients(batch, self._leave_gradients(batch))
-
-    def _leave_gradients(self, batch: Batch | ReadyBatch) -> Tensor:
-        """Leave gradients in the network's parameters; return means of the whole minibatch."""
-        means = self._objective.backward(batch, self.trainee)
-        return self._sum_over_peers(means) if self._peers.size > 1 else means
-
     @property
     def trainee(self) -> Trainee:
         """Everything that the next gradients depend on; its networks are the live ones."""
@@ -323,7 +314,11 @@ class Learner:
             self._forward, beside.target, self._progress, self.updates, beside.reference, beside.magnet
         )
 
-    def _apply_gradients(self, batch: Batch | ReadyBatch, means: Tensor) -> Tensor:
+    def _update(self, batch: Batch | ReadyBatch) -> Tensor:
+        """Make one optimizer step; return the figures of `self._metrics`, without waiting for a GPU."""
+        means = self._objective.backward(batch, self.trainee)
+        if self._peers.size > 1:
+            means = self._sum_over_peers(means)
         if self._mirrored is not None:
             self._mirrored.average_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]

@@ -88,7 +88,7 @@ class Objective:
                 f"({', '.join(batch.columns)}); set a Loss of your own with sees='batch', or call "
                 "update_from_episodes"
             )
-        advantage = self.advantage(batch)  # peers without a step take part
+        advantage = self._advantage(batch)  # peers without a step take part
         if not batch.num_steps:
             trainee.forward.forget_gradients()
             return batch.reward.new_zeros(len(self.names))
@@ -267,16 +267,15 @@ class Objective:
             )
         return found
 
-    def advantage(self, batch: Batch) -> Tensor | None:
-        """Return the advantages [N] that the policy loss takes; None if V-trace computes them."""
-        if isinstance(batch, TargetedBatch):
-            return self._advantage(batch)
-        if self._loss.targets == "gae":
-            raise TypeError(f"{self._where} takes a TargetedBatch, found a Batch")
-        return None
+    def _advantage(self, batch: Batch) -> Tensor | None:
+        """Return the advantages [N] that the policy loss takes; `None` if V-trace computes them.
 
-    def _advantage(self, batch: TargetedBatch) -> Tensor:
-        """Return advantages [N]; with mean 0 and deviation 1 over the minibatch, if so set."""
+        They have mean 0 and deviation 1 over the minibatch, if so set.
+        """
+        if not isinstance(batch, TargetedBatch):
+            if self._loss.targets == "gae":
+                raise TypeError(f"{self._where} takes a TargetedBatch, found a Batch")
+            return None
         assert isinstance(self._settings.loss, OnGae)
         if not self._settings.loss.normalise_advantage:
             return batch.advantage
