@@ -239,13 +239,11 @@ def test_learning_needs_no_game():
 
 
 LEARNING = ("maths", "settings", "data", "learner", "groups")  # the lowest floor first
-ON_FLOOR = {"magnets": "settings", "hooks": "settings", "programs": "groups"}
 
 
 def floor_of_learning(module: str) -> int:
     """Return the number of the floor that a module of league.learning is on."""
-    part = module.split(".")[2]
-    return LEARNING.index(ON_FLOOR.get(part, part))
+    return LEARNING.index(module.split(".")[2])
 
 
 def test_no_floor_of_learning_imports_a_higher_one():
