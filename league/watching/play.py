@@ -17,7 +17,7 @@ import numpy.typing as npt
 from league.envs.base import BatchedGame, Decisions
 from league.models.actor import Actor, Chosen, Look
 from league.models.policies.policy import Policy
-from league.rollout.prompter import Prompter
+from league.rollout.traces.transcript import Prompter
 from league.watching.replay import recorded
 from league.watching.seating import HUMAN, require_text, seat_competitors
 from league.watching.table import Show, Table, Watched
