@@ -9,9 +9,9 @@ from league.extend import Freeze, LeagueBuilder
 class ByProgress(LeagueBuilder):
     """The builder of the config, plus a Freeze when a player is rated `rise` above its newest snapshot.
 
-    `rise` is in the config, under `league.builder_options`. `decide` is called once per turn of the loop. It
-    changes nothing; it returns decisions: Freeze (with `reset=Reset(...)` to reset the player then), Retire,
-    Add, Remove. `evidence` holds the numbers behind a decision.
+    `rise` is in the config, in `league.builder`. `decide` is called once per turn of the loop. It changes
+    nothing; it returns decisions: Freeze (with `reset=Reset(...)` to reset the player then), Retire, Add,
+    Remove. `evidence` holds the numbers behind a decision.
     """
 
     def __init__(self, roles, rise=3.0):

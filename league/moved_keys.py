@@ -105,6 +105,8 @@ def refused(table: Mapping[str, Moved]) -> Callable[[Any], Any]:
                 )
             written = f"{name}: ..., " if name and name != "kind" else ""
             kind = "use: module:Name" if kinds == "own" or place == "loss" else f"kind: {kinds.split()[0]}"
+            if name == "kind":
+                kind = f"{'use' if is_import_path(given[key]) else 'kind'}: {given[key]}"
             example = f"{group}: {{{kind}, {written or '...'}}}".replace(", }", "}")
             if name == "kind":
                 place = group

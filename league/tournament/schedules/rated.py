@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from analysis.statistics.games import Games, games_per_pair, of_those_who_played
 from analysis.statistics.hierarchy.normal import Normal, normal_of
-from analysis.statistics.hierarchy.posterior import posterior
 from league.tournament.schedules.base import (
     Pairings,
     Round,
@@ -147,6 +146,8 @@ class TopK(Rated):
 
         They are the first of the verdict: its posterior orders them, and `normal_of` is near to it.
         """
+        from analysis.statistics.hierarchy.posterior import posterior  # scipy, which a config does not need
+
         played = of_those_who_played(games)
         found = posterior(played)
         order = np.lexsort((-found.elo, found.part))[: self._k]

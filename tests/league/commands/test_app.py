@@ -654,7 +654,7 @@ def test_a_network_of_ones_own_trains_and_is_built_from_a_snapshot_only_on_trust
     )
     (tmp_path / "own.yaml").write_text(
         "env: {id: tic_tac_toe}\n"
-        "policy: {architecture: 'ownnet:Net', options: {width: 16}}\n"
+        "policy: {torso: {use: 'ownnet:Net', width: 16}}\n"
         "league: {freeze_every: 600, players: {main: 1}}\n"
         "rollout: {slots: 64, matches_per_request: 64}\n"
         "learner: {batch_steps: 256}\n"

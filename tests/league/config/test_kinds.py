@@ -116,8 +116,9 @@ def test_one_key_of_a_kind_can_be_set_beside_a_name_and_by_a_role():
         ("learner.aggregators=2", "moved to learners.aggregators; write learners: {aggregators: ...}"),
         (
             "policy.architecture=cnn",
-            "policy: found architecture, which has moved to torso; write torso: {kind: m",
+            "policy: found architecture, which has moved to torso; write torso: {kind: cnn, ...}",
         ),
+        ("policy.architecture='mine:Net'", "moved to torso; write torso: {use: mine:Net, ...}"),
         (
             "policy.memory_size=8",
             "policy: found memory_size, which has moved to memory.size; write memory: {kind",

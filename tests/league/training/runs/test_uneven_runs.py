@@ -97,7 +97,11 @@ def test_snapshots_carry_the_policies_of_their_players(champion):
     for player in ("main-0", "challenger-0", "climber-0"):
         policy = league.load_policy(champion, player)
         assert isinstance(policy, Policy)
-        shown[player] = (policy.spec.settings.memory, policy.spec.action.kind, policy.spec.observation.shape)
+        shown[player] = (
+            policy.spec.settings.memory.kind,
+            policy.spec.action.kind,
+            policy.spec.observation.shape,
+        )
     assert shown == {
         "main-0": ("none", "discrete", (4,)),
         "challenger-0": ("gru", "discrete", (4,)),
@@ -165,7 +169,10 @@ def test_policies_of_one_league_may_differ_in_width(four):
         ({"main-0": {"seats": [4]}}, "seats of main-0: found [4], but 'gymnasium:CartPole-v1' has 4 seats"),
         ({"main-9": {"seats": [0]}}, "members.main-9: no such player; did you mean 'main-0'?"),
         ({"main-0": {"seats": [0]}}, "no player may take seats [1, 2, 3]"),
-        ({"main-0": {"policy": {"hiden": [8]}}}, "policy of main-0: hiden"),
+        (
+            {"main-0": {"policy": {"hiden": [8]}}},
+            "policy of main-0: unknown key 'hiden'; did you mean 'hidden'?",
+        ),
         ({"main-0": {"sets": [0]}}, "sets"),
     ],
 )
