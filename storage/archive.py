@@ -59,13 +59,19 @@ from storage.records import (
     UpdateRecord,
     YardstickRecord,
 )
-from storage.retention.folded import FOLDED, folded_of, folded_table
-from storage.retention.keep import Keep
 from storage.retention.retention import Retention
+from storage.settings import Keep
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
 from storage.tables import codec, columns
-from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
+from storage.tables.columns import (
+    FOLDED,
+    competitor_tables,
+    competitors_of,
+    entrant_tables,
+    folded_of,
+    folded_table,
+)
 from storage.tables.database_file import METADATA
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]

@@ -14,8 +14,7 @@ from league.config.sinks import SinkSettings
 from league.rollout.settings import MOST_AT_ONCE
 from league.section import Section, StoredPolicy
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
-from storage.cache.settings import CacheSettings
-from storage.retention.keep import Keep
+from storage.settings import CacheSettings, Keep
 
 
 class EnvSettings(Section):

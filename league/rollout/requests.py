@@ -16,8 +16,8 @@ from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 from league.rollout.supply import Peers
 from storage.cache.policy_map import TierInfo
-from storage.cache.settings import CacheSettings
 from storage.records import MatchBatch
+from storage.settings import CacheSettings
 
 
 @dataclass(frozen=True, slots=True)

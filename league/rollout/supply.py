@@ -27,8 +27,8 @@ from typing import Any, Protocol
 from league.runtime import ResourceSettings, answer, beside_driver, over_nodes, share
 from storage.cache.node_cache import BlobLease, NodeCache
 from storage.cache.pieces import Holder, pull
-from storage.cache.settings import CacheSettings
 from storage.errors import BlobMissing, StorageError
+from storage.settings import CacheSettings
 
 PIECE_SECONDS = 60.0  # for one piece of 4 MiB; a dead holder is started again meanwhile
 TRIES = 3

@@ -37,12 +37,11 @@ import safetensors.torch
 from blake3 import blake3
 from safetensors import SafetensorError
 
-from storage.cache.cache_folder import cache_folder
 from storage.cache.policy_map import TierInfo
-from storage.cache.room import Room, Used
-from storage.cache.settings import FETCHED_BYTES
+from storage.cache.room import Room, Used, cache_folder
 from storage.disk import Growing, disk, make_folder
 from storage.errors import CorruptBlob, DiskFailed
+from storage.settings import FETCHED_BYTES
 from storage.snapshots import blobs
 
 Fetch = Callable[[Callable[[bytes], Any]], Any]

@@ -18,7 +18,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from storage.cache.cache_folder import cache_folder
+from storage.cache.room import cache_folder
 from storage.disk import Progress, disk, make_folder, remove_tree, sync_folder, whole, write_json, write_whole
 from storage.errors import CorruptLedger, DiskFailed, NotARun
 from storage.layout import (
