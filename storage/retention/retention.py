@@ -1,7 +1,7 @@
 """Retention: sums up the matches of the oldest closed segments, in the thread of compaction.
 
 A segment is summed up once it is older than the limits (`Keep`), the ledger has a fold of all results behind
-it (`storage.tables.columns.folded_table`), from which a resume goes on. Files of before stay for some minutes,
+it (`storage.tables.columns.folded_table`), from which a resume goes on. Files of before stay some minutes,
 for readers that have them open.
 """
 
