@@ -285,11 +285,7 @@ class NodeCache:
         try:
             fetch(buffer.write)
             data = buffer.getvalue()
-            found = blobs.hash_of(data)
-            if found != blob_hash:
-                raise CorruptBlob(
-                    f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy"
-                )
+            _require_hash(blob_hash, blobs.hash_of(data))
         except BaseException:
             self._count(failed=1)
             raise
@@ -314,11 +310,7 @@ class NodeCache:
                 file.write(piece)
 
             fetch(write)
-            found = digest.hexdigest()
-            if found != blob_hash:
-                raise CorruptBlob(
-                    f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy"
-                )
+            _require_hash(blob_hash, digest.hexdigest())
 
         try:
             handle = self.room.receive(blob_hash, size, fill)
@@ -333,6 +325,11 @@ class NodeCache:
     def _count(self, **more: int) -> None:
         with self._lock:
             self._counts.update(more)
+
+
+def _require_hash(blob_hash: str, found: str) -> None:
+    if found != blob_hash:
+        raise CorruptBlob(f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy")
 
 
 def _locked(path: Path) -> int | None:

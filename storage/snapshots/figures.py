@@ -177,8 +177,6 @@ def _read(path: Path, parsed: Callable[[Mapping[str, Any]], _T], tell: Tell) -> 
     """
     try:
         return parsed(manifests.read(path, MAX_BYTES))
-    except FileNotFoundError:
-        return None
     except StorageError as error:
         tell(str(error))
     except ValueError as error:

@@ -95,8 +95,6 @@ def read_mixture(folder: Path) -> tuple[dict[str, Any], tuple[ExportedMember, ..
     try:
         fields = manifests.read(path)
         return fields, _members(folder, fields.get("members"))
-    except FileNotFoundError:
-        raise NotAnExport(f"{path}: no such file, expected an exported mixture") from None
     except CorruptManifest as error:
         raise NotAnExport(str(error)) from None
     except ValueError as error:

@@ -70,9 +70,7 @@ def export_made(
         "tensors": blobs.describe(tensors),
     }
     with whole_folder(folder) as fresh:
-        write_whole(fresh / WEIGHTS, [data], mode=0o444)
-        write_whole(fresh / README, [readme(fields).encode()])
-        write_whole(fresh / MANIFEST, [manifests.seal(fields)])
+        _write(fresh, fields, data)
 
 
 def check_place(folder: Path, license: str) -> None:
@@ -89,7 +87,12 @@ def fill(reader: ArchiveReader, snapshot: Snapshot, fresh: Path, license: str) -
     if license == UNSPECIFIED:
         license = manifest.get("origin", {}).get("license", UNSPECIFIED)
     manifest |= {"format": FORMAT, "license": license, "env": reader.env()}
-    write_whole(fresh / WEIGHTS, [reader.blob_path(snapshot).read_bytes()], mode=0o444)
+    _write(fresh, manifest, reader.blob_path(snapshot).read_bytes())
+
+
+def _write(fresh: Path, manifest: Mapping[str, Any], weights: bytes) -> None:
+    """Write the three files of an export, its manifest last."""
+    write_whole(fresh / WEIGHTS, [weights], mode=0o444)
     write_whole(fresh / README, [readme(manifest).encode()])
     write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
 

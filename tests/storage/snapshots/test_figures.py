@@ -257,6 +257,7 @@ def test_collecting_garbage_leaves_figures_on_yardsticks_alone(run):
     assert shown(run) == [FIGURE]
 
 
+@pytest.mark.slow
 def test_live_readers_show_those_of_the_ledger_and_those_in_files_as_soon_as_they_are_there(run):
     asked = "SELECT competitor, measure, value, seq FROM yardsticks ORDER BY measure, created_at"
     with Archive.open(run) as archive, storage.connect(run) as live:
@@ -272,6 +273,7 @@ def test_live_readers_show_those_of_the_ledger_and_those_in_files_as_soon_as_the
         assert archive.yardsticks() == [FIGURE]
 
 
+@pytest.mark.slow
 def test_as_of_a_time_only_older_figures_are_shown(run):
     add_yardsticks(run, [FIGURE])
     count = "SELECT count(*) AS n FROM yardsticks"
