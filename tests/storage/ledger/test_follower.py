@@ -208,7 +208,7 @@ def test_a_follower_refuses_damage(tmp_path):
         (folder / name).unlink()
         (folder / name).write_bytes(data)
         with pytest.raises(CorruptLedger, match=name):
-            Follower(folder).poll()
+            poll(Follower(folder))
         with pytest.raises(CorruptLedger, match=name):
             read_tables(folder, ["rows"])
 
@@ -218,7 +218,7 @@ def test_a_journal_that_cannot_be_read_is_one_sentence(tmp_path):
         ledger.append({"rows": table(1)})
     (tmp_path / "00000001.journal").unlink()
     (tmp_path / "00000001.journal").mkdir()
-    for read in (lambda: Follower(tmp_path).poll(), lambda: list(read_frames(tmp_path))):
+    for read in (lambda: poll(Follower(tmp_path)), lambda: list(read_frames(tmp_path))):
         with pytest.raises(StorageError, match=r"00000001\.journal: cannot be read: Is a directory"):
             read()
 
