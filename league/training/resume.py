@@ -190,8 +190,8 @@ def open_archive(settings: Settings, run: Path, resume: bool) -> Archive:
     """
     row = run_row(settings)
     if not resume:
-        return Archive.create(run, settings.to_yaml(), row, keep=settings.storage.settings())
-    archive = Archive.open(run, settings.storage.settings())
+        return Archive.create(run, settings.to_yaml(), row, keep=settings.storage.retention.keep())
+    archive = Archive.open(run, settings.storage.retention.keep())
     try:
         check_fits(settings, archive.config(), run)
         if settings.storage.remote is not None and archive.summed_until:
