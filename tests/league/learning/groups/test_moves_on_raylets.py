@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from league.cluster.nodes import look
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
-from league.runtime import ResourceSettings, ray_session
 from tests.league.learning.groups.recruiting import recruits_of
 
 pytestmark = [pytest.mark.long, pytest.mark.alone, pytest.mark.variant]

@@ -9,6 +9,7 @@ import pytest
 
 from league.cluster.nodes import gpus_of_nodes
 from league.cluster.reserving import release, reserve
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.local_learners import LocalLearners
 from league.learning.groups.ray_learners import RayLearners
@@ -18,7 +19,6 @@ from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
-from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 from tests.league.learning.groups.recruiting import recruits_of
 

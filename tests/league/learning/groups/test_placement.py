@@ -6,13 +6,13 @@ import time
 
 import pytest
 
+from league.cluster.runtime import ResourceSettings, ray_session
 from league.envs.spaces import ActionSpec, ObservationSpec
 from league.learning.groups.ray_learners import RayLearners
 from league.learning.groups.shards import plan_shards
 from league.learning.learner.learner import LearnerSettings
 from league.learning.settings import ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
-from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
 from tests.league.learning.groups.recruiting import recruits_of
 

@@ -7,7 +7,7 @@ from league.envs import registry
 from league.envs.games.tron import BOARD, HEAD, Tron
 from league.envs.games.whist import CARDS, Whist, name_of
 from league.models.bots.base import RandomBot
-from league.models.bots.games.four import Roomy, Thrifty
+from league.models.bots.games import Roomy, Thrifty
 
 CARD = {name_of(card): card for card in range(CARDS)}
 
