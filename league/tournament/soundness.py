@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from league.competitors.names import load_snapshot, snapshots_of
 from league.models.networks.networks import build_network, check_connectors
-from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
 from league.rollout.requests import MixtureSource
-from league.rollout.snapshots import SnapshotSource, load_tensors
+from league.rollout.snapshots import SnapshotSource
 from storage.disk import Progress
 from storage.errors import CorruptBlob, Mistake, StorageError, UnknownSnapshot, WeightsMismatch
 from storage.remote.remote import RemoteMissing
@@ -40,7 +40,7 @@ def find_damaged(
     Each file is hashed once, even if this node has verified it before; files of a remote are fetched.
     Raise RemoteFailed, WeightsMismatch for a custom network that `trust` has not admitted.
     """
-    stored = [(name, one) for name, source in sources.items() for one in _snapshots(source)]
+    stored = [(name, one) for name, source in sources.items() for one in snapshots_of(source)]
     for spec in {source.spec for _, source in stored}:
         _require_trust(spec)
     damaged: dict[str, str] = {}
@@ -56,10 +56,6 @@ def find_damaged(
     return damaged
 
 
-def _snapshots(source: SnapshotSource | MixtureSource) -> tuple[SnapshotSource, ...]:
-    return source.members if isinstance(source, MixtureSource) else (source,)
-
-
 def _require_trust(spec: PolicySpec) -> None:
     """Raise WeightsMismatch for code that is not trusted, BadNetwork for code that is missing.
 
@@ -72,7 +68,7 @@ def _require_trust(spec: PolicySpec) -> None:
 
 def _damage(source: SnapshotSource) -> str:
     try:
-        Policy(source.spec, load_tensors(source), source.snapshot_id)
+        load_snapshot(source)
     except DAMAGE as error:
         return str(error)
     return ""

@@ -55,6 +55,6 @@ def test_a_store_that_cannot_be_reached_leaves_nobody_out(source, monkeypatch):
     def unreachable(*_):
         raise RemoteFailed("s3://bucket: no answer")
 
-    monkeypatch.setattr("league.tournament.soundness.load_tensors", unreachable)
+    monkeypatch.setattr("league.competitors.names.load_tensors", unreachable)
     with pytest.raises(RemoteFailed):
         find_damaged({"a": source})
