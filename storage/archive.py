@@ -59,13 +59,19 @@ from storage.records import (
     UpdateRecord,
     YardstickRecord,
 )
-from storage.retention.folded import FOLDED, folded_of, folded_table
-from storage.retention.keep import Keep
 from storage.retention.retention import Retention
+from storage.settings import Keep
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import Tensors
 from storage.tables import codec, columns
-from storage.tables.competitors import competitor_tables, competitors_of, entrant_tables
+from storage.tables.columns import (
+    FOLDED,
+    competitor_tables,
+    competitors_of,
+    entrant_tables,
+    folded_of,
+    folded_table,
+)
 from storage.tables.database_file import METADATA
 
 __all__ = ["Archive", "ArchiveReader", "open_reader"]
@@ -286,11 +292,7 @@ class Archive(ArchiveReader):
 
     def append_ratings(self, changes: Sequence[RatingChange]) -> int:
         """Record ratings that follow from no result: those of newcomers."""
-        if not changes:
-            return self._ledger.last_sequence
-        batch = self._ledger.last_sequence + 1
-        table = codec.rows("ratings", changes, seq=self._next_seq - 1, batch=batch)
-        return self._append({"ratings": table}, numbers=0)
+        return self._append_rows("ratings", changes, batch=self._ledger.last_sequence + 1)
 
     def append_decisions(self, decisions: Sequence[Decision]) -> int:
         """Record decisions that make no snapshot; the others are recorded by `add_snapshot`."""
@@ -308,29 +310,20 @@ class Archive(ArchiveReader):
 
     def append_caches(self, records: Sequence[CacheRecord]) -> int:
         """Record the counters of the caches of this run's processes."""
-        if not records:
-            return self._ledger.last_sequence
-        table = codec.rows("caches", records, seq=self._next_seq - 1, recorded_at=time.time())
-        return self._append({"caches": table}, numbers=0)
+        return self._append_rows("caches", records, recorded_at=time.time())
 
     def append_yardsticks(self, records: Sequence[YardstickRecord]) -> int:
         """Record what competitors score on fixed yardsticks, durable on return."""
-        if not records:
-            return self._ledger.last_sequence
-        table = codec.rows("yardsticks", records, seq=self._next_seq - 1, created_at=time.time())
-        return self._append({"yardsticks": table}, numbers=0)
+        return self._append_rows("yardsticks", records, created_at=time.time())
 
     def append_incidents(self, incidents: Sequence[Incident]) -> int:
         """Record what died or was set aside, durable on return."""
-        if not incidents:
-            return self._ledger.last_sequence
-        table = codec.rows("incidents", incidents, seq=self._next_seq - 1)
-        return self._append({"incidents": table}, numbers=0)
+        return self._append_rows("incidents", incidents)
 
     def append_end(self, end: End) -> int:
         """Record how a session ended, durable on return."""
         end = replace(end, reason=end.reason[:MOST_REASON])
-        return self._append({"ends": codec.rows("ends", [end], seq=self._next_seq - 1)}, numbers=0)
+        return self._append_rows("ends", [end])
 
     def save_set_aside(self, name: str, fields: Mapping[str, Any]) -> Path:
         """Keep matches that were set aside, as JSON, in a file of that name; return it. Raise DiskFailed."""
@@ -412,6 +405,13 @@ class Archive(ArchiveReader):
         if name in self._competitors:
             kind = type(self._competitors[name]).__name__
             raise StorageError(f"{self.run}: '{name}' is there already ({kind}), expected a new name")
+
+    def _append_rows(self, table: str, records: Sequence[Any], **others: Any) -> int:
+        """Append rows, if there are any, of a table that takes no numbers of the run; return the sequence."""
+        if not records:
+            return self._ledger.last_sequence
+        rows = codec.rows(table, records, seq=self._next_seq - 1, **others)
+        return self._append({table: rows}, numbers=0)
 
     def _append(self, tables: dict[str, pa.Table], numbers: int) -> int:
         """Append a batch with so many numbered rows; return its sequence."""

@@ -1,8 +1,8 @@
 """Disk: every change that storage makes to files goes through this module.
 
 So one place decides what survives a crash, and a test can replace it by a disk that fills up, fails at
-the k-th call or loses its power. DuckDB writes its file by itself; that file is an index, which is
-rebuilt when it is lost.
+the k-th call or loses its power. DuckDB writes its file by itself; that file is a copy, which is
+made again when it is lost.
 
     disk().pwrite(handle, data, offset)     the calls themselves, as os has them
     with whole(path) as file: ...           a file that appears whole or not at all, durable behind the block
@@ -143,6 +143,15 @@ def require_allowed(path: Path) -> None:
                 check()
 
 
+def write_all(handle: int, data: bytes | memoryview, offset: int) -> int:
+    """Write all of `data` from `offset` of a file on; return the number of bytes. Raise OSError."""
+    view = memoryview(data).cast("B")
+    written = 0
+    while written < len(view):
+        written += disk().pwrite(handle, view[written:], offset + written)
+    return written
+
+
 class Growing:
     """A file that is written from its beginning to its end, in the form that libraries expect."""
 
@@ -153,10 +162,7 @@ class Growing:
 
     def write(self, data: bytes | memoryview) -> int:
         """Write all of `data`. Raise OSError."""
-        view = memoryview(data).cast("B")
-        written = 0
-        while written < len(view):
-            written += disk().pwrite(self._handle, view[written:], self._end + written)
+        written = write_all(self._handle, data, self._end)
         self._end += written
         return written
 

@@ -14,7 +14,7 @@ from storage.ledger.ledger import read_tables
 from storage.records import Bot, Competitor, Entrant, LivePlayer, Snapshot
 from storage.snapshots import manifests
 from storage.suggestions import near_or_some
-from storage.tables.competitors import competitors_of
+from storage.tables.columns import competitors_of
 
 SEATED = ("players", "competitors", "snapshots", "entrants")
 """The tables that say who is in a run."""

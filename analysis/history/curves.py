@@ -120,7 +120,8 @@ UNION ALL
 SELECT
     'yardstick', player, concat_ws(' ', yardstick, measure, mode), league_env_steps, minutes,
     value, low, high, samples
-FROM yardsticks JOIN ({snapshots}) ON competitor = snapshot_id WHERE part = 'all'
+FROM yardsticks JOIN ({snapshots}) ON competitor = snapshot_id
+WHERE part = 'all' AND measure <> 'exploitability'
 ORDER BY measure, player, series, league_env_steps
 """
 

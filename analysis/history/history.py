@@ -31,7 +31,7 @@ from analysis.history.strength import ordered, over_steps
 from analysis.statistics.strength.order import Order
 from analysis.statistics.strength.recorded import recorded_order
 from storage.errors import Mistake
-from storage.snapshots import measurements
+from storage.snapshots import figures
 from storage.tables.moments import Moment, last_time
 
 _CATEGORIES = {
@@ -449,7 +449,7 @@ class History:
         rows = []
         for name, run in zip(self._live.names, self.runs, strict=True):
             until = np.inf if self._moment is None else last_time(run, self._moment)
-            found = sorted(measurements.read(run), key=lambda one: (one.created_at, one.snapshot_id))
+            found = sorted(figures.measurements(run), key=lambda one: (one.created_at, one.snapshot_id))
             rows += [(name, one) for one in found if one.created_at <= until]
         columns: dict[str, pa.Array] = {"run": pa.array([name for name, _ in rows], pa.string())}
         for field, kind in _MEASURED.items():
@@ -476,6 +476,7 @@ class History:
                 competitor, player, env_steps, league_env_steps, yardstick, kind, measure, mode, part,
                 value, low, high, samples, yardsticks.created_at
             FROM yardsticks LEFT JOIN frozen_at ON competitor = snapshot_id
+            WHERE measure <> '{figures.EXPLOITABILITY}'
             ORDER BY yardsticks.created_at, competitor, yardstick, part, mode, measure
             """
         )

@@ -23,8 +23,8 @@ from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import Openings
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup, Source, StoredSource
 from league.rollout.settings import RolloutSettings
-from storage.cache.settings import CacheSettings
 from storage.records import MatchBatch, Purpose, ResultBatch
+from storage.settings import CacheSettings
 from storage.tables.live import names_of
 
 SLOTS = 256  # matches at once; another number would give other games for the same seed

@@ -221,7 +221,7 @@ def _say_what_is_summed(run: Path, statement: str) -> None:
     """Print which matches are sums if the statement reads tables that lack them."""
     if not OF_MATCHES.search(statement):
         return
-    from storage.retention.said import what_is_summed
+    from storage.retention.retention import what_is_summed
 
     if said := what_is_summed(run):
         print(f"league: {said}; ask the views played and seated for all matches", file=sys.stderr)

@@ -14,9 +14,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from league.rollout.settings import MOST_AT_ONCE
 from league.section import Section, StoredPolicy, by_kind
 from league.yardsticks.settings import YardstickSettings, by_name, each_once
-from storage.cache.settings import CacheSettings
 from storage.errors import Mistake
-from storage.retention.keep import Keep
+from storage.settings import CacheSettings, Keep
 
 
 class EnvSettings(Section):

@@ -15,8 +15,8 @@ from league.rollout.openings import Openings
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import Peers, SnapshotSource
 from storage.cache.policy_map import TierInfo
-from storage.cache.settings import CacheSettings
 from storage.records import MatchBatch
+from storage.settings import CacheSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,8 +36,8 @@ from league.models.spec import PolicySpec
 from storage.cache.node_cache import BlobLease, NodeCache
 from storage.cache.pieces import Holder, pull
 from storage.cache.policy_map import PolicyMap, TierInfo
-from storage.cache.settings import CacheSettings
 from storage.errors import BlobMissing, StorageError
+from storage.settings import CacheSettings
 from storage.snapshots import blobs
 
 PIECE_SECONDS = 60.0  # for one piece of 4 MiB; a dead holder is started again meanwhile

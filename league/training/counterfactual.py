@@ -52,7 +52,7 @@ from storage.records import (
 )
 from storage.suggestions import did_you_mean
 from storage.tables import columns
-from storage.tables.competitors import competitors_of
+from storage.tables.columns import competitors_of
 
 _TABLES = ("runs", "players", "competitors", "snapshots", "decisions", "matches", "seats", "updates")
 

@@ -23,7 +23,7 @@ from league.yardsticks.settings import STORED_POSITIONS, YardstickSettings
 from storage import run_folder
 from storage.errors import Mistake
 from storage.records import Bot, Snapshot, YardstickRecord
-from storage.snapshots import yardsticks
+from storage.snapshots.figures import YARDSTICKS, add_yardsticks, prepare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +57,11 @@ def measure(
     trust(*options.trust)
     bench = _Bench(run, options)
     competitors = bench.chosen(names, player, every)
-    yardsticks.prepare(run)
+    prepare(run, YARDSTICKS)
     for competitor in competitors:
         figures = bench.figures_of(competitor)
         if figures:
-            yardsticks.add(run, figures)
+            add_yardsticks(run, figures)
             yield figures
 
 

@@ -37,12 +37,11 @@ import safetensors.torch
 from blake3 import blake3
 from safetensors import SafetensorError
 
-from storage.cache.cache_folder import cache_folder
 from storage.cache.policy_map import TierInfo
-from storage.cache.room import Room, Used
-from storage.cache.settings import FETCHED_BYTES
+from storage.cache.room import Room, Used, cache_folder
 from storage.disk import Growing, disk, make_folder
 from storage.errors import CorruptBlob, DiskFailed
+from storage.settings import FETCHED_BYTES
 from storage.snapshots import blobs
 
 Fetch = Callable[[Callable[[bytes], Any]], Any]
@@ -286,11 +285,7 @@ class NodeCache:
         try:
             fetch(buffer.write)
             data = buffer.getvalue()
-            found = blobs.hash_of(data)
-            if found != blob_hash:
-                raise CorruptBlob(
-                    f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy"
-                )
+            _require_hash(blob_hash, blobs.hash_of(data))
         except BaseException:
             self._count(failed=1)
             raise
@@ -315,11 +310,7 @@ class NodeCache:
                 file.write(piece)
 
             fetch(write)
-            found = digest.hexdigest()
-            if found != blob_hash:
-                raise CorruptBlob(
-                    f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy"
-                )
+            _require_hash(blob_hash, digest.hexdigest())
 
         try:
             handle = self.room.receive(blob_hash, size, fill)
@@ -334,6 +325,11 @@ class NodeCache:
     def _count(self, **more: int) -> None:
         with self._lock:
             self._counts.update(more)
+
+
+def _require_hash(blob_hash: str, found: str) -> None:
+    if found != blob_hash:
+        raise CorruptBlob(f"blob {blob_hash}: what was fetched hashes to {found}; restore it from a copy")
 
 
 def _locked(path: Path) -> int | None:

@@ -24,7 +24,7 @@ _SEGMENT = re.compile(r"(\d{8})\.(?:journal|json)")
 
 
 class Follower:
-    """A reader beside a writer: each `poll` returns what has come since the one before.
+    """A reader beside a writer: each `look` returns what has come since the one before.
 
     A frame is returned once, by itself or within a compacted segment. A segment whose frames were returned
     already is still reported when it is compacted, so that a caller that keeps frames can drop those up to
@@ -41,21 +41,11 @@ class Follower:
         self._number, self._offset = 1, 0  # where to read on
         self._whole: tuple[int, int] | None = None  # the first segment that is not summed up, its manifest
 
-    def poll(self) -> tuple[list[Segment], list[Frame]]:
+    def look(self) -> tuple[list[Segment], list[tuple[Place, bytes]]]:
         """Return (newly compacted segments, new frames behind them), each in order.
 
-        Every file of a new segment is compared with its hash. A call without news costs a few stats.
-        """
-        segments, payloads = self.look()
-        for segment in segments:
-            segment.verify()
-        return segments, [decode(place, payload) for place, payload in payloads]
-
-    def look(self) -> tuple[list[Segment], list[tuple[Place, bytes]]]:
-        """Return what `poll` returns, for callers that need few tables.
-
         Files of segments are not compared with their hashes yet (`Segment.verify`). Frames are whole
-        according to their hashes and not decoded.
+        according to their hashes and not decoded. A call without news costs a few stats.
         """
         segments: list[Segment] = []
         payloads: list[tuple[Place, bytes]] = []

@@ -32,7 +32,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.disk import disk, sync_folder, write_whole
+from storage.disk import disk, sync_folder, write_all, write_whole
 from storage.errors import CorruptLedger, DiskFailed, StorageError
 from storage.ledger import lock
 from storage.ledger.follower import (
@@ -137,7 +137,7 @@ class Ledger:
         # has the bytes, counts them as written, and syncs them only if they are written again.
         disk().truncate(self._file, journal.end)
         for place in journal.places[-1:]:
-            self._write(os.pread(self._file, place.size, place.offset), place.offset)
+            write_all(self._file, os.pread(self._file, place.size, place.offset), place.offset)
         disk().sync(self._file)
 
     def _start_segment(self) -> None:
@@ -212,7 +212,7 @@ class Ledger:
                     self._start_segment()
                     self._journal.columns.take(streams(payload))
                 end = written[-1].offset + written[-1].size if written else self._journal.end
-                self._write(head + payload, end)
+                write_all(self._file, head + payload, end)
                 written.append(Place(sequence, batch_id, end, len(head) + len(payload), names))
             self._acknowledge(written)
         except OSError as error:
@@ -249,11 +249,6 @@ class Ledger:
         frames = len(journal.places) + len(written)
         full = end >= self._segment_bytes or frames >= self._segment_frames
         return bool(frames) and (full or not journal.uniform)
-
-    def _write(self, frame: bytes, offset: int) -> None:
-        written = 0
-        while written < len(frame):
-            written += disk().pwrite(self._file, memoryview(frame)[written:], offset + written)
 
     def frames(self, after: int = 0, tables: Collection[str] | None = None) -> Iterator[Frame]:
         """Yield the frames behind sequence `after`; with `tables`, only their parts in these tables."""

@@ -243,17 +243,7 @@ def compact(folder: Path, journal: Journal) -> Segment:
         raise StorageError(f"{journal.path}: not compacted: {error}") from error
     tables = {name: writer.file() for name, writer in writers.items()}
     entry = index.write(_index_path(folder, number))
-    manifest = manifests.seal(
-        {
-            "first": journal.first,
-            "last": journal.last,
-            "frames": _entry(entry),
-            "tables": {name: _entry(table) for name, table in tables.items()},
-        }
-    )
-    path = manifest_path(folder, number)
-    write_whole(path, [manifest], mode=0o444)
-    return Segment(number, journal.first, journal.last, (path, len(manifest)), entry, tables)
+    return _published(folder, number, journal.first, journal.last, entry, tables)
 
 
 def replace(
@@ -299,18 +289,29 @@ def replace(
         index.add(Place(sequence, ids[sequence], 0, 0, ()), name, rows, form)
     entry = index.write(_index_path(folder, number, SUMMED))
     summed = {"first_seq": first_seq, "last_seq": last_seq}
-    manifest = manifests.seal(
-        {
-            "first": segment.first,
-            "last": segment.last,
-            "frames": _entry(entry),
-            "tables": {name: _entry(table) for name, table in tables.items()},
-            "summed": summed,
-        }
-    )
+    return _published(folder, number, segment.first, segment.last, entry, tables, summed)
+
+
+def _published(
+    folder: Path,
+    number: int,
+    first: int,
+    last: int,
+    index: File,
+    tables: dict[str, File],
+    summed: dict[str, Any] | None = None,
+) -> Segment:
+    """Write the manifest that makes a segment of these files exist, durably, and return the segment."""
+    fields: dict[str, Any] = {
+        "first": first,
+        "last": last,
+        "frames": _entry(index),
+        "tables": {name: _entry(table) for name, table in tables.items()},
+    }
+    manifest = manifests.seal(fields if summed is None else fields | {"summed": summed})
     path = manifest_path(folder, number)
     write_whole(path, [manifest], mode=0o444)
-    return Segment(number, segment.first, segment.last, (path, len(manifest)), entry, tables, summed)
+    return Segment(number, first, last, (path, len(manifest)), index, tables, summed)
 
 
 def superseded(folder: Path, seconds: float) -> Iterator[Path]:

@@ -18,9 +18,20 @@ from typing import Any
 
 from blake3 import blake3
 
-from storage.cache.cache_folder import cache_folder
-from storage.disk import Progress, disk, make_folder, remove_tree, sync_folder, whole, write_json, write_whole
-from storage.errors import CorruptLedger, DiskFailed, NotARun
+from storage.cache.room import cache_folder
+from storage.disk import (
+    Progress,
+    disk,
+    failed,
+    make_folder,
+    remove_tree,
+    sync_folder,
+    whole,
+    write_all,
+    write_json,
+    write_whole,
+)
+from storage.errors import CorruptLedger, NotARun
 from storage.layout import (
     CONFIG,
     FORMAT,
@@ -38,7 +49,7 @@ from storage.ledger.segments import Segment
 from storage.reader import ArchiveReader, read_competitors
 from storage.records import Snapshot
 from storage.remote.chunks import Holding, chunk_name, seal_name
-from storage.remote.remote import Remote, RemoteMissing, fetch_blob, is_url, object_name
+from storage.remote.remote import Remote, RemoteMissing, fetch_blob, object_name
 from storage.snapshots import blobs, manifests
 
 LOOKS = 5  # at one and the same thing that is not as it was listed
@@ -70,11 +81,6 @@ def mirror(url: str, folder: str | Path, progress: Progress | None = None) -> Pa
             write_json(folder / ORIGIN, came_from)
         bring_facts(remote, folder, progress)
     return folder
-
-
-def run_folder(run: str | Path, progress: Progress | None = None) -> Path:
-    """Return the folder of `run`; for the address of a remote, its `local_mirror`."""
-    return local_mirror(run, progress) if isinstance(run, str) and is_url(run) else Path(run)
 
 
 def local_mirror(url: str, progress: Progress | None = None) -> Path:
@@ -229,7 +235,7 @@ def _brought(remote: Remote, run: Path, number: int, chunks: dict[int, int]) -> 
         finally:
             disk().close(handle)
     except OSError as error:
-        raise DiskFailed(f"{journal}: cannot be written: {error.strerror or error}") from error
+        raise failed(journal, "written", error) from error
     return journal
 
 
@@ -237,9 +243,7 @@ def _write_chunk(remote: Remote, handle: int, name: str, offset: int) -> None:
     data = remote.get(name)
     if data is None:  # its segment was compacted since it was listed
         raise _Changed(f"{name} is missing")
-    written = 0
-    while written < len(data):
-        written += disk().pwrite(handle, memoryview(data)[written:], offset + written)
+    write_all(handle, data, offset)
 
 
 def _last_sequence(remote: Remote, journal: Path, previous: int, end: int) -> int:
@@ -284,7 +288,7 @@ def _remove(path: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise DiskFailed(f"{path}: cannot be removed: {error.strerror or error}") from error
+        raise failed(path, "removed", error) from error
 
 
 def require(remote: Remote, name: str) -> bytes:

@@ -1,21 +1,25 @@
 """Retention: sums up the matches of the oldest closed segments, in the thread of compaction.
 
 A segment is summed up once it is older than the limits (`Keep`), the ledger has a fold of all results behind
-it (`storage.retention.folded`), from which a resume goes on. Files of before stay for some minutes, for
-readers that have them open.
+it (`storage.tables.columns.folded_table`), from which a resume goes on. Files of before stay some minutes,
+for readers that have them open.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
-from storage.ledger.ledger import Ledger
+from storage.layout import LEDGER
+from storage.ledger.ledger import Ledger, summed_until
 from storage.ledger.segments import Segment, replace
-from storage.retention.keep import Keep
 from storage.retention.summing import DROPPED, SUMMED, sum_up
+from storage.settings import Keep
+from storage.tables.questions import query
 
 GRACE_SECONDS = 600.0
 
@@ -66,3 +70,36 @@ class Retention:
                 if self._origin is not None:
                     break
         return self._origin
+
+
+QUESTION_OF_SUMS = """
+SELECT coalesce(sum(matches), 0) AS summed, max(ended_at) AS until, (SELECT count(*) FROM matches) AS whole
+FROM summed_matches
+"""
+"""SQL that answers what `sentence_of_sums` needs: one row."""
+
+
+class Row(Protocol):
+    """An answer to `QUESTION_OF_SUMS`."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return the value of a column."""
+
+
+def what_is_summed(run: Path) -> str:
+    """Return `sentence_of_sums` for a run folder. Raise CorruptLedger."""
+    if not (run / LEDGER).is_dir() or not summed_until(run / LEDGER):
+        return ""
+    return sentence_of_sums(query(run, QUESTION_OF_SUMS).to_pylist()[0])
+
+
+def sentence_of_sums(row: Row) -> str:
+    """Return which matches are sums, and what that leaves out; "" if all matches are there."""
+    if not row["summed"]:
+        return ""
+    summed, whole = int(row["summed"]), int(row["whole"])
+    return (
+        f"{summed:,} of {summed + whole:,} matches, the last of {row['until']:%Y-%m-%d %H:%M:%S} UTC, are "
+        "kept as sums (storage.retention): single matches of then, their recorded actions and the run as of "
+        "then can no longer be shown; all figures of ratings, payoffs and counts include them"
+    )

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from storage.ledger.segments import Segment
-from storage.retention.folded import FOLDED
 from storage.tables import schema
+from storage.tables.columns import FOLDED
 
 BOUNDS = ("decisions", "snapshots", "runs", "players")  # tables whose frames no group spans
 SUMMED = ("matches", "seats", "meetings", "ratings")

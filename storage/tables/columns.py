@@ -1,12 +1,14 @@
 """Facts as Arrow tables and back: the columns of schema.sql, as the ledger's frames carry them.
 
-There are two differences from the index. Times (`*_at`) are float64 seconds since the epoch, as they were
-measured, so that they come back equal to the bit. Names are dictionary-encoded with the dictionaries of their
-batch.
+There are two differences from the tables that readers see. Times (`*_at`) are float64 seconds since the
+epoch, as they were measured, so that they come back equal to the bit. Names are dictionary-encoded with the
+dictionaries of their batch.
 """
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -16,12 +18,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.errors import StorageError
+from storage.errors import CorruptLedger, StorageError
 from storage.records import (
     Add,
+    Bot,
+    Competitor,
     Decision,
     EndReason,
+    Entrant,
     Freeze,
+    LivePlayer,
     MatchBatch,
     Outcome,
     Purpose,
@@ -32,11 +38,12 @@ from storage.records import (
     ResultBatch,
     Retire,
     Role,
+    Snapshot,
     Stop,
     UpdateRecord,
+    by_team,
 )
 from storage.tables import codec
-from storage.tables.meetings import meetings, names_column, sorted_by_name
 from storage.tables.schema import arrow_schema
 
 OUTCOMES = [outcome.name.lower() for outcome in Outcome]
@@ -246,3 +253,149 @@ def _indices(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.integer], tuple[st
 
 def _numbers(column: pa.ChunkedArray) -> npt.NDArray:
     return column.to_numpy()
+
+
+def meetings(results: ResultBatch, seq: int) -> pa.Table:
+    """Return rows of `meetings`: how often each ordered pair met in these M matches, with results and leads.
+
+    `seq` is the number of the last match. Sorted by (home, away). The lead of a game is half of what home's
+    score is above away's.
+    """
+    names, seated = sorted_by_name(results.matches)
+    first, outcome, place = by_team(results)
+    seated = seated[:, first]
+    score = results.score[:, first].astype(np.float64)
+    pairs_met: list[npt.NDArray[np.int64]] = []  # [pairs of one kind, 2]: home and away as one number, result
+    leads: list[npt.NDArray[np.float64]] = []
+    for home, away in itertools.permutations(range(seated.shape[1]), 2):
+        result = np.sign(place[:, home] - place[:, away]) + 1  # 0: a win of home, 1: even, 2: a loss
+        void = (result == 1) & (outcome[:, home] == Outcome.FORFEIT)  # two forfeits say nothing
+        met = (seated[:, home] != seated[:, away]) & ~void
+        pairs_met.append(np.stack([seated[:, home] * len(names) + seated[:, away], result], axis=1)[met])
+        leads.append((score[:, home] - score[:, away])[met] / 2.0)
+    pair, result = np.concatenate(pairs_met).T if pairs_met else np.zeros((2, 0), np.int64)
+    pairs, met_in = np.unique(pair, return_inverse=True)
+    counts = np.bincount(met_in * 3 + result, minlength=3 * len(pairs)).reshape(-1, 3)
+    lead = np.concatenate(leads) if leads else np.zeros(0)
+    return pa.table(
+        {
+            "seq": np.full(len(pairs), seq, dtype=np.int64),
+            "purpose": names_column(np.zeros(len(pairs), np.int8), [results.matches.purpose.value]),
+            "home": names_column((pairs // len(names)).astype(np.int32), names),
+            "away": names_column((pairs % len(names)).astype(np.int32), names),
+            "games": counts.sum(axis=1).astype(np.int32),
+            "wins": counts[:, 0].astype(np.int32),
+            "draws": counts[:, 1].astype(np.int32),
+            "losses": counts[:, 2].astype(np.int32),
+            "lead": np.bincount(met_in, lead, minlength=len(pairs)),
+            "squares": np.bincount(met_in, lead**2, minlength=len(pairs)),
+        }
+    )
+
+
+def sorted_by_name(matches: MatchBatch) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """Return the competitors' names in order, each once, and the seating [M, S] as indices into them."""
+    names, numbered = np.unique(np.array(matches.competitors, dtype=str), return_inverse=True)
+    return names.tolist(), numbered[matches.seat].astype(np.int64)
+
+
+def names_column(indices: npt.NDArray[np.integer], names: Sequence[str]) -> pa.DictionaryArray:
+    """Return a text for each of `indices` [n]. Raise IndexError for one without a name: it is not stored."""
+    return pa.DictionaryArray.from_arrays(pa.array(indices), pa.array(names, pa.string()), safe=True)
+
+
+def competitor_tables(competitor: Snapshot | LivePlayer | Bot, added_at: float) -> dict[str, pa.Table]:
+    """Return the rows that seat a competitor: of `competitors`, and of `players` or `snapshots`."""
+    kind, role, player = "bot", None, None
+    tables: dict[str, pa.Table] = {}
+    if isinstance(competitor, Snapshot):
+        kind, role, player = "snapshot", competitor.role, competitor.player
+        tables["snapshots"] = codec.rows("snapshots", [competitor])
+    elif isinstance(competitor, LivePlayer):
+        kind, role, player = "player", competitor.role, competitor.player
+        tables["players"] = codec.rows("players", [competitor], added_at=added_at)
+    named = {"competitor": competitor.competitor, "kind": kind, "role": role, "player": player}
+    tables["competitors"] = codec.rows("competitors", [competitor], **named, added_at=added_at)
+    return tables
+
+
+def entrant_tables(entrants: Sequence[Entrant], joined_at: float) -> dict[str, pa.Table]:
+    """Return the rows that seat entrants: of `entrants`, and of `competitors`.
+
+    Raise StorageError if two have the same name.
+    """
+    names = {entrant.competitor for entrant in entrants}
+    if len(names) < len(entrants):
+        raise StorageError(
+            f"entrants: {len(entrants)} have {len(names)} names between them, expected as many"
+        )
+    return {
+        "entrants": codec.rows("entrants", entrants, joined_at=joined_at),
+        "competitors": codec.rows("competitors", entrants, added_at=joined_at),
+    }
+
+
+def competitors_of(tables: Mapping[str, pa.Table]) -> list[Competitor]:
+    """Return the competitors that a frame seats, in order: players, bots, snapshots, entrants."""
+    found: list[Competitor] = []
+    entrants = codec.records(Entrant, tables["entrants"]) if "entrants" in tables else []
+    if "players" in tables:
+        found += codec.records(LivePlayer, tables["players"])
+    if "competitors" in tables:
+        entered = {entrant.competitor for entrant in entrants}  # bots among them are here too
+        rows = tables["competitors"].to_pylist()
+        bots = [row["competitor"] for row in rows if row["kind"] == "bot"]
+        found += [Bot(name) for name in bots if name not in entered]
+    if "snapshots" in tables:
+        found += codec.records(Snapshot, tables["snapshots"])
+    return found + entrants
+
+
+# A frame with this table has the fold of all frames before it: what a league is a fold of its results to,
+# exact to the bit; arrays are compressed, all else is JSON. Once the matches of old segments are summed up, a
+# run resumes from such a frame: it cannot replay them any more. No reader has this table.
+FOLDED = "folded"
+_FOLDED_FIELDS = "fields"  # the row with what is no array
+_ARRAY_TYPES = ("float64", "int64", "int32", "bool")
+
+
+def folded_table(arrays: Mapping[str, npt.NDArray[Any]], fields: Mapping[str, Any]) -> pa.Table:
+    """Return a row for each array and one for the JSON `fields`. Raise ValueError for other types."""
+    rows: list[dict[str, Any]] = [
+        {"name": _FOLDED_FIELDS, "type": "json", "shape": [], "data": json.dumps(fields).encode()}
+    ]
+    for name, array in arrays.items():
+        if str(array.dtype) not in _ARRAY_TYPES:
+            raise ValueError(
+                f"folded: '{name}' is of {array.dtype}, expected one of {', '.join(_ARRAY_TYPES)}"
+            )
+        data = pa.compress(np.ascontiguousarray(array).tobytes(), "zstd", asbytes=True)
+        rows.append({"name": name, "type": str(array.dtype), "shape": list(array.shape), "data": data})
+    return pa.Table.from_pylist(
+        rows,
+        pa.schema(
+            [
+                ("name", pa.string()),
+                ("type", pa.string()),
+                ("shape", pa.list_(pa.int64())),
+                ("data", pa.large_binary()),
+            ]
+        ),
+    )
+
+
+def folded_of(table: pa.Table) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Return (arrays, fields) as `folded_table` received them. Raise CorruptLedger."""
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    fields: dict[str, Any] = {}
+    try:
+        for row in table.to_pylist():
+            if row["type"] == "json":
+                fields = json.loads(row["data"])
+            elif row["type"] in _ARRAY_TYPES:
+                size = int(np.prod(row["shape"])) * np.dtype(row["type"]).itemsize
+                data = pa.decompress(row["data"], size, "zstd", asbytes=True)
+                arrays[row["name"]] = np.frombuffer(data, row["type"]).reshape(row["shape"]).copy()
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise CorruptLedger(f"table {FOLDED} of the ledger: cannot be read: {error}") from None
+    return arrays, fields

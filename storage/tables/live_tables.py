@@ -24,9 +24,8 @@ from storage.layout import LEDGER
 from storage.ledger.frames import Place, open_stream, streams
 from storage.ledger.ledger import Follower
 from storage.ledger.segments import Segment
-from storage.snapshots import yardsticks
-from storage.snapshots.yardsticks import YARDSTICKS
-from storage.tables import codec, schema
+from storage.snapshots import figures
+from storage.tables import schema
 from storage.tables.schema import Connection, arrow_schema, utc
 
 PARTS = "ledger"
@@ -45,7 +44,7 @@ class LiveRun:
     """All tables of the run in `folder`, in a schema `home` of DuckDB.
 
     `last` limits them to frames up to that one. `until` returns the time, in seconds since the epoch, up to
-    which figures on yardsticks count that are in no frame; it is called when there are any. With `native`
+    which figures count that were measured beside the writer; it is called when there are any. With `native`
     DuckDB opens the Parquet files, which is fastest; else pyarrow does.
     """
 
@@ -57,7 +56,7 @@ class LiveRun:
         self._last = last
         self._folder = folder
         self._until = functools.cache(until)
-        self._figures: set[Path] = set()  # files with figures on yardsticks that were taken in
+        self._figures: set[Path] = set()  # files with figures that were taken in
         self._follower = Follower(folder / LEDGER)
         self._tables = {
             table: LiveTable(table, types, f"{table}_{home}", native)
@@ -97,7 +96,7 @@ class LiveRun:
         """Show DuckDB all rows of the tables `wanted`, and of those that were wanted before."""
         for name in wanted:
             self._tables[name].wanted = True
-        if YARDSTICKS in self._tables and self._tables[YARDSTICKS].wanted:
+        if figures.TABLE in self._tables and self._tables[figures.TABLE].wanted:
             self._take_figures()
         for table in self._tables.values():
             table.show(shelf)
@@ -133,15 +132,13 @@ class LiveRun:
                 self._tables[name].take(place.sequence, section)
 
     def _take_figures(self) -> None:
-        """Take in the figures on yardsticks that were measured beside the writer, and are in no frame."""
-        for path in yardsticks.files(self._folder):
+        """Take in the figures that were measured beside the writer, and are in no frame."""
+        for path in figures.files(self._folder):
             if path not in self._figures:
                 self._figures.add(path)
-                found = yardsticks.read_file(path)
-                if found and found[0][0] <= self._until():
-                    records = [record for _, record in found]
-                    rows = codec.rows(YARDSTICKS, records, seq=None, created_at=found[0][0])
-                    self._tables[YARDSTICKS].take_lasting(rows)
+                rows = figures.rows(path)
+                if len(rows) and rows["created_at"][0].as_py() <= self._until():
+                    self._tables[figures.TABLE].take_lasting(rows)
 
 
 class LiveTable:

@@ -224,20 +224,21 @@ CREATE TABLE recordings (
     actions FLOAT[]  -- in order of time, then of seats; the numbers of one action side by side
 );
 
--- Figures of competitors on fixed yardsticks: positions with known best moves, and fixed opponents. One row per
--- measure, mode and part; those that `league yardstick` measured are here too.
+-- What was measured of competitors: on fixed yardsticks (positions with known best moves, fixed opponents), and how
+-- far they can be exploited. One row per measure, mode and part; while training, by `league yardstick` or by
+-- `league exploit`.
 CREATE TABLE yardsticks (
-    seq BIGINT,  -- number of the last match, decision or update before; NULL: measured by `league yardstick`
-    competitor VARCHAR,  -- snapshot, or bot for comparison
-    yardstick VARCHAR,  -- positions, or the name of the fixed opponent
-    kind VARCHAR,  -- positions, games
-    measure VARCHAR,  -- best, kept: shares of positions; score: points per game
+    seq BIGINT,  -- number of the last match, decision or update before; NULL: measured by a command
+    competitor VARCHAR,  -- snapshot, bot for comparison, or mixture of snapshots
+    yardstick VARCHAR,  -- positions, the name of the fixed opponent; best response, trained response
+    kind VARCHAR,  -- positions, games; of exploitability: exact, lower_bound
+    measure VARCHAR,  -- best, kept: shares of positions; score: points per game; exploitability: gain of a response
     mode VARCHAR,  -- how the competitor acts: sample, greedy
     part VARCHAR,  -- all, decisive, or a band of plies
-    value DOUBLE,  -- figure, in [0, 1]
+    value DOUBLE,  -- figure, in [0, 1]; exploitability: in points of a game's score
     low DOUBLE,  -- lower end of its 95 % interval
     high DOUBLE,  -- upper end of its 95 % interval
-    samples BIGINT,  -- positions or games
+    samples BIGINT,  -- positions or games; exploitability: NULL
     created_at TIMESTAMP  -- time of measuring
 );
 

@@ -12,16 +12,17 @@ left, training goes on from the snapshot's weights.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from storage.disk import (
     Progress,
     link_or_copy,
     make_folder,
     sync_folder,
+    whole,
     whole_folder,
     write_json,
     write_whole,
@@ -40,8 +41,11 @@ from storage.layout import (
     require_new,
     require_run,
 )
-from storage.ledger.cut import copy_until
+from storage.ledger.follower import numbers_of, open_segment
+from storage.ledger.frames import Frame, decode, encode, scan
+from storage.ledger.journal import journal_path
 from storage.ledger.ledger import Ledger, last_frame, read_frames, summed_until
+from storage.ledger.segments import Segment
 from storage.reader import SEATED
 from storage.records import (
     STATE,
@@ -54,11 +58,10 @@ from storage.records import (
     Reset,
     Snapshot,
 )
-from storage.retention.folded import FOLDED
 from storage.snapshots import learner_states
 from storage.snapshots.learner_states import SavedState
 from storage.tables import codec, columns, live
-from storage.tables.competitors import competitors_of
+from storage.tables.columns import FOLDED, competitors_of
 from storage.tables.moments import Moment, last_frame_at
 
 
@@ -287,3 +290,52 @@ sessions AS (
 )
 SELECT coalesce(max(ended), 0.0), coalesce(sum(lasted), 0.0) FROM sessions
 """
+
+
+def copy_until(source: Path, target: Path, last: int) -> None:
+    """Copy the frames of the ledger `source` up to sequence `last` into the empty folder `target`.
+
+    This works beside a writer of `source`. Compacted segments are immutable, so they are linked. What is
+    behind the last whole one is written as journals again, frame by frame: sequences, batch ids and tables
+    are those of the original. Raise CorruptLedger, DiskFailed, and Mistake if frames around `last` were
+    summed up.
+    """
+    before = 0  # sequence of the last frame that is copied
+    numbers = numbers_of(source)
+    journal = None
+    for number in numbers:
+        found = open_segment(source, number)
+        if isinstance(found, Segment) and found.last <= last:
+            for path, _ in found.files():
+                link_or_copy(path, target / path.name, mode=0o444)
+            before, journal = found.last, None
+            continue
+        if isinstance(found, Segment) and found.summed is not None:
+            raise Mistake(
+                f"{source}: matches around frame {last} were summed up meanwhile (storage.retention), "
+                "expected a later moment"
+            )
+        journal = journal_path(target, number)
+        open_end = number == numbers[-1]
+        with whole(journal) as file:
+            for frame in _frames(found, journal_path(source, number), before, open_end):
+                if frame.sequence > last:
+                    break
+                for part in encode(frame.sequence, frame.batch_id, frame.tables):
+                    file.write(part)
+                before = frame.sequence
+        if before >= last:
+            break
+    if journal is None:  # a ledger ends with a journal
+        with whole(journal_path(target, len(list(target.glob("*.json"))) + 1)):
+            pass
+    sync_folder(target)
+
+
+def _frames(found: Segment | BinaryIO, path: Path, before: int, open_end: bool) -> Iterator[Frame]:
+    if isinstance(found, Segment):
+        yield from found.frames()
+        return
+    with found as file:
+        for place, payload in scan(file, path, previous=before, last=open_end):
+            yield decode(place, payload)

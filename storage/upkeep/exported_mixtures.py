@@ -21,7 +21,6 @@ from storage.reader import ArchiveReader
 from storage.records import Snapshot
 from storage.snapshots import blobs, manifests
 from storage.snapshots.manifests import CorruptManifest
-from storage.upkeep.cards import front_matter
 from storage.upkeep.exports import (
     FORMAT,
     MAX_TEXT,
@@ -32,6 +31,7 @@ from storage.upkeep.exports import (
     NotAnExport,
     check_place,
     fill,
+    front_matter,
     shown,
 )
 
@@ -95,8 +95,6 @@ def read_mixture(folder: Path) -> tuple[dict[str, Any], tuple[ExportedMember, ..
     try:
         fields = manifests.read(path)
         return fields, _members(folder, fields.get("members"))
-    except FileNotFoundError:
-        raise NotAnExport(f"{path}: no such file, expected an exported mixture") from None
     except CorruptManifest as error:
         raise NotAnExport(str(error)) from None
     except ValueError as error:
@@ -134,7 +132,7 @@ def _readme(fields: dict[str, Any], members: Sequence[tuple[Snapshot, float, flo
         f"{temperature:g} |"
         for number, (snapshot, weight, temperature) in enumerate(members)
     )
-    head = front_matter(str(fields["env"]["id"]), str(fields["license"]), UNSPECIFIED)
+    head = front_matter(str(fields["env"]["id"]), str(fields["license"]))
     return f"""{head}
 # A mixture of {len(members)} snapshots
 

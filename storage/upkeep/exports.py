@@ -24,7 +24,6 @@ from storage.reader import ArchiveReader
 from storage.records import Snapshot
 from storage.snapshots import blobs, manifests
 from storage.snapshots.manifests import CorruptManifest
-from storage.upkeep.cards import front_matter
 
 MANIFEST, WEIGHTS, README = "manifest.json", "weights.safetensors", "README.md"
 MIXTURE, MEMBERS = "mixture.json", "members"  # of an exported mixture (storage.upkeep.exported_mixtures)
@@ -71,9 +70,7 @@ def export_made(
         "tensors": blobs.describe(tensors),
     }
     with whole_folder(folder) as fresh:
-        write_whole(fresh / WEIGHTS, [data], mode=0o444)
-        write_whole(fresh / README, [readme(fields).encode()])
-        write_whole(fresh / MANIFEST, [manifests.seal(fields)])
+        _write(fresh, fields, data)
 
 
 def check_place(folder: Path, license: str) -> None:
@@ -90,7 +87,12 @@ def fill(reader: ArchiveReader, snapshot: Snapshot, fresh: Path, license: str) -
     if license == UNSPECIFIED:
         license = manifest.get("origin", {}).get("license", UNSPECIFIED)
     manifest |= {"format": FORMAT, "license": license, "env": reader.env()}
-    write_whole(fresh / WEIGHTS, [reader.blob_path(snapshot).read_bytes()], mode=0o444)
+    _write(fresh, manifest, reader.blob_path(snapshot).read_bytes())
+
+
+def _write(fresh: Path, manifest: Mapping[str, Any], weights: bytes) -> None:
+    """Write the three files of an export, its manifest last."""
+    write_whole(fresh / WEIGHTS, [weights], mode=0o444)
     write_whole(fresh / README, [readme(manifest).encode()])
     write_whole(fresh / MANIFEST, [manifests.seal(manifest)])
 
@@ -163,7 +165,7 @@ def readme(manifest: Mapping[str, Any]) -> str:
         "licence": manifest["license"],
     }
     rows = "\n".join(f"| {name} | {_cell(value)} |" for name, value in facts.items())
-    head = front_matter(manifest["env"]["id"], manifest["license"], UNSPECIFIED)
+    head = front_matter(manifest["env"]["id"], manifest["license"])
     return f"""{head}
 # {_cell(manifest["snapshot_id"])}
 
@@ -209,3 +211,32 @@ def shown(value: object) -> str:
 def _cell(text: str) -> str:
     """Return `text` as a cell of a table: names may hold anything printable."""
     return text.replace("|", "\\|")
+
+
+# identifiers of licences that hubs know; other texts are named beside `other`
+_KNOWN = frozenset(
+    (
+        *("mit", "apache-2.0", "bsd", "bsd-2-clause", "bsd-3-clause", "mpl-2.0", "unlicense", "openrail"),
+        *("cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "cc-by-nc-4.0", "gpl-3.0", "lgpl-3.0", "agpl-3.0"),
+    )
+)
+
+
+def front_matter(env_id: str, license: str) -> str:
+    """Return what model hubs read at the beginning of a README, with the line break behind it.
+
+    It is YAML between two lines of dashes. Every value is written as JSON, which is YAML too, so that a name
+    from a stranger's manifest stays a string.
+    """
+    fields: dict[str, object] = {}
+    if license.lower() in _KNOWN:
+        fields["license"] = license.lower()
+    elif license != UNSPECIFIED:
+        fields |= {"license": "other", "license_name": license}
+    fields |= {
+        "library_name": "checkpoint-league",
+        "pipeline_tag": "reinforcement-learning",
+        "tags": ["reinforcement-learning", "self-play", "checkpoint-league", env_id],
+    }
+    lines = [f"{name}: {json.dumps(value)}" for name, value in fields.items()]
+    return "\n".join(["---", *lines, "---", ""])

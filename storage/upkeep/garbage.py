@@ -22,7 +22,7 @@ from storage.layout import KEPT, LEARNERS, LEDGER, MANIFESTS, OBJECTS, PINS, REF
 from storage.ledger.ledger import Ledger
 from storage.reader import open_reader
 from storage.snapshots import learner_states, manifests
-from storage.snapshots.measurements import MEASUREMENTS
+from storage.snapshots.figures import MEASUREMENTS, YARDSTICKS
 
 UNFINISHED_SECONDS = 3600.0  # a temporary file this old has no writer any more
 _BLOB = re.compile(r"([0-9a-f]{64})\.safetensors")
@@ -91,7 +91,7 @@ def _find(run: Path) -> Iterator[tuple[Path, int, str]]:
             yield path, path.stat().st_size, "a newer state of the learner replaced it"
     now = time.time()
     of_learners = (LEARNERS, f"{LEARNERS}/{REFUSED}", f"{LEARNERS}/{KEPT}")
-    for folder in (OBJECTS, MANIFESTS, *of_learners, PINS, MEASUREMENTS):
+    for folder in (OBJECTS, MANIFESTS, *of_learners, PINS, MEASUREMENTS, YARDSTICKS):
         for path, size, changed in _files(run / folder, depth=1):
             if _UNFINISHED.fullmatch(path.name) and now - changed > UNFINISHED_SECONDS:
                 yield path, size, "was never finished"

@@ -29,9 +29,9 @@ from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
-from storage.cache.settings import CacheSettings
 from storage.layout import blob_path
 from storage.records import MatchBatch, Purpose
+from storage.settings import CacheSettings
 from storage.snapshots.blobs import publish
 from tests.bench.learners import BATCH_STEPS, LENGTH, experience
 from tests.bench.learners import SPEC as LEARNED

@@ -37,7 +37,7 @@ from storage.archive import Archive
 from storage.ledger.ledger import Ledger, summed_until
 from storage.records import MAIN, Bot, Freeze, LivePlayer, MatchBatch, Purpose, ResultBatch
 from storage.retention import retention
-from storage.retention.keep import Keep
+from storage.settings import Keep
 from storage.tables import questions
 
 CONFIG = Path(__file__).parents[2] / "configs" / "kuhn_poker.yaml"

@@ -34,8 +34,8 @@ from league.rollout.requests import LiveSource, PlayRequest, PlaySetup
 from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
-from storage.cache.settings import CacheSettings
 from storage.records import MatchBatch, Purpose
+from storage.settings import CacheSettings
 from storage.snapshots.blobs import publish
 
 GAME, GOAL_MIB = "tic_tac_toe", 6.0

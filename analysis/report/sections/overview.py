@@ -18,7 +18,7 @@ from analysis.report.trend import RECENT, trend_of
 from analysis.statistics.strength.wording import above, interval_of
 from analysis.tournaments import wording
 from storage.records import MAIN
-from storage.retention import said as said_of_sums
+from storage.retention.retention import QUESTION_OF_SUMS, sentence_of_sums
 
 TITLE = "In short"
 MOST_TRENDS, MOST_FINDINGS = 3, 3
@@ -52,7 +52,7 @@ def overview(story: Story) -> Section:
             "lately": _lately(story),
             "alone": _alone(story),
             "exploited": exploited(story.exploitability),
-            "summed": said_of_sums.sentence(story.sql(said_of_sums.QUESTION).iloc[0]),
+            "summed": sentence_of_sums(story.sql(QUESTION_OF_SUMS).iloc[0]),
         }
     return drawn("overview.html", "overview", TITLE, **data)
 

@@ -27,8 +27,7 @@ from storage.records import (
     UpdateRecord,
     YardstickRecord,
 )
-from storage.snapshots import measurements, yardsticks
-from storage.snapshots.measurements import Measurement
+from storage.snapshots.figures import Measurement, add_measurement, add_yardsticks
 from storage.tables import codec
 from tests import made_up
 
@@ -174,8 +173,8 @@ def eventful(archive):
     measured = Measurement(
         "main-0@40", "main-0", 40, 36, "lower_bound", 0.5, 0.25, 0.75, "points per game", 10_000, 1.7e9
     )
-    measurements.add(archive.run, measured)
-    yardsticks.add(archive.run, [figure("main-0@40")])
+    add_measurement(archive.run, measured)
+    add_yardsticks(archive.run, [figure("main-0@40")])
     return archive.run
 
 
@@ -365,7 +364,7 @@ def test_a_folder_without_a_run_is_refused(tmp_path):
 
 def test_figures_on_yardsticks_know_whose_they_are_and_how_far_the_league_was(archive):
     archive.append_yardsticks([figure("main-0@40"), figure("random", "kept")])
-    yardsticks.add(archive.run, [figure("main-0@0")])
+    add_yardsticks(archive.run, [figure("main-0@0")])
     with analysis.open_run(archive.run) as history:
         frame, steps = history.yardsticks(), history.snapshots().set_index("snapshot_id")["league_env_steps"]
         assert frame["competitor"].tolist() == ["main-0@40", "random", "main-0@0"]

@@ -14,8 +14,7 @@ from storage.archive import Archive
 from storage.errors import Mistake
 from storage.incidents import Incident
 from storage.records import YardstickRecord
-from storage.snapshots import yardsticks
-from storage.snapshots.measurements import Measurement, add
+from storage.snapshots.figures import Measurement, add_measurement, add_yardsticks
 from tests.analysis.report.conftest import ATTACK, PLAN
 
 pytestmark = pytest.mark.slow
@@ -208,7 +207,7 @@ def test_a_tournament_cannot_be_looked_back_on(tournament):
 def test_what_was_measured_stands_in_a_table(planted, tmp_path):
     run = shutil.copytree(planted, tmp_path / "measured")
     name = f"main-0@{PLAN.batches * PLAN.matches * 10}"
-    add(
+    add_measurement(
         run,
         Measurement(name, "main-0", 2400, 3600, "exact", 0.125, 0.125, 0.125, "score per seat", None, 2e9),
     )
@@ -222,7 +221,7 @@ def test_a_bound_whose_response_learned_nothing_is_not_passed_off_as_evidence(pl
     run = shutil.copytree(planted, tmp_path / "measured")
     name = f"main-0@{PLAN.batches * PLAN.matches * 10}"
     given = (name, "main-0", 2400, 3600, "lower_bound", 0.0, 0.0, 0.1, "score", 1000, 2e9, "nothing_learned")
-    add(run, Measurement(*given))
+    add_measurement(run, Measurement(*given))
     with analysis.open_run(run) as history:
         (part,) = sections(history, only=["exploitability"])
     page = Page(part.html)
@@ -239,7 +238,7 @@ def test_measured_mixtures_stand_in_a_table_by_the_size_of_their_pool(planted, t
     for number, value in ((2, 0.125), (0, 0.5)):
         name = f"{names[number]}:nash"
         given = (name, "main-0:nash", 2400, 3600, "exact", value, value, value, "score", None, 2e9 + number)
-        add(run, Measurement(*given))
+        add_measurement(run, Measurement(*given))
     with analysis.open_run(run) as history:
         (part,) = sections(history, only=["exploitability"])
     assert Page(part.html).tables["pools-table"][1:] == [
@@ -259,7 +258,7 @@ def test_figures_on_yardsticks_are_drawn_and_those_of_the_newest_snapshot_stand_
         figure = YardstickRecord(
             **given, mode="sample", part="all", value=value, low=0.2, high=0.8, samples=9
         )
-        yardsticks.add(run, [figure])
+        add_yardsticks(run, [figure])
     with analysis.open_run(run) as history:
         (part,) = sections(history, only=["yardsticks"])
     rows = Page(part.html).tables["yardsticks-table"][1:]

@@ -6,7 +6,7 @@ import pytest
 
 import analysis
 from storage import query
-from storage.snapshots import yardsticks
+from storage.snapshots.figures import files
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +95,7 @@ def test_a_mistake_is_one_message_and_nothing_is_stored(league_here, c4, argumen
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
-    assert yardsticks.files(c4) == []
+    assert files(c4) == []
 
 
 def test_a_game_without_stored_positions_is_one_message(league_here, tictac):

@@ -23,7 +23,7 @@ from league.rollout.settings import RolloutSettings
 from league.tournament.entrant_source import EntrantSource
 from league.tournament.entrants import gather, sources_of
 from storage.archive import open_reader
-from storage.snapshots import measurements
+from storage.snapshots import figures
 
 PAIRS = 4000
 LIST = "0.2*main-0@0+0.8*main-0@3:greedy"
@@ -72,7 +72,7 @@ def test_measurements_of_averages_make_a_curve_of_their_own(kuhn):
     assert [one.snapshot_id for one in found] == [f"main-0@{n}:average" for n in range(4)]
     assert {one.player for one in found} == {"main-0:average"}
     assert [one.env_steps for one in found] == [0, 1, 2, 3]
-    assert set(found) <= set(measurements.read(kuhn))
+    assert set(found) <= set(figures.measurements(kuhn))
     (listed,) = exploit(kuhn, [LIST])
     assert (listed.measurement.snapshot_id, listed.measurement.player) == (LIST, LIST)
 

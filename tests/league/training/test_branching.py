@@ -21,7 +21,7 @@ from storage.ledger.ledger import read_frames, read_tables
 from storage.reader import SEATED
 from storage.records import STATE
 from storage.tables import columns
-from storage.tables.competitors import competitors_of
+from storage.tables.columns import competitors_of
 from storage.upkeep.verification import verify_snapshots
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from storage.cache.cache_folder import cache_folder
+from storage.cache.room import cache_folder
 from storage.errors import DiskFailed, Mistake
 
 

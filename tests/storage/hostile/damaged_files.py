@@ -12,6 +12,7 @@ import torch
 
 from storage.disk import using
 from storage.errors import CorruptBlob, CorruptLedger
+from storage.ledger.frames import decode
 from storage.ledger.ledger import Follower, Frame, Ledger, read_frames, read_tables
 from storage.snapshots import blobs, manifests
 from tests.bench.storage_results import Unsynced
@@ -143,7 +144,11 @@ def _opened(folder: Path) -> None:
 
 
 def _followed(folder: Path) -> None:
-    Follower(folder).poll()
+    segments, payloads = Follower(folder).look()
+    for segment in segments:
+        segment.verify()
+    for place, payload in payloads:
+        decode(place, payload)
 
 
 def _listed(folder: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from storage.errors import CorruptLedger, StorageError
 from storage.ledger import follower
+from storage.ledger.frames import decode
 from storage.ledger.ledger import Follower, Ledger, last_frame, read_frames, read_tables
 from tests.parameters import mostly_long
 
@@ -32,6 +33,14 @@ def table(*numbers):
     return pa.table({"n": numbers})
 
 
+def poll(follower):
+    """What a follower's `look` gives, with its segments verified and its frames decoded."""
+    segments, payloads = follower.look()
+    for segment in segments:
+        segment.verify()
+    return segments, [decode(place, payload) for place, payload in payloads]
+
+
 class Consumer:
     """Keeps what a follower gives, as its docstring says: frames until their segment is compacted."""
 
@@ -42,7 +51,7 @@ class Consumer:
 
     def poll(self):
         """The numbers in the rows seen so far."""
-        segments, frames = self.follower.poll()
+        segments, frames = poll(self.follower)
         self.segments += segments
         covered = self.segments[-1].last if self.segments else 0
         self.frames = [frame for frame in self.frames + frames if frame.sequence > covered]
@@ -52,16 +61,16 @@ class Consumer:
 
 def test_a_follower_gives_each_frame_once_and_nothing_when_nothing_is_new(tmp_path):
     follower = Follower(tmp_path)
-    assert follower.poll() == ([], [])
+    assert poll(follower) == ([], [])
     with Ledger(tmp_path, "test", segment_frames=3) as ledger:
-        assert follower.poll() == ([], [])
+        assert poll(follower) == ([], [])
         for n in range(1, 5):
             ledger.append({"rows": table(n)})
-        segments, frames = follower.poll()
+        segments, frames = poll(follower)
         assert (segments, [frame.sequence for frame in frames], follower.last) == ([], [1, 2, 3, 4], 4)
-        assert follower.poll() == ([], [])
+        assert poll(follower) == ([], [])
         ledger.append({"rows": table(5)})
-        assert [frame.sequence for frame in follower.poll()[1]] == [5]
+        assert [frame.sequence for frame in poll(follower)[1]] == [5]
 
 
 def test_a_segment_compacted_after_its_frames_were_given_is_reported_without_them(tmp_path):
@@ -69,14 +78,14 @@ def test_a_segment_compacted_after_its_frames_were_given_is_reported_without_the
     with Ledger(tmp_path, "test", segment_frames=3) as ledger:
         for n in range(1, 8):
             ledger.append({"rows": table(n)})
-        assert len(follower.poll()[1]) == 7
+        assert len(poll(follower)[1]) == 7
         ledger.compact()
-        (first, second), frames = follower.poll()
+        (first, second), frames = poll(follower)
         assert (first.number, first.first, first.last, first.rows("rows")) == (1, 1, 3, 3)
         assert (second.number, second.first, second.last) == (2, 4, 6)
         assert (frames, follower.last) == ([], 7)
         ledger.append({"rows": table(8)})
-        assert [frame.sequence for frame in follower.poll()[1]] == [8]
+        assert [frame.sequence for frame in poll(follower)[1]] == [8]
 
 
 def test_a_segment_closed_and_compacted_between_two_polls_is_given_once(tmp_path):
@@ -84,11 +93,11 @@ def test_a_segment_closed_and_compacted_between_two_polls_is_given_once(tmp_path
     with Ledger(tmp_path, "test", segment_frames=3) as ledger:
         for n in range(1, 3):
             ledger.append({"rows": table(n)})
-        follower.poll()
+        poll(follower)
         for n in range(3, 9):
             ledger.append({"rows": table(n)})
         ledger.compact()
-        segments, frames = follower.poll()
+        segments, frames = poll(follower)
         assert [segment.last for segment in segments] == [3, 6]
         assert [frame.sequence for frame in frames] == [7, 8]
 
@@ -175,14 +184,14 @@ def test_a_follower_whose_journal_shrinks_or_is_lost_says_so(tmp_path):
         for n in range(1, 6):
             ledger.append({"rows": table(n)})
     follower = Follower(tmp_path)
-    follower.poll()
+    poll(follower)
     journal = tmp_path / "00000002.journal"
     journal.write_bytes(journal.read_bytes()[:-1])
     with pytest.raises(CorruptLedger, match=r"00000002\.journal: found \d+ bytes where \d+ were before"):
-        follower.poll()
+        poll(follower)
     journal.unlink()
     with pytest.raises(CorruptLedger, match=r"expected 00000002\.journal or 00000002\.json: it is missing"):
-        follower.poll()
+        poll(follower)
 
 
 def test_a_follower_refuses_damage(tmp_path):
@@ -199,7 +208,7 @@ def test_a_follower_refuses_damage(tmp_path):
         (folder / name).unlink()
         (folder / name).write_bytes(data)
         with pytest.raises(CorruptLedger, match=name):
-            Follower(folder).poll()
+            poll(Follower(folder))
         with pytest.raises(CorruptLedger, match=name):
             read_tables(folder, ["rows"])
 
@@ -209,7 +218,7 @@ def test_a_journal_that_cannot_be_read_is_one_sentence(tmp_path):
         ledger.append({"rows": table(1)})
     (tmp_path / "00000001.journal").unlink()
     (tmp_path / "00000001.journal").mkdir()
-    for read in (lambda: Follower(tmp_path).poll(), lambda: list(read_frames(tmp_path))):
+    for read in (lambda: poll(Follower(tmp_path)), lambda: list(read_frames(tmp_path))):
         with pytest.raises(StorageError, match=r"00000001\.journal: cannot be read: Is a directory"):
             read()
 

@@ -21,7 +21,7 @@ from storage.remote.shipper import Shipper
 from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import verify
 from storage.tables import columns
-from storage.tables.competitors import competitor_tables
+from storage.tables.columns import competitor_tables
 
 pytestmark = pytest.mark.slow
 

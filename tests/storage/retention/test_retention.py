@@ -19,8 +19,8 @@ from storage.errors import Mistake
 from storage.ledger.ledger import Ledger, summed_until
 from storage.records import MAIN, Bot, Freeze, LivePlayer, RatingChange
 from storage.retention import retention as module
-from storage.retention.keep import Keep
 from storage.retention.retention import Retention
+from storage.settings import Keep
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 
 SPEC = {"architecture": "mlp", "hidden": [4]}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from storage.records import CacheRecord, Purpose, RatingChange
-from storage.tables import codec, columns, meetings, schema
+from storage.tables import codec, columns, schema
 from tests import made_up
 
 # The view `payoff` as it was before meetings were recorded: the reference.
@@ -90,7 +90,7 @@ def test_teams_meet_once_in_a_match_however_many_seats_they_fill():
         outcome=np.array(lost, np.int8),
         rank=np.array([[0, 0, 2, 2], [0, 0, 2, 2], [0, 0, 0, 0]], np.int8),
     )
-    rows = meetings.meetings(results, seq=3).select(["home", "away", "games", "wins", "draws", "losses"])
+    rows = columns.meetings(results, seq=3).select(["home", "away", "games", "wins", "draws", "losses"])
     assert [tuple(row.values()) for row in rows.to_pylist()] == [
         ("a", "b", 3, 2, 1, 0),
         ("b", "a", 3, 0, 1, 2),
@@ -118,7 +118,7 @@ def test_a_batch_of_self_play_is_no_meeting():
 
 
 def test_meetings_belong_to_the_last_match_and_the_purpose_of_their_batch():
-    rows = meetings.meetings(random_results(1, 20, 2, ("b", "a")), seq=77).to_pylist()
+    rows = columns.meetings(random_results(1, 20, 2, ("b", "a")), seq=77).to_pylist()
     assert rows[0] | {"games": 0, "wins": 0, "draws": 0, "losses": 0, "lead": 0.0, "squares": 0.0} == {
         "seq": 77,
         "purpose": "evaluation",

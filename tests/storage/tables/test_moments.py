@@ -8,7 +8,7 @@ from storage.errors import Mistake
 from storage.ledger.ledger import Ledger
 from storage.records import MAIN, CacheRecord, Freeze, LivePlayer, RatingChange, Snapshot, UpdateRecord
 from storage.tables import codec, columns, schema
-from storage.tables.competitors import competitor_tables
+from storage.tables.columns import competitor_tables
 from storage.tables.moments import last_frame_at, last_time, parse_moment
 
 BEGUN = 1.7e9  # seconds since the epoch

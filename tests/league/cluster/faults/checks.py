@@ -16,7 +16,7 @@ from storage.ledger.ledger import read_frames
 from storage.records import RatingChange
 from storage.remote.restore import restore
 from storage.tables import columns
-from storage.tables.competitors import competitors_of
+from storage.tables.columns import competitors_of
 from storage.upkeep.verification import verify_snapshots
 
 NUMBERED = ("matches", "decisions", "updates")

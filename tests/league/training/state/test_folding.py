@@ -13,8 +13,8 @@ from storage.archive import Archive
 from storage.errors import Mistake
 from storage.ledger.ledger import Ledger, last_frame, read_frames, summed_until
 from storage.retention import retention
-from storage.retention.folded import folded_of, folded_table
-from storage.retention.keep import Keep
+from storage.settings import Keep
+from storage.tables.columns import folded_of, folded_table
 from storage.upkeep.branches import find_moment, make_branch
 from tests.bench import retention as bench
 

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from storage.disk import using
-from storage.ledger.cut import copy_until
 from storage.ledger.ledger import Ledger, last_frame, read_frames
+from storage.upkeep.branches import copy_until
 from tests.storage.faults.faulty_disk import FaultyDisk
 
 FRAMES = 20
