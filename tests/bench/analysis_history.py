@@ -12,7 +12,6 @@ names. Answers are compared. Last, the page of `league report`. Goals: 2 s a vie
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import resource
@@ -37,6 +36,7 @@ from storage.records import MAIN, Freeze, LivePlayer, RatingChange, Snapshot, Up
 from storage.tables import codec
 from storage.tables.columns import decision_table, result_tables, update_table
 from storage.tables.competitors import competitor_tables
+from tests.bench.shared import parser_of
 from tests.bench.storage_results import ENV, Unsynced, random_results
 
 BATCH = 1_000  # matches of one request
@@ -219,9 +219,7 @@ def line(name: str, seconds: float, goal: float | None = GOAL_SECONDS, more: str
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--matches", type=int, default=10_000_000)
     parser.add_argument("--snapshots", type=int, default=1_000)
     parser.add_argument(

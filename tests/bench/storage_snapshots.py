@@ -8,7 +8,6 @@ only their rows: who opened a file for each of them would fail.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from storage.ledger.ledger import Ledger
 from storage.records import MAIN, LivePlayer, Snapshot
 from storage.snapshots.blobs import map_tensors
 from storage.tables.competitors import competitor_tables
+from tests.bench.shared import parser_of
 from tests.bench.storage_results import ENV, Unsynced
 
 PLAYERS = 10
@@ -76,9 +76,7 @@ class Opened:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--snapshots", type=int, default=100_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -18,6 +18,7 @@ from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.archive import Archive, open_reader
 from storage.records import Role
+from tests import made_up
 
 torch.set_num_threads(1)
 
@@ -201,16 +202,14 @@ def make_run():
             folder, yaml.safe_dump(settings), {"name": folder.name, "env": env, "seed": 0}
         ) as archive:
             for number in range(snapshots):
-                archive.add_snapshot(
+                made_up.add_snapshot(
+                    archive,
+                    number,
+                    initial_weights(spec, number),
+                    spec.to_json(),
                     player=player,
                     role=Role(role),
-                    env_steps=number,
                     updates=number,
-                    parent_id=None,
-                    tensors=initial_weights(spec, number),
-                    spec=spec.to_json(),
-                    architecture=spec.architecture,
-                    reason="test",
                 )
         return folder
 

@@ -16,6 +16,7 @@ from storage.records import MAIN, LivePlayer
 from storage.snapshots.blobs import map_tensors
 from storage.snapshots.manifests import CorruptManifest, read, seal
 from storage.upkeep.exports import MANIFEST, README, WEIGHTS, NotAnExport, export_snapshot, read_export
+from tests import made_up
 
 pytestmark = pytest.mark.slow
 
@@ -32,17 +33,7 @@ SPEC = {
 def exported(tmp_path):
     with Archive.create(tmp_path / "run", CONFIG, {"name": "x", "env": "e", "seed": 0}) as archive:
         archive.add_player(LivePlayer("main-0", MAIN))
-        archive.add_snapshot(
-            player="main-0",
-            role=MAIN,
-            env_steps=5,
-            updates=1,
-            parent_id=None,
-            tensors=TENSORS,
-            spec=SPEC,
-            architecture="mlp",
-            reason="test",
-        )
+        made_up.add_snapshot(archive, 5, TENSORS, SPEC, updates=1)
     reader = open_reader(tmp_path / "run")
     export_snapshot(reader, reader.resolve("main-0@5"), tmp_path / "out" / "best")
     return tmp_path / "out" / "best"
