@@ -63,7 +63,7 @@ def test_runs_of_equal_names_are_told_apart_by_the_folders_above_them():
     ]
 
 
-def test_names_of_folders_are_written_so_that_a_gate_and_a_list_of_seeds_can_say_them():
+def test_names_of_folders_are_written_so_that_gates_and_lists_of_seeds_can_say_them():
     assert ids(entrant("/my runs, [red]50%:x"), entrant("/runs/né")) == [
         "my-runs---red-50--x/main-0@5",
         "né/main-0@5",

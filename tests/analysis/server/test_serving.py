@@ -128,7 +128,7 @@ def own_address():
 
 @pytest.mark.slow
 @pytest.mark.alone
-def test_a_run_that_comes_later_is_waited_for_and_served_to_others_who_have_the_token(tmp_path):
+def test_a_run_that_comes_later_is_waited_for_and_served_to_whoever_has_the_token(tmp_path):
     run = tmp_path / "later"
     command = [
         sys.executable,

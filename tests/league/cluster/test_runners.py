@@ -70,7 +70,7 @@ def test_runners_that_wait_for_a_node_get_no_request_until_it_is_there(fake):
     assert group.follow(seen("a"), {}, hold=False) == []
 
 
-def test_runners_of_a_node_that_is_to_leave_play_what_they_have_and_begin_again_elsewhere(fake):
+def test_runners_of_a_node_that_leaves_play_what_they_have_and_begin_again_elsewhere(fake):
     group = RayRunnerGroup(2, SETUP)
     Playing.at = "a"
     fake.hold(group._actors[1])

@@ -85,9 +85,7 @@ def test_both_games_of_a_pair_begin_alike_and_different_pairs_do_not(play_pairs,
 
 
 @pytest.mark.parametrize("kind", ["discrete", "multi_discrete", "continuous"])
-def test_openings_are_the_same_in_any_slot_batch_and_order_whatever_is_sampled_behind_them(
-    play_pairs, signals, kind
-):
+def test_openings_are_the_same_in_any_slot_batch_and_order_whatever_comes_behind(play_pairs, signals, kind):
     """The seats that act, one or both, are chance here: a ply is one decision of one seat all the same."""
     plies, width = 3, 1 if kind == "discrete" else 2
     play = lambda **how: play_pairs(signals, 20, Openings(plies), options={"actions": kind}, **how)  # noqa: E731

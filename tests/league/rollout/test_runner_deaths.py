@@ -75,7 +75,7 @@ def test_a_runner_that_dies_is_replaced_and_only_what_it_had_in_flight_is_lost(f
     assert len(fake.living()) == 2
 
 
-def test_a_successor_gets_requests_only_after_it_has_begun_and_others_get_them_meanwhile(fake):
+def test_a_successor_gets_requests_only_once_it_has_begun_and_others_meanwhile(fake):
     group = RayRunnerGroup(2, SETUP)
     come(group)
     fake.kill(group._actors[0])
@@ -93,7 +93,7 @@ def test_a_successor_gets_requests_only_after_it_has_begun_and_others_get_them_m
     assert group.room() == 4
 
 
-def test_the_request_that_was_played_is_the_suspect_and_what_was_finished_before_is_kept(fake):
+def test_the_request_that_was_played_is_the_suspect_and_what_was_finished_is_kept(fake):
     group = RayRunnerGroup(1, SETUP)
     for i, name in enumerate(["plain", "deadly", "plain"]):
         group.submit(i, asked(name), {})
@@ -142,7 +142,7 @@ def test_a_mistake_inside_a_runner_is_raised_as_what_it_is_and_is_no_death(fake)
     assert (group.losses(), group.in_flight(), len(fake.actors)) == ([], 0, 1)
 
 
-def test_runners_that_die_before_they_have_begun_blame_no_match_and_end_the_run_with_the_cause(fake):
+def test_runners_that_die_before_they_begin_blame_no_match_and_end_the_run_with_why(fake):
     Playing.stillborn = True
     group = RayRunnerGroup(2, SETUP, kind="evaluation_runner")
     group.submit(0, asked(), {})

@@ -194,7 +194,7 @@ def test_processes_of_a_node_map_one_file_of_weights_in_bfloat16(policies, sourc
     assert node.info()[0].resident == 1
 
 
-def test_specs_that_compute_other_layers_of_a_blob_in_bfloat16_have_files_of_their_own(policies, sources):
+def test_specs_that_compute_other_layers_of_a_blob_in_bfloat16_have_their_own_files(policies, sources):
     (source,) = sources(1)
     for names in (NAMES, NAMES[:1]):
         with policies().lease(source) as policy:

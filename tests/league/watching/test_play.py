@@ -326,9 +326,7 @@ def test_a_match_that_broke_is_played_back_as_far_as_it_was_recorded(make_run):
     assert shown["ended"].startswith("Over after 4 decisions.")
 
 
-def test_numbers_are_typed_where_a_game_has_no_names_and_what_others_chose_is_kept_back(
-    make_run, monkeypatch
-):
+def test_numbers_are_typed_where_a_game_has_no_names_and_others_choices_kept_back(make_run, monkeypatch):
     monkeypatch.setattr(Levers, "broken", False)
     run, _ = make_run("own_tables:Levers")
     room = Room(run, bots=["own_tables:Steady"])

@@ -142,7 +142,7 @@ GAMES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("env", "options", "step_limit", "bot"), GAMES)
-def test_a_thousand_matches_come_out_the_same_while_the_run_is_written_and_when_it_is_compacted(
+def test_a_thousand_matches_come_out_the_same_while_the_run_is_written_or_compacted(
     env, options, step_limit, bot, tmp_path
 ):
     run, config = tmp_path / "run", config_of(env, options, step_limit)

@@ -478,7 +478,7 @@ def bytes_in(folder):
 
 
 @pytest.mark.long
-def test_eight_processes_that_get_put_evict_and_lease_see_right_bytes_within_the_budget(tmp_path):
+def test_eight_processes_that_get_put_evict_and_lease_see_right_bytes_in_the_budget(tmp_path):
     SPAWN.set_forkserver_preload(["storage.cache.node_cache"])
     folder, run, reports = tmp_path / "cache", tmp_path / "run", SPAWN.Queue()
     for number in range(0, BLOBS, 4):

@@ -145,7 +145,7 @@ def play(folder, fault, full):
 @pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("effect", EFFECTS)
-def test_every_call_failing_in_turn_is_an_error_or_done_and_nothing_acknowledged_is_lost(
+def test_every_call_failing_in_turn_is_an_error_or_done_losing_nothing_acknowledged(
     scratch, monkeypatch, effect
 ):
     """In the short form every second call fails in one of the ways, in the long form each in all."""

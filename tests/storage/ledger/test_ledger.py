@@ -372,7 +372,7 @@ def test_a_column_that_changes_its_type_begins_a_new_segment_also_after_reopenin
 
 
 @pytest.mark.long
-def test_compacting_killed_at_any_call_loses_nothing_and_is_finished_by_the_next_writer(tmp_path):
+def test_compacting_killed_at_any_call_loses_nothing_and_the_next_writer_finishes_it(tmp_path):
     fill(tmp_path / make(tmp_path, "before"), frames=7)
     before = list(read_frames(tmp_path / "before"))
     calls = 0
@@ -406,7 +406,7 @@ def test_compacting_killed_at_any_call_loses_nothing_and_is_finished_by_the_next
 
 
 @pytest.mark.long
-def test_compacting_that_fails_at_any_call_is_an_error_or_done_and_can_be_tried_again(tmp_path):
+def test_compacting_failing_at_any_call_is_an_error_or_done_and_can_be_tried_again(tmp_path):
     class Failing(Dying):
         Dead = OSError(5, "Input/output error")
 
@@ -596,7 +596,7 @@ def test_the_last_frame_is_written_again_and_synced_before_anything_is_acknowled
 
 
 @pytest.mark.slow
-def test_a_disk_that_fails_at_any_call_while_opening_or_appending_never_loses_what_was_acknowledged(tmp_path):
+def test_a_disk_failing_at_any_call_of_opening_or_append_loses_nothing_acknowledged(tmp_path):
     k, finished = 0, False
     while not finished:
         folder = tmp_path / make(tmp_path, f"{k}")

@@ -208,7 +208,7 @@ def test_a_chunk_that_is_missing_or_damaged_is_one_error(tmp_path, url, train, b
 
 
 @pytest.mark.slow
-def test_a_damaged_or_missing_manifest_is_refused_each_time_and_taken_once_it_is_mended(tmp_path, url, train):
+def test_a_damaged_or_missing_manifest_is_refused_each_time_and_taken_once_mended(tmp_path, url, train):
     train(1)
     reader = open_reader(mirror(url, tmp_path / "mirror"))
     there = tmp_path / "remote" / "manifests" / "main-0@0.json"

@@ -97,7 +97,7 @@ def test_collecting_garbage_leaves_them(run):
     assert len(read(run)) == 1
 
 
-def test_live_readers_show_those_of_the_ledger_and_those_in_files_as_soon_as_they_are_there(run):
+def test_live_readers_show_those_of_the_ledger_and_of_files_as_soon_as_there(run):
     asked = "SELECT competitor, measure, value, seq FROM yardsticks ORDER BY measure, created_at"
     with Archive.open(run) as archive, storage.connect(run) as live:
         assert live.execute(asked).fetchall() == []

@@ -227,7 +227,7 @@ def test_an_answer_begun_is_finished_though_the_run_goes_on(filled, make_results
 
 
 @pytest.mark.slow
-def test_an_answer_that_is_read_in_parts_is_left_alone_and_what_is_new_shown_afterwards(filled, make_results):
+def test_an_answer_read_in_parts_is_left_alone_and_what_is_new_shown_afterwards(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         reader = live.sql("FROM range(1000000)").to_arrow_reader(1000)
         assert len(reader.read_next_batch()) == 1000
@@ -402,7 +402,7 @@ def test_connections_are_duckdbs_in_all_else(filled):
 
 
 @pytest.mark.slow
-def test_what_an_earlier_question_left_unread_does_not_keep_the_next_from_being_fresh(filled, make_results):
+def test_what_an_earlier_question_left_unread_keeps_no_later_one_from_being_fresh(filled, make_results):
     with Archive.open(filled) as archive, storage.connect(filled) as live:
         for i in range(3):
             assert live.execute("SELECT count(*) OVER () FROM matches").fetchone() == (80 + 10 * i,)

@@ -72,9 +72,7 @@ def drain(address, node_id):
     assert accepted, why
 
 
-def test_a_shard_moves_off_a_drained_node_and_off_a_killed_one_and_gpus_that_are_lost_are_planned_again(
-    cluster, make_episodes
-):
+def test_a_shard_moves_off_a_drained_and_a_killed_node_and_lost_gpus_are_replanned(cluster, make_episodes):
     names = ("main-0", "main-1")
     group = RayLearners(plan_shards(2, names), recruits_of(SPEC, SETTINGS, {"main-0": 0, "main-1": 1}))
     episodes, lines = make_episodes([10, 3, 20, 40], [True, False, True, False]), []

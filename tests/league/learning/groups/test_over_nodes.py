@@ -121,7 +121,7 @@ def visible(actor):
     return node(actor), os.environ["CUDA_VISIBLE_DEVICES"]
 
 
-def test_a_node_that_the_cluster_starts_in_time_is_waited_for_and_one_that_never_comes_is_not(cluster):
+def test_a_node_that_starts_in_time_is_waited_for_and_one_that_never_comes_is_not(cluster):
     bundles = [{"CPU": 3.0, "GPU": 3.0}]
     with pytest.raises(Mistake, match="shard 0 needs 3 GPUs and 3 CPUs on one node"):
         reserve(bundles, 0)

@@ -32,7 +32,7 @@ def test_impala_weighs_the_policy_gradient_by_the_clipped_ratio():
 
 
 @pytest.mark.parametrize("loss", [appo, ppo])
-def test_without_a_target_network_the_worse_of_the_plain_and_the_clipped_surrogate_counts(loss):
+def test_without_a_target_network_the_worse_of_plain_and_clipped_surrogate_counts(loss):
     ratio = np.exp(NOW - THEN)
     worse = np.minimum(ratio * ADVANTAGE, np.clip(ratio, 0.8, 1.2) * ADVANTAGE)
     np.testing.assert_allclose(loss(*as_tensors(), 0.2).detach().numpy(), -worse, atol=1e-12)
@@ -49,7 +49,7 @@ def test_there_is_no_gradient_where_the_ratio_has_gone_far_enough(loss):
     assert gradient[1] != 0.0  # ratio 0.82: inside
 
 
-def test_with_a_target_network_appo_clips_around_it_and_weighs_by_what_it_would_have_done():
+def test_with_a_target_network_appo_clips_around_it_and_weighs_by_its_probabilities():
     ratio = np.exp(NOW - ANCHOR)
     worse = np.minimum(ratio * ADVANTAGE, np.clip(ratio, 0.8, 1.2) * ADVANTAGE)
     expected = -np.minimum(1.0, np.exp(ANCHOR - THEN)) * worse

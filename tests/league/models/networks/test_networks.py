@@ -432,7 +432,7 @@ def test_a_network_of_ones_own_takes_its_options(own):
         build_network(own("Plain", options={"depth": 2}))
 
 
-def test_a_network_of_ones_own_is_initialised_by_the_generator_and_leaves_torchs_alone(own):
+def test_a_network_of_ones_own_is_initialised_by_the_generator_not_by_torchs(own):
     wanted = own("Plain")
     torch.manual_seed(7)
     before = torch.get_rng_state()
