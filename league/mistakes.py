@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import UnionType
 from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from league.section import USE
 from storage.suggestions import did_you_mean, nearest
 
 PREFIX = "Value error, "  # of pydantic's messages
@@ -33,7 +34,7 @@ def explain(error: ValidationError, settings: type[BaseModel], where: str = "") 
             continue  # its parts are wrong, and were left out for that
         path, keys = ".".join(part for part in (where, place.path) if part), place.keys
         if item["type"] == "extra_forbidden":
-            problems.append(f"unknown key '{path}'; {did_you_mean(item['loc'][-1], keys)}")
+            problems.append(f"unknown key '{path}'{place.remedy(item['loc'][-1])}")
         elif item["type"] == _UNKNOWN_KEY:
             problems.append(f"unknown key '{path}'; {item['ctx']['remedy']}")
         elif item["type"] == "value_error":
@@ -89,7 +90,7 @@ def placed(error: ValidationError, settings: type[BaseModel], *where: str) -> li
     for item, place in _of_the_member_meant(error, settings):
         kind: str | PydanticCustomError = item["type"]
         if kind == "extra_forbidden":
-            remedy = did_you_mean(item["loc"][-1], place.keys)
+            remedy = place.remedy(item["loc"][-1]).removeprefix("; ")
             kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", {"remedy": remedy})
         elif kind == _UNKNOWN_KEY:
             kind = PydanticCustomError(_UNKNOWN_KEY, "unknown key; {remedy}", item["ctx"])
@@ -118,6 +119,17 @@ class _Place:
     keys: list[str]  # of the innermost group on the way
     choice: str | None = None  # path of the setting on the way that is a value or a group
     as_group: bool = False  # whether it is a mistake only if a group was meant
+    kind: str | None = None  # of the innermost group, where it is one of several
+    kinds: Mapping[str, Any] = field(default_factory=dict)  # the settings of each
+
+    def remedy(self, key: object) -> str:
+        """Return the end of a message about a key that is not known here."""
+        others = [kind for kind, model in self.kinds.items() if key in model.model_fields]
+        if others:
+            named = [kind if kind != USE else "one of your own" for kind in others]
+            known = ", ".join(named[:-1]) + " or " * (len(named) > 1) + named[-1]
+            return f" of kind {self.kind}, expected only with {known}; leave it out"
+        return f"; {did_you_mean(key, self.keys)}"
 
 
 def _of_the_member_meant(error: ValidationError, settings: type[BaseModel]) -> list[tuple[Any, _Place]]:
@@ -141,9 +153,11 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
     members: list[Any] = []
     kinds: dict[str, Any] = {}  # members by their `kind`; the kind follows the key, if there is one
     keyed = False
+    kind: str | None = None
+    of_kind: dict[str, Any] = {}
     for part in location:
         if kinds and not keyed:
-            model, kinds = kinds.get(str(part)), {}
+            model, kind, of_kind, kinds = kinds.get(str(part)), str(part), kinds, {}
             continue
         if members:
             chosen = [member for member in members if member.__name__ == _member_name(part)]
@@ -158,16 +172,17 @@ def _place(location: tuple[Any, ...], settings: type[BaseModel]) -> _Place:
         if part not in fields:  # a key of a mapping, whose values have this model; or unknown
             continue
         annotation: Any = fields[part].annotation
+        kind, of_kind = None, {}
         inner = [arg for arg in get_args(annotation) if arg is not type(None)]
         groups = [arg for arg in inner if hasattr(arg, "model_fields")]
         kinds = _by_kind(annotation)
         keyed = bool(kinds) and get_origin(annotation) in (dict, tuple)
-        if groups and len(inner) > 1 and get_origin(annotation) in (Union, UnionType):
+        if groups and len(inner) > 1 and not kinds and get_origin(annotation) in (Union, UnionType):
             members = groups
         else:
             model = annotation if hasattr(annotation, "model_fields") else (groups or [None])[0]
     keys = sorted(getattr(model, "model_fields", {}))
-    return _Place(".".join(path), keys, choice, as_group)
+    return _Place(".".join(path), keys, choice, as_group, kind, of_kind)
 
 
 def _member_name(part: Any) -> str:
@@ -178,6 +193,12 @@ def _member_name(part: Any) -> str:
 def _by_kind(annotation: Any) -> dict[str, Any]:
     """Return the members of the union in `annotation` by their `kind`; empty if there is no such union."""
     members = get_args(annotation)
-    if not members or not all("kind" in getattr(member, "model_fields", {}) for member in members):
+    if not members or not all({"kind", USE} & getattr(m, "model_fields", {}).keys() for m in members):
         return {kind: member for inner in members for kind, member in _by_kind(inner).items()}
-    return {kind: m for m in members for kind in get_args(m.model_fields["kind"].annotation)}
+    return {
+        kind: member
+        for member in members
+        for kind in (
+            (USE,) if USE in member.model_fields else get_args(member.model_fields["kind"].annotation)
+        )
+    }

@@ -2,15 +2,136 @@
 
 from __future__ import annotations
 
-from typing import Self
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from league.import_paths import is_import_path
+from storage.suggestions import nearest
+
+OwnPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]
+"""Import path of a part of the user's own: "module:Name"."""
+USE = "use"  # the key of such a path
 
 
 class Section(BaseModel):
     """Group of settings: immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Kind(Section):
+    """One of several groups of settings that take the same place; `kind` says which."""
+
+    kind: str
+
+
+class OwnPart(Section):
+    """A part of the user's own: its import path, and settings of its own beside it.
+
+    They are checked when its code is imported; settings that are only read import no code.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    use: OwnPath = Field(description="Import path, module:Name; keys beside it are settings of its own")
+
+    @property
+    def kind(self) -> str:
+        """The import path, where parts of ours have their kind."""
+        return self.use
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings beside the path."""
+        return dict(self.model_extra or {})
+
+
+class StoredPart(OwnPart):
+    """A part of the user's own that is stored with snapshots."""
+
+    @model_validator(mode="after")
+    def _survives_json(self) -> Self:
+        try:
+            if json.loads(json.dumps(self.model_extra, allow_nan=False)) == self.model_extra:
+                return self
+        except (TypeError, ValueError, RecursionError):
+            pass
+        raise ValueError("expected settings that JSON can hold: numbers, strings, lists, tables by name")
+
+
+def by_kind(default: str, known: Sequence[str], own: bool = True) -> Callable[[Any], Any]:
+    """Return a validator that writes a setting out as a group: `{kind: ...}`, or `{use: module:Name}`.
+
+    A name alone is short for the group with that kind; a group without a kind has the `default`. Raises
+    ValueError for a kind that is not `known`, and for a part of the user's own where there are none (`own`).
+    """
+
+    def written_out(given: Any) -> Any:
+        if isinstance(given, str):
+            given = {USE if own and is_import_path(given) else "kind": given}
+        if isinstance(given, BaseModel):
+            return given
+        if not isinstance(given, Mapping):
+            raise ValueError(f"found {given!r}, expected one of {', '.join(known)}, or a group of settings")
+        if USE in given and own:
+            if "kind" in given:
+                raise ValueError(f"found kind {given['kind']} beside use {given[USE]}, expected one of both")
+            return given
+        kind = given.get("kind", default)
+        if kind not in known:
+            near = nearest(kind, known)
+            remedy = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(known)}"
+            yours = " (or {use: module:Name} for your own)" if own else ""
+            raise ValueError(f"found {repr(kind) if kind else 'no kind'}; {remedy}{yours}")
+        return {"kind": kind, **given}
+
+    return written_out
+
+
+def kind_of(given: Any) -> str | None:
+    """Return the tag of a group that `by_kind` has written out, or of the settings made from it."""
+    if isinstance(given, Mapping):
+        return USE if USE in given else given.get("kind")
+    return USE if isinstance(given, OwnPart) else getattr(given, "kind", None)
+
+
+def used(given: Any) -> Any:
+    """Return a part of the user's own as a group: an import path alone is short for `{use: module:Name}`."""
+    if isinstance(given, str) and not is_import_path(given):
+        raise ValueError(f"found '{given}', expected 'module:Name'")
+    return {USE: given} if isinstance(given, str) else given
+
+
+Used = Annotated[OwnPart, BeforeValidator(used)]
+"""A setting that is always a part of the user's own."""
+
+
+class Default(Kind):
+    """The part that is there without one of your own."""
+
+    kind: Literal["default"] = "default"
+
+
+DefaultOrOwn = Annotated[
+    Annotated[Default, Tag("default")] | Annotated[OwnPart, Tag(USE)],
+    Discriminator(kind_of),
+    BeforeValidator(by_kind("default", ("default",))),
+]
+"""A setting that may be a part of the user's own."""
+
+
+def on_top(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings with `changes`: a group that names no kind changes the one that is there."""
+    result = dict(base)
+    for key, value in changes.items():
+        there = base.get(key)
+        if isinstance(there, Mapping) and isinstance(value, Mapping):
+            named = [bool({"kind", USE} & group.keys()) for group in (there, value)]
+            value = {**there, **value} if named == [True, False] else value
+        result[key] = value
+    return result
 
 
 class StoredPolicy(Section):

@@ -100,3 +100,10 @@ def add_snapshot(
 def _filled(values: npt.ArrayLike, shape: int | tuple[int, ...], kind: Any) -> npt.NDArray[Any]:
     """Return `values` as an array of this shape and kind, repeated where it is one value."""
     return np.array(np.broadcast_to(np.asarray(values, kind), shape))
+
+
+def memory_of(kind, size=8, **attention):
+    """The setting `policy.memory` of a kind, with a size if it has one; `attention` is for a transformer."""
+    if kind == "none":
+        return "none"
+    return {"kind": kind, "size": size, **(attention if kind == "transformer" else {})}

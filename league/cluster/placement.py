@@ -43,7 +43,7 @@ def check_placement(
         raise Mistake(
             f"shard {shard} needs {text_of(bundles[i])} on one node; the largest free node of "
             f"{len(nodes)} has {text_of(largest)} once the other shards are placed; lower resources.gpus, "
-            "learner.shards, learner.processes or learner.aggregators, or join a larger cluster "
+            "learners.shards, learners.processes or learners.aggregators, or join a larger cluster "
             "(resources.address)"
         )
     room = sum(_runners_on(node, of_runner) for node in free)

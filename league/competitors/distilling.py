@@ -136,7 +136,7 @@ def distil(
     network.load_state_dict({name: tensor.clone() for name, tensor in tensors.items()})
     mirrored = network.mirrored
     optimizer = torch.optim.Adam(network.parameters(), lr=LR)
-    actions = distribution(spec.action, spec.settings.squash)
+    actions = distribution(spec.action, spec.squash)
     steps = max(decisions // BATCH, 1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     policy, losses, done = Policy(spec, tensors), [], 0

@@ -42,6 +42,7 @@ from league.models.policies.mixture import Member
 from league.models.policies.mixture import Mixture as MixtureActor
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
+from league.moved_keys import bots_of
 from league.rollout.requests import BotSource, MixtureSource, StoredSource
 from league.rollout.snapshots import SnapshotSource, load_tensors
 from storage import open_reader
@@ -318,7 +319,7 @@ def config_of_league(reader: ArchiveReader, run: str | Path | None = None) -> di
 
 def bot_settings(config: Mapping[str, Any]) -> dict[str, BotSettings]:
     """Return the settings of bots in a run's config, by name."""
-    return TypeAdapter(Bots).validate_python(config.get("bots", {}))
+    return TypeAdapter(Bots).validate_python(bots_of(config.get("bots") or {}))
 
 
 def _bots_played(config: Mapping[str, Any]) -> list[str]:

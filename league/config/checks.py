@@ -14,11 +14,11 @@ from league.envs import registry
 from league.envs.base import BatchedGame
 from league.learning.data.columns import check_learner_connectors
 from league.learning.maths.losses import check_actions
-from league.learning.settings import LearnerSettings, changed
-from league.mistakes import explain, sentence_of
+from league.learning.settings import LearnerSettings, check_replay
+from league.mistakes import explain
 from league.models.bots.seated import seated_bot
 from league.models.mirror import Mirror
-from league.models.spec import PolicySpec
+from league.models.spec import PolicySettings, PolicySpec
 from league.rollout.settings import check_play_of_runners
 from league.rules.matchmaking.branches import open_branch
 from league.yardsticks.positions import STORED
@@ -133,7 +133,7 @@ def _check_policies(settings: Settings, game: BatchedGame) -> None:
         try:
             spec = settings.policy_spec(player, role)
         except ValidationError as error:
-            raise ValueError(f"league: policy of {player}: {sentence_of(error)}") from None
+            raise ValueError(f"league: policy of {player}: {explain(error, PolicySettings)}") from None
         spec.trust()  # named by the author of the config
         memory_size = 0 if spec.plain else _try_network(spec)
         check_learner_connectors(spec)
@@ -168,48 +168,46 @@ def _check_mirror(settings: Settings, mirror: Mirror | None, player: str) -> Non
 
 def _check_learner(settings: Settings) -> None:
     """Raise ValueError for learner settings that do not fit the rest of the run."""
-    learner, runners = settings.learner, settings.most_runners
-    if learner.aggregators > runners:
+    learners, runners = settings.learners, settings.most_runners
+    if learners.aggregators > runners:
         raise ValueError(
-            f"learner.aggregators is {learner.aggregators}, more than the {runners} runners that they would "
-            "serve; lower it, or raise runners"
+            f"learners.aggregators is {learners.aggregators}, more than the {runners} runners that they "
+            "would serve; lower it, or raise runners"
         )
-    if learner.processes > 1 and runners == 0:
+    if learners.processes > 1 and runners == 0:
         raise ValueError(
-            f"learner.processes is {learner.processes}, but runners is 0: without Ray one process learns; "
+            f"learners.processes is {learners.processes}, but runners is 0: without Ray one process learns; "
             "set runners to 1 or more, or processes to 1"
         )
     _check_shards(settings)
     for place, rules in settings.league.resolve().places().items():
         try:
-            changed(settings.learner, rules.learner)
+            check_replay(settings.learner.changed(rules.learner), learners.replay)
         except ValidationError as error:
             raise ValueError(explain(error, LearnerSettings, f"league.{place}.learner")) from None
-        except ValueError as error:
-            raise ValueError(f"league.{place}.learner.{error}") from None
     for role, player in settings.league.different_players():
-        check_actions(settings.learner_of(player, role).loss, settings.policy_spec(player, role), player)
+        check_actions(settings.learner_of(player, role).loss.kind, settings.policy_spec(player, role), player)
 
 
 def _check_shards(settings: Settings) -> None:
     """Raise ValueError for shards that there are no players, GPUs or processes for."""
-    shards, runners, gpus = settings.learner.shards, settings.most_runners, settings.resources.gpus
+    shards, runners, gpus = settings.learners.shards, settings.most_runners, settings.resources.gpus
     players = len(settings.players())
     if shards is not None and shards > players:
         raise ValueError(
-            f"learner.shards is {shards}, but the league begins with {players} "
+            f"learners.shards is {shards}, but the league begins with {players} "
             f"player{'' if players == 1 else 's'}, expected no more shards than those; lower it"
         )
     if shards is not None and 0 < gpus < shards:
         raise ValueError(
-            f"learner.shards is {shards}, but resources.gpus is {gpus}, expected a GPU for each shard; lower "
-            "it, or set resources.gpus to 0 to learn on CPUs"
+            f"learners.shards is {shards}, but resources.gpus is {gpus}, expected a GPU for each shard; "
+            "lower it, or set resources.gpus to 0 to learn on CPUs"
         )
     if runners:
         return
     if shards is not None and shards != max(1, min(gpus, players)):
         raise ValueError(
-            f"learner.shards is {shards}, but runners is 0: without Ray one process learns"
+            f"learners.shards is {shards}, but runners is 0: without Ray one process learns"
             f"{', each GPU being a shard' if gpus else ''}; set runners to 1 or more, or shards to null"
         )
     if gpus > players:
@@ -380,7 +378,7 @@ def _check_uneven(settings: Settings, game: BatchedGame) -> None:
         )
     for place, rules in settings.league.resolve().places().items():
         for name, branch in rules.opponents.branches.items():
-            opened = open_branch(name, branch)
+            opened = open_branch(branch)
             if branch.share > 0 and (opened.any_seat or opened.waits):
                 remedy = "set its error to null, or " if opened.waits else ""
                 raise ValueError(

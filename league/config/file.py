@@ -11,12 +11,16 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from league.config.removed import without_removed
+from league.envs import registry
+from league.import_paths import is_import_path
 from league.mistakes import explain
+from league.moved_keys import translated
 from storage.errors import Mistake
 from storage.layout import CONFIG, FORMAT
 
 Model = TypeVar("Model", bound=BaseModel)
+NAMED = ("loss", "optimizer", "torso", "memory", "builder", "matchmaker", "weighting", "after_update")
+"""Groups of settings for which a name is short."""
 
 
 class ConfigError(Mistake, ValueError):
@@ -83,10 +87,29 @@ def apply(fields: dict[str, Any], override: str) -> None:
         raise ConfigError(f"--set {override}: {error}") from None
     inner = fields
     for parent in parents:
-        inner = inner.setdefault(parent, {})
+        above, inner = inner, inner.setdefault(parent, {})
+        if isinstance(inner, str) and parent in NAMED:
+            inner = above[parent] = {"use" if is_import_path(inner) else "kind": inner}
         if not isinstance(inner, dict):
             raise ConfigError(f"--set {override}: '{parent}' is a value, expected a group of settings")
     inner[last] = value
+
+
+def as_read_now(recorded: Mapping[str, Any], name: str = "config") -> dict[str, Any]:
+    """Return the settings that a run folder has recorded, as they are written today.
+
+    Messages call them `name`. Raise ConfigError for a value that there is no way to write any more.
+    """
+    try:
+        fields = translated(recorded)
+    except ValueError as error:
+        raise ConfigError(f"{name}: {error}") from None
+    policy, env = fields.get("policy"), fields.get("env")
+    if isinstance(policy, dict) and policy.get("squash") is False and isinstance(env, Mapping):
+        game = registry.make(env["id"], 1, **(env.get("options") or {}))
+        if all(action.kind != "continuous" for action in game.action_specs):
+            del policy["squash"]  # it could be set where it says nothing
+    return fields
 
 
 def fields_of(
@@ -106,7 +129,7 @@ def fields_of(
     else:
         where, fields = str(source), read(Path(source))
         if Path(source).name == CONFIG and (Path(source).parent / FORMAT).exists():
-            fields = without_removed(fields)
+            fields = as_read_now(fields, where)
         fields.setdefault("name", re.sub(r"[^A-Za-z0-9._-]", "-", Path(source).stem))
     for key, value in (changes or {}).items():
         inner = fields.get(key)

@@ -11,7 +11,6 @@ from typing import Any
 
 from league.config.checks import check
 from league.config.file import ConfigError, fields_of, parse
-from league.config.removed import refuse_removed
 from league.config.settings import Settings
 from storage.errors import Mistake
 
@@ -26,10 +25,6 @@ def load(
     if isinstance(source, Settings):
         source = source.model_dump(mode="json")
     where, fields = fields_of(source, overrides, name=name)
-    try:
-        refuse_removed(fields)
-    except ValueError as error:
-        raise ConfigError(f"{where}: {error}") from None
     settings = parse(Settings, where, fields)
     settings = _with_teams(settings)
     try:

@@ -51,21 +51,22 @@ def place(settings: Settings, nodes: Sequence[int] | None = None) -> Placement:
     Those are nodes of `gpus_per_node`, or one node that has enough.
     Raise Mistake if the nodes have too few GPUs, with the plan that would fit them.
     """
-    gpus, learner, players = settings.resources.gpus, settings.learner, settings.players()
+    gpus, learners, players = settings.resources.gpus, settings.learners, settings.players()
     per_node = settings.resources.gpus_per_node
     if nodes is None and per_node is not None:
         nodes = [per_node] * -(-gpus // per_node)
     if nodes is not None and sum(nodes) < gpus:
         most = sum(nodes)
-        count = None if learner.shards is None else min(learner.shards, most or len(players))
-        fitting = plan_shards(most, players, learner.processes, shards=count, nodes=nodes)
+        count = None if learners.shards is None else min(learners.shards, most or len(players))
+        fitting = plan_shards(most, players, learners.processes, shards=count, nodes=nodes)
         raise Mistake(
             f"resources.gpus is {gpus}, but the nodes have {' + '.join(map(str, nodes))} = {most}, expected "
             f"no more than that; this would fit, with resources.gpus {most}: {'; '.join(describe(fitting))}"
         )
-    shards = plan_shards(gpus, players, learner.processes, shards=learner.shards, nodes=nodes)
+    shards = plan_shards(gpus, players, learners.processes, shards=learners.shards, nodes=nodes)
     runners = settings.most_runners + settings.evaluation.runners
-    bundles = [shard.bundles(n) for shard, n in zip(shards, spread(learner.aggregators, shards), strict=True)]
+    aggregators = spread(learners.aggregators, shards)
+    bundles = [shard.bundles(n) for shard, n in zip(shards, aggregators, strict=True)]
     shared, of_runner = settings.resources.share_cards, settings.resources.of_runner
     if shared:
         bundles, _ = with_runners(bundles, runners, of_runner["CPU"])

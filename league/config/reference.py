@@ -1,6 +1,7 @@
 """Reference of config keys as Markdown: every section with its keys, types, defaults and meanings.
 
-The pages are rendered from the settings classes alone, so they hold for any of them.
+The pages are rendered from the settings classes alone, so they hold for any of them. A part of the user's own
+that has no key but its path has no section.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
+
+from league.section import USE, Default, OwnPart
 
 Model = type[BaseModel]
 Inside = Mapping[str, Model | Mapping[str, Model]]
@@ -60,7 +63,7 @@ def reference(settings: Model, inside: Inside | None = None) -> str:
         title = f"`{group.path}`" if group.path else "Top level"
         title += f", `{group.choice}`" if group.choice else ""
         parts.append("\n".join([f"### {title}", "", _summary(group.model), "", *_table(group, inside or {})]))
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(dict.fromkeys(parts)) + "\n"  # kinds that share a key have one section for it
 
 
 def _groups(group: _Group, inside: Inside, above: tuple[Model, ...]) -> Iterator[_Group]:
@@ -78,11 +81,16 @@ def _below(path: str, annotation: Any, inside: Inside) -> list[_Group]:
     given = inside.get(path)
     if isinstance(given, Mapping):
         return [_Group(f"{path}.{name}", model) for name, model in given.items()]
-    models = [given] if given is not None else list(_models(annotation))
+    models = [given] if given is not None else [m for m in _models(annotation) if not _says_nothing(m)]
     within = path + _place_inside(annotation)
     if len(models) == 1:
         return [_Group(within, models[0])]
     return [_Group(within, model, _kind(model)) for model in models]
+
+
+def _says_nothing(model: Model) -> bool:
+    """Return whether a class has no key that the description of its place does not tell already."""
+    return model is Default or (issubclass(model, OwnPart) and set(model.model_fields) == {USE})
 
 
 def _models(annotation: Any) -> Iterator[Model]:
@@ -109,6 +117,8 @@ def _kind(model: Model) -> str:
     """Return the discriminator of a class that shares its place with others, such as "kind: mcts"."""
     field = model.model_fields.get("kind")
     kinds = get_args(field.annotation) if field is not None else ()
+    if issubclass(model, OwnPart):
+        return f"{USE}: module:Name"
     return f"kind: {' or '.join(kinds)}" if kinds else model.__name__
 
 
@@ -140,7 +150,7 @@ def _type_name(annotation: Any) -> str:
             (m.json_schema_input_type for m in args[1:] if hasattr(m, "json_schema_input_type")), Any
         )
         bounds = [bound for m in args[1:] for bound in _bounds(getattr(m, "metadata", [m]))]
-        return ", ".join([_type_name(args[0] if shown is Any else shown), *bounds])
+        return ", ".join([_type_name(args[0] if shown in (Any, PydanticUndefined) else shown), *bounds])
     if annotation is NoneType:
         return "`null`"
     if origin is Literal:
@@ -177,7 +187,8 @@ def _default(field: FieldInfo) -> str:
             return f"`{json.dumps(field.default_factory())}`"
         return "see meaning"
     if isinstance(field.default, BaseModel):
-        return "its defaults"
+        kind = getattr(field.default, "kind", None)
+        return f"`{kind}`" if kind else "its defaults"
     default = field.default
     return f"`{json.dumps(default)}`"
 

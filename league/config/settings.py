@@ -23,7 +23,7 @@ from league.config.sections import (
 from league.envs import registry
 from league.envs.adapters.gymnasium.following import FollowingEnvs
 from league.envs.base import BatchedGame
-from league.learning.settings import LearnerSettings, changed
+from league.learning.settings import LearnerSettings, LearnersSettings
 from league.models.bots.scripted import Bots
 from league.models.spec import PolicySettings, PolicySpec, Precision
 from league.rollout.openings import OpeningSettings
@@ -33,7 +33,7 @@ from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.presets import LeagueSettings
 from league.rules.rating.rating import RatingSettings
 from league.runtime import ResourceSettings, available_cpus
-from league.section import Section
+from league.section import Section, on_top
 from storage.records import LivePlayer, Role
 
 
@@ -55,6 +55,7 @@ class Settings(Section):
     rollout: TrainingRollout = TrainingRollout()
     opening: OpeningSettings = OpeningSettings()
     learner: LearnerSettings = LearnerSettings()
+    learners: LearnersSettings = LearnersSettings()
     init_from: tuple[InitFrom, ...] = Field(
         default=(), description="Players whose first weights come from a snapshot"
     )
@@ -91,7 +92,7 @@ class Settings(Section):
     @property
     def learner_processes(self) -> int:
         """Number of processes that learn, with runners."""
-        return self.resources.gpus or (self.learner.shards or 1) * self.learner.processes
+        return self.resources.gpus or (self.learners.shards or 1) * self.learners.processes
 
     @property
     def processes(self) -> Processes:
@@ -174,14 +175,16 @@ class Settings(Section):
 
     def _policy_of(self, player: str, role: Role) -> PolicySettings:
         changes = self.league.policy_of(player, role)
-        return PolicySettings.model_validate(self.policy.model_dump() | changes) if changes else self.policy
+        if not changes:
+            return self.policy
+        return PolicySettings.model_validate(on_top(self.policy.model_dump(), changes))
 
     def learner_of(self, player: str, role: Role) -> LearnerSettings:
         """Return the learner settings of `player`, which has the role `role`.
 
         Without runners, `precision: auto` is float32: such runs can be repeated.
         """
-        own = changed(self.learner, self.league.resolve().of(LivePlayer(player, role)).learner)
+        own = self.learner.changed(self.league.resolve().of(LivePlayer(player, role)).learner)
         if self.most_runners == 0 and own.precision == "auto":
             return own.model_copy(update={"precision": "float32"})
         return own

@@ -16,28 +16,27 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from league.import_paths import import_callable
+from league.section import OwnPart
 from storage.errors import Failure
-
-Hook = Callable[[str, Mapping[str, float], Any], object]  # (player, statistics, learner)
 
 
 class HookFailed(Failure):
     """Exception raised by a hook; it ends the training, and the run can be resumed."""
 
 
-def find_hook(path: str) -> Hook:
+def find_hook(path: str) -> Callable[..., object]:
     """Return the hook at `path` ("module:function"). Raise ValueError if it is not found."""
     return import_callable(path, "a function of player, statistics and learner")
 
 
-def call_hook(path: str, player: str, statistics: Mapping[str, float], learner: Any) -> None:
-    """Call the hook at `path` after an update. Raise HookFailed, with its name, for all that it raises."""
+def call_hook(hook: OwnPart, player: str, statistics: Mapping[str, float], learner: Any) -> None:
+    """Call the hook after an update. Raise HookFailed, with its name, for all that it raises."""
     try:
-        find_hook(path)(player, statistics, learner)
+        find_hook(hook.use)(player, statistics, learner, **hook.options)
     except Exception as error:  # a user's function may raise anything
         reason = (str(error).strip() or "without a message").splitlines()[0]
         raise HookFailed(
-            f"learner.after_update '{path}' raised {type(error).__name__} after update {learner.updates} of "
-            f"player {player}: {reason}; the run is kept as it was last saved: correct the function, or set "
-            "learner.after_update to null, and go on with --resume"
+            f"learner.after_update '{hook.use}' raised {type(error).__name__} after update {learner.updates} "
+            f"of player {player}: {reason}; the run is kept as it was last saved: correct the function, or "
+            "set learner.after_update to null, and go on with --resume"
         ) from error

@@ -27,7 +27,7 @@ from league.learning.groups.replacing import LearnersLost
 from league.learning.groups.shard_learners import Experience, LearnerStopped, Recruit, Recruits
 from league.learning.groups.shards import Shard, num_cpus, plan_shards
 from league.learning.learner.learner import LearnerState, NonFiniteLoss
-from league.learning.settings import SHARED, LearnerSettings
+from league.learning.settings import LearnerSettings, LearnersSettings, ReplaySettings, check_replay
 from league.mistakes import explain
 from league.models.policies.policy import Policy
 from league.models.spec import PolicySpec
@@ -62,6 +62,8 @@ class LearnerGroup:
         gpus: int = 0,
         threads: int | None = None,
         address: str | None = None,
+        max_backlog: int = 2,
+        replay: ReplaySettings | Mapping[str, Any] = ReplaySettings(),  # noqa: B008  # frozen
     ) -> None:
         """Begin with the weights that `seed` gives each player of `policies`, one or more.
 
@@ -69,10 +71,12 @@ class LearnerGroup:
         this process; more: so many Ray actors, which share the players, or each player's updates if there are
         more of them than players. `gpus`: for all learners; with `processes`, there is an actor on each.
         `threads`: torch's, in each process; `None`: as torch has them here, and 1 in each actor.
-        `address`: of a Ray cluster to join. Raise Mistake for settings that do not fit and for missing
+        `address`: of a Ray cluster to join. `max_backlog`: updates of a player that may be under way.
+        `replay`: old experience in each update. Raise Mistake for settings that do not fit and for missing
         resources, WeightsMismatch for code in a spec that is not trusted.
         """
         self._settings = _settings(settings)
+        self._shared = _shared({"max_backlog": max_backlog, "replay": replay})
         self._seed = seed
         self._count = 0  # of recruits so far
         if not policies:
@@ -83,7 +87,8 @@ class LearnerGroup:
         each = tuple(self._recruit(player, spec, self._settings) for player, spec in policies.items())
         device = "cuda" if gpus else "cpu"
         threads = threads or (1 if processes else torch.get_num_threads())
-        recruits, shards = Recruits(each, device, threads), _shards(processes, gpus, tuple(policies))
+        recruits = Recruits(each, device, threads, self._shared)
+        shards = _shards(processes, gpus, tuple(policies))
         with contextlib.ExitStack() as begun:
             self._learners: Learners
             if processes:
@@ -118,7 +123,7 @@ class LearnerGroup:
 
         Return the figures by player, when all updates are made. With `async_update`: submit them and return
         at once the figures of updates that were finished meanwhile; each comes once, from the next call or
-        from `wait`. A player with `settings.max_backlog` updates under way is waited for. `progress` in
+        from `wait`. A player with `max_backlog` updates under way is waited for. `progress` in
         [0, 1]: for schedules. Raise NonFiniteLoss, which stops the player until `reset`, `set_state` or
         `replace`; Mistake for tensors that the loss cannot take. An error in an update that is not waited for
         is raised by a later call.
@@ -155,7 +160,7 @@ class LearnerGroup:
             if player in self._stopped:
                 raise _refusal(self._stopped[player])
         for player, part in experience.items():
-            while self._learners.under_way(player) >= self._settings.max_backlog:
+            while self._learners.under_way(player) >= self._shared.max_backlog:
                 self._collect(everything=False)
             self._learners.submit(player, part, progress)
         if async_update:
@@ -231,12 +236,11 @@ class LearnerGroup:
     ) -> None:
         """Add a learner while the others go on, with `weights` or fresh ones.
 
-        `settings`: its own; `None`: those of the group. Raise Mistake if the player is here, and for settings
-        that all learners of a group share.
+        `settings`: its own; `None`: those of the group. Raise Mistake if the player is here.
         """
         if player in self._policies:
             raise Mistake(f"player '{player}' learns here already; choose another name, or replace it")
-        self._add(self._recruit(player, policy, self._own(player, settings)), weights)
+        self._add(self._recruit(player, policy, settings), weights)
 
     def remove(self, player: str) -> None:
         """Free the learner, its optimizer and its experience, after its updates under way."""
@@ -257,7 +261,7 @@ class LearnerGroup:
         `settings`, `weights`: as in `add`.
         """
         kept = self._policies[self._require(player)]
-        recruit = self._recruit(player, policy or kept, self._own(player, settings))
+        recruit = self._recruit(player, policy or kept, settings)
         self.remove(player)
         self._add(recruit, weights)
 
@@ -275,21 +279,15 @@ class LearnerGroup:
         self._learners.add(recruit, weights)
         self._policies[recruit.player] = recruit.spec
 
-    def _own(self, player: str, settings: Settings | None) -> LearnerSettings:
-        """Return the settings of one player. Raise Mistake if they change what all learners share."""
-        own = self._settings if settings is None else _settings(settings)
-        for name in SHARED:
-            if getattr(own, name) != getattr(self._settings, name):
-                raise Mistake(
-                    f"settings of player '{player}': {name} is {getattr(own, name)}, expected "
-                    f"{getattr(self._settings, name)}, which all learners of the group share"
-                )
-        return own
-
-    def _recruit(self, player: str, spec: PolicySpec, settings: LearnerSettings) -> Recruit:
+    def _recruit(self, player: str, spec: PolicySpec, settings: Settings | None) -> Recruit:
         spec.require_trust()
+        own = self._settings if settings is None else _settings(settings)
+        try:
+            check_replay(own, self._shared.replay)
+        except ValueError as error:
+            raise Mistake(f"player {player}: {error}") from None
         self._count += 1
-        return Recruit(player, spec, settings, self._seed * 1_000_003 + self._count - 1)
+        return Recruit(player, spec, own, self._seed * 1_000_003 + self._count - 1)
 
     def _require(self, player: str) -> str:
         if player not in self._policies:
@@ -317,21 +315,20 @@ def _shards(processes: int, gpus: int, players: tuple[str, ...]) -> list[Shard]:
 
 
 def _settings(given: Settings) -> LearnerSettings:
-    """Return the settings. Raise Mistake for those that do not fit together, or a group."""
+    """Return the settings. Raise Mistake for those that do not fit together."""
     if not isinstance(given, LearnerSettings):
         try:
             given = LearnerSettings.model_validate(dict(given))
         except ValidationError as error:
             raise Mistake(f"learner: {explain(error, LearnerSettings)}") from None
-    plain = LearnerSettings()
-    for name in ("aggregators", "processes"):
-        if getattr(given, name) != getattr(plain, name):
-            remedy = "; give processes to the group itself" if name == "processes" else ""
-            raise Mistake(
-                f"learner.{name}: found {getattr(given, name)}, expected {getattr(plain, name)} in a "
-                f"LearnerGroup of your own{remedy}"
-            )
     return given
+
+
+def _shared(given: Mapping[str, Any]) -> LearnersSettings:
+    try:
+        return LearnersSettings.model_validate(given)
+    except ValidationError as error:
+        raise Mistake(f"LearnerGroup: {explain(error, LearnersSettings)}") from None
 
 
 def _refusal(stopped: LearnerStopped) -> NonFiniteLoss:

@@ -5,17 +5,170 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from league.learning.hooks import find_hook
 from league.learning.magnets import Average, InitialMagnet, MagnetSettings
 from league.learning.maths.losses import LOSSES, Loss, find_loss
 from league.learning.maths.schedules import Points, Ramp, Schedule, Value, extremes
-from league.section import Section
+from league.moved_keys import LEARNER, gone, refused
+from league.section import Kind, OwnPart, OwnPath, Section, Used, by_kind, kind_of, on_top
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Limit = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Memory = Annotated[float, Field(ge=0, lt=1)]  # part of a mean that is kept at each step
+CLIP = 0.2  # of a ratio of probabilities
+
+
+class VTraced(Section):
+    """Settings of V-trace, which corrects advantages for the policies that acted."""
+
+    vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
+    vtrace_clip_rho: Limit = Field(
+        default=1.0, description="V-trace: most weight of a step's own error (rho-bar of IMPALA)"
+    )
+    vtrace_clip_c: Limit = Field(
+        default=1.0, description="V-trace: most weight of the errors that follow a step (c-bar of IMPALA)"
+    )
+
+
+class Clipped(Section):
+    """A loss whose ratio of probabilities may move so far."""
+
+    clip: Schedule = Field(default=CLIP, description="How far the ratio may move, within (0, 1)")
+
+    @field_validator("clip")
+    @classmethod
+    def _clip_is_a_part(cls, schedule: float | Points | Ramp) -> float | Points | Ramp:
+        low, high = extremes(schedule)
+        if low <= 0.0 or high >= 1.0:
+            raise ValueError(f"found {low if low <= 0.0 else high}, expected more than 0 and less than 1")
+        return schedule
+
+
+class OnGae(Section):
+    """Settings of generalised advantage estimation, for experience that the present policy made."""
+
+    gae_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of GAE")
+    normalise_advantage: bool = Field(
+        default=True, description="Scale advantages to mean 0 and deviation 1 in each minibatch"
+    )
+
+
+class Appo(VTraced, Clipped, Kind):
+    """PPO's clipped surrogate on V-trace errors."""
+
+    kind: Literal["appo"] = "appo"
+    clip_rho: Schedule = Field(
+        default=1.0, description="Most weight of a step that a target network corrects"
+    )
+
+
+class Impala(VTraced, Kind):
+    """V-trace policy gradient."""
+
+    kind: Literal["impala"] = "impala"
+    clip_rho: Schedule = Field(default=1.0, description="Most weight of a step in the policy gradient")
+
+
+class Ppo(Clipped, OnGae, Kind):
+    """PPO's clipped surrogate on GAE."""
+
+    kind: Literal["ppo"] = "ppo"
+
+
+class Neurd(VTraced, Kind):
+    """Neural replicator dynamics, for discrete actions."""
+
+    kind: Literal["neurd"] = "neurd"
+    logit_limit: Schedule = Field(
+        default=2.0, description="Distance of a logit from their mean at which it is pushed no further"
+    )
+    force_limit: Schedule = Field(
+        default=10_000.0, description="Size that the advantage of an action is clipped to"
+    )
+
+
+class OwnLoss(VTraced, Clipped, OnGae, OwnPart):
+    """A Loss of your own, with its options beside its path."""
+
+    __pydantic_extra__: dict[str, Value]
+
+
+LossSettings = Annotated[
+    Annotated[Appo, Tag("appo")]
+    | Annotated[Impala, Tag("impala")]
+    | Annotated[Ppo, Tag("ppo")]
+    | Annotated[Neurd, Tag("neurd")]
+    | Annotated[OwnLoss, Tag("use")],
+    Discriminator(kind_of),
+    BeforeValidator(by_kind("appo", tuple(LOSSES))),
+]
+
+
+class TermSettings(Section):
+    """A term that is added to the loss. Further keys are its own options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Value]
+    use: OwnPath | None = Field(default=None, description="Import path of a Term of your own, module:Name")
+    weight: Value | None = Field(default=None, description="Weight in the loss; `null`: the term's own")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Weight and options that are given."""
+        given = {} if self.weight is None else {"weight": self.weight}
+        return given | (self.__pydantic_extra__ or {})
+
+
+class Moments(Kind):
+    """Settings of Adam's two means."""
+
+    betas: tuple[Memory, Memory] = Field(
+        default=(0.9, 0.999), description="Decay of the mean of gradients, and of their squares"
+    )
+    epsilon: Limit = Field(
+        default=1e-5, description="Number that the root of the mean squared gradient is increased by"
+    )
+
+
+class Adam(Moments):
+    """Adam (arXiv 1412.6980)."""
+
+    kind: Literal["adam"] = "adam"
+
+
+class AdamW(Moments):
+    """Adam with a pull of every parameter towards 0 (arXiv 1711.05101)."""
+
+    kind: Literal["adamw"] = "adamw"
+    weight_decay: Weight = Field(default=0.0, description="Pull of every parameter towards 0")
+
+
+class RmsProp(Kind):
+    """RMSProp, by the root of the mean squared gradient."""
+
+    kind: Literal["rmsprop"] = "rmsprop"
+    rms_decay: Memory = Field(default=0.99, description="Decay of the mean of squared gradients")
+    momentum: Memory = Field(default=0.0, description="Share of the last step in the next one")
+    epsilon: Limit = Field(
+        default=1e-5, description="Number that the root of the mean squared gradient is increased by"
+    )
+
+
+OptimizerSettings = Annotated[
+    Annotated[Adam, Tag("adam")] | Annotated[AdamW, Tag("adamw")] | Annotated[RmsProp, Tag("rmsprop")],
+    Discriminator(kind_of),
+    BeforeValidator(by_kind("adam", ("adam", "adamw", "rmsprop"), own=False)),
+]
 
 
 class ReplaySettings(Section):
@@ -30,18 +183,15 @@ class ReplaySettings(Section):
 class LearnerSettings(Section):
     """Settings of a player's learner."""
 
-    loss: str = Field(
-        default="appo",
+    loss: LossSettings = Field(
+        default=Appo(),
         description="impala: V-trace policy gradient; appo: PPO's clipped surrogate on V-trace errors; "
-        "ppo: the same on GAE; neurd: neural replicator dynamics; or module:Name of a Loss of your own",
+        "ppo: the same on GAE; neurd: neural replicator dynamics; or {use: module:Name}, a Loss of your own",
     )
-    loss_options: dict[str, Value] = Field(
-        default_factory=dict, description="Options of the loss that differ from its defaults, by name"
-    )
-    terms: dict[str, dict[str, Value]] = Field(
+    terms: dict[str, TermSettings] = Field(
         default_factory=dict,
         description="Terms added to the loss, each with its weight and its options: upgo, self_imitation, "
-        "diversity, or module:Name of a Term of your own",
+        "diversity, or one of your own under a name that you choose, {use: module:Name}",
     )
     lr: Schedule = Field(
         default=5e-4,
@@ -50,18 +200,7 @@ class LearnerSettings(Section):
     value_lr: Schedule | None = Field(
         default=None, description="Step size of the value's own parameters, in a second optimizer"
     )
-    optimizer: Literal["adam", "adamw", "rmsprop"] = Field(
-        default="adam", description="Optimizer that makes the steps"
-    )
-    betas: tuple[Memory, Memory] = Field(
-        default=(0.9, 0.999), description="adam, adamw: decay of the mean of gradients, and of their squares"
-    )
-    rms_decay: Memory = Field(default=0.99, description="rmsprop: decay of the mean of squared gradients")
-    momentum: Memory = Field(default=0.0, description="rmsprop: share of the last step in the next one")
-    epsilon: Limit = Field(
-        default=1e-5, description="Number that the root of the mean squared gradient is increased by"
-    )
-    weight_decay: Weight = Field(default=0.0, description="adamw: pull of every parameter towards 0")
+    optimizer: OptimizerSettings = Field(default=Adam(), description="Optimizer that makes the steps")
     batch_steps: int = Field(
         default=4096, ge=1, description="Steps in one update; approximate, as sequences stay whole"
     )
@@ -71,15 +210,6 @@ class LearnerSettings(Section):
     epochs: int = Field(default=1, ge=1, description="Number of passes over the same experience")
     shuffle: bool = Field(default=False, description="Shuffle the first pass too, by whole sequences")
     discount: float = Field(default=1.0, ge=0, le=1, description="Gamma, per own decision")
-    vtrace_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of V-trace; 1: as published")
-    vtrace_clip_rho: Limit = Field(
-        default=1.0, description="V-trace: most weight of a step's own error (rho-bar of IMPALA)"
-    )
-    vtrace_clip_c: Limit = Field(
-        default=1.0, description="V-trace: most weight of the errors that follow a step (c-bar of IMPALA)"
-    )
-    gae_lambda: float = Field(default=0.95, ge=0, le=1, description="Lambda of GAE (ppo)")
-    clip: Schedule = Field(default=0.2, description="appo, ppo: how far the ratio may move, within (0, 1)")
     entropy: Schedule = Field(default=0.01, description="Weight of the entropy bonus; a number, or as for lr")
     value: Weight = Field(default=0.5, description="Weight of the value loss")
     kl: Weight = Field(default=0.0, description="Weight of KL(target network || policy)")
@@ -95,9 +225,6 @@ class LearnerSettings(Section):
     freeze: Literal["live", "ema"] = Field(
         default="live", description="Weights that a snapshot stores: those that play, or their moving average"
     )
-    normalise_advantage: bool = Field(
-        default=True, description="ppo: scale advantages to mean 0 and deviation 1 in each minibatch"
-    )
     gradient_norm: Limit | None = Field(default=1.0, description="Norm that gradients are clipped to")
     gradient_value: Limit | None = Field(
         default=None, description="Size that each number of a gradient is clipped to, before its norm"
@@ -107,6 +234,137 @@ class LearnerSettings(Section):
         description="Precision of the hidden layers' products, forwards and backwards; auto: bfloat16 where "
         "it is faster on the learner's processor or GPU and its gradients agree with float32's, but float32 "
         "with `runners: 0`, which can be repeated to the bit. Weights, losses and optimizer are in float32",
+    )
+    loader_depth: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="Minibatches that are copied to the GPU ahead of the one that is learned from",
+    )
+    after_update: Used | None = Field(
+        default=None,
+        description="Function (player, statistics, learner) of your own that is called after each update, "
+        "{use: module:function}, with its keyword arguments beside it; `null`: none",
+    )
+
+    _moved = model_validator(mode="before")(refused(LEARNER))
+    _gone = model_validator(mode="before")(gone)
+
+    @field_validator("loss")
+    @classmethod
+    def _loss_exists(cls, loss: LossSettings) -> LossSettings:
+        find_loss(loss.kind)
+        return loss
+
+    @field_validator("after_update")
+    @classmethod
+    def _hook_exists(cls, hook: OwnPart | None) -> OwnPart | None:
+        if hook is not None:
+            find_hook(hook.use)
+        return hook
+
+    @field_validator("lr", "value_lr")
+    @classmethod
+    def _steps_are_taken(cls, schedule: float | Points | Ramp | None) -> float | Points | Ramp | None:
+        if schedule is not None and extremes(schedule)[1] == 0.0:
+            raise ValueError("found 0 throughout, expected more than 0 at some time of the run")
+        return schedule
+
+    def changed(self, changes: Mapping[str, Any]) -> LearnerSettings:
+        """Return these settings with `changes`, for some of the players. Raise ValidationError."""
+        return LearnerSettings.model_validate(on_top(self.model_dump(), changes))
+
+    def composed_loss(self) -> Loss:
+        """Return the loss with the options and the terms of these settings."""
+        loss, found = self.loss, find_loss(self.loss.kind)
+        own = (
+            loss.options
+            if isinstance(loss, OwnLoss)
+            else {name: getattr(loss, name) for name in found.options}
+        )
+        return found.composed(
+            loss.kind, own, {name: (t.use or name, t.options) for name, t in self.terms.items()}
+        )
+
+    @property
+    def clip(self) -> float | Points | Ramp:
+        """How far the loss lets the ratio move; for a loss without such a limit, that of others."""
+        return self.loss.clip if isinstance(self.loss, Clipped) else CLIP
+
+    @property
+    def needs_reference(self) -> bool:
+        """True if the weights that a player began with are compared with."""
+        return isinstance(self.magnet, InitialMagnet) or self.composed_loss().needs_reference
+
+    @model_validator(mode="after")
+    def _no_contradictions(self) -> Self:
+        composed = self.composed_loss()
+        once = composed.targets == "gae"
+        if composed.sees == "batch":
+            for name, off in (("kl", 0.0), ("magnet", None)):
+                if (found := getattr(self, name)) != off:
+                    shown = "a magnet" if name == "magnet" else found
+                    raise ValueError(
+                        f"{name}: found {shown} with loss '{self.loss.kind}', which is the whole loss (it "
+                        f"sees 'batch'), expected {'null' if off is None else off}; compute it in the loss"
+                    )
+        if self.kl > 0 and not self.target_updates:
+            raise ValueError(
+                f"kl: found {self.kl}, but there is no target network to stay close to; "
+                "set target_updates to 1 or more"
+            )
+        if self.freeze == "ema" and self.ema is None:
+            raise ValueError(
+                "freeze: found ema, but no average is kept; set ema: {decay: 0.999}, or freeze to live"
+            )
+        if self.loss.kind in LOSSES and once and self.target_updates and self.kl == 0:
+            raise ValueError(
+                f"target_updates: found {self.target_updates}, but loss '{self.loss.kind}' has no use for a "
+                "target network when kl is 0; set kl, or target_updates to 0"
+            )
+        if isinstance(self.loss, OwnLoss):
+            _check_own(self.loss, composed)
+        return self
+
+
+def _check_own(loss: OwnLoss, composed: Loss) -> None:
+    """Raise ValueError for settings of advantages that a loss of the user's own does not have."""
+    of: Mapping[str, tuple[type[Section], ...]] = {"vtrace": (VTraced, Clipped), "gae": (OnGae, Clipped)}
+    used = {name for part in of.get(composed.targets, ()) for name in part.model_fields}
+    if taken := sorted(composed.options.keys() & OwnLoss.model_fields.keys()):
+        raise ValueError(f"loss: '{loss.use}' has an option '{taken[0]}', a key of every loss; rename it")
+    for part in (VTraced, OnGae, Clipped):
+        for name, field in part.model_fields.items():
+            if name not in used and getattr(loss, name) != field.default:
+                raise ValueError(
+                    f"loss.{name}: found {getattr(loss, name)}, but '{loss.use}' has targets "
+                    f"'{composed.targets}', which do not take it; leave it out"
+                )
+
+
+def check_replay(settings: LearnerSettings, replay: ReplaySettings) -> None:
+    """Raise ValueError for replay with a loss that learns from fresh experience only."""
+    if replay.proportion > 0 and settings.composed_loss().targets == "gae":
+        raise ValueError(
+            f"learners.replay.proportion: found {replay.proportion}, but loss '{settings.loss.kind}' learns "
+            "from fresh experience only; set it to 0, or take appo or impala"
+        )
+
+
+class LearnersSettings(Section):
+    """What all learners of a run share: their processes, their queues, and the store of old experience."""
+
+    processes: int = Field(
+        default=1, ge=1, description="Processes that share each update of a player, without GPUs"
+    )
+    shards: int | None = Field(
+        default=None,
+        ge=1,
+        description="Shards that players are spread over, each with processes and a replay of its own; "
+        "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
+    )
+    aggregators: int = Field(
+        default=0, ge=0, description="Ray actors that gather rollouts into larger ones for the learners"
     )
     max_backlog: int = Field(
         default=2,
@@ -126,131 +384,3 @@ class LearnerSettings(Section):
     )
     async_update: bool = Field(default=True, description="Play during updates; false: play waits for them")
     replay: ReplaySettings = ReplaySettings()
-    loader_depth: int = Field(
-        default=1,
-        ge=1,
-        le=64,
-        description="Minibatches that are copied to the GPU ahead of the one that is learned from",
-    )
-    after_update: str | None = Field(
-        default=None,
-        description="Function of your own that is called after each update, as module:function "
-        "(player, statistics, learner); `null`: none",
-    )
-    aggregators: int = Field(
-        default=0, ge=0, description="Ray actors that gather rollouts into larger ones for the learners"
-    )
-    processes: int = Field(
-        default=1, ge=1, description="Processes that share each update of a player, without GPUs"
-    )
-    shards: int | None = Field(
-        default=None,
-        ge=1,
-        description="Shards that players are spread over, each with processes and a replay of its own; "
-        "`null`: one for each GPU or player, whichever are fewer, and one in all without GPUs",
-    )
-
-    @field_validator("loss")
-    @classmethod
-    def _loss_exists(cls, name: str) -> str:
-        find_loss(name)
-        return name
-
-    @field_validator("after_update")
-    @classmethod
-    def _hook_exists(cls, path: str | None) -> str | None:
-        if path is not None:
-            find_hook(path)
-        return path
-
-    @field_validator("lr", "value_lr")
-    @classmethod
-    def _steps_are_taken(cls, schedule: float | Points | Ramp | None) -> float | Points | Ramp | None:
-        if schedule is not None and extremes(schedule)[1] == 0.0:
-            raise ValueError("found 0 throughout, expected more than 0 at some time of the run")
-        return schedule
-
-    @field_validator("clip")
-    @classmethod
-    def _clip_is_a_part(cls, schedule: float | Points | Ramp) -> float | Points | Ramp:
-        low, high = extremes(schedule)
-        if low <= 0.0 or high >= 1.0:
-            raise ValueError(f"found {low if low <= 0.0 else high}, expected more than 0 and less than 1")
-        return schedule
-
-    def composed_loss(self) -> Loss:
-        """Return the loss with the options and the terms of these settings."""
-        return find_loss(self.loss).composed(self.loss, self.loss_options, self.terms)
-
-    @property
-    def needs_reference(self) -> bool:
-        """True if the weights that a player began with are compared with."""
-        return isinstance(self.magnet, InitialMagnet) or self.composed_loss().needs_reference
-
-    @model_validator(mode="after")
-    def _no_contradictions(self) -> Self:
-        composed = self.composed_loss()
-        once = composed.targets == "gae"
-        if composed.sees == "batch":
-            for name, off in (("kl", 0.0), ("magnet", None)):
-                if (found := getattr(self, name)) != off:
-                    shown = "a magnet" if name == "magnet" else found
-                    raise ValueError(
-                        f"{name}: found {shown} with loss '{self.loss}', which is the whole loss (it sees "
-                        f"'batch'), expected {'null' if off is None else off}; compute it in the loss"
-                    )
-        if once and self.replay.proportion > 0:
-            raise ValueError(
-                f"replay.proportion: found {self.replay.proportion}, but loss '{self.loss}' learns from "
-                "fresh experience only; set it to 0, or take appo or impala"
-            )
-        if self.kl > 0 and not self.target_updates:
-            raise ValueError(
-                f"kl: found {self.kl}, but there is no target network to stay close to; "
-                "set target_updates to 1 or more"
-            )
-        if self.freeze == "ema" and self.ema is None:
-            raise ValueError(
-                "freeze: found ema, but no average is kept; set ema: {decay: 0.999}, or freeze to live"
-            )
-        if self.loss in LOSSES and once and self.target_updates and self.kl == 0:
-            raise ValueError(
-                f"target_updates: found {self.target_updates}, but loss '{self.loss}' has no use for a "
-                "target network when kl is 0; set kl, or target_updates to 0"
-            )
-        if self.momentum > 0 and self.optimizer != "rmsprop":
-            raise ValueError(
-                f"momentum: found {self.momentum} with optimizer '{self.optimizer}', expected 0; "
-                "set optimizer to rmsprop, or change betas"
-            )
-        if self.weight_decay > 0 and self.optimizer != "adamw":
-            raise ValueError(
-                f"weight_decay: found {self.weight_decay} with optimizer '{self.optimizer}', expected 0; "
-                "set optimizer to adamw"
-            )
-        return self
-
-
-SHARED = (
-    "precision",
-    "max_backlog",
-    "broadcast_updates",
-    "copy_seconds",
-    "async_update",
-    "replay",
-    "aggregators",
-    "processes",
-    "shards",
-)
-"""Settings of a shard's processes and queues: the same for all players."""
-
-
-def changed(settings: LearnerSettings, changes: Mapping[str, Any]) -> LearnerSettings:
-    """Return `settings` with `changes`, for some of the players.
-
-    Raise ValueError for settings that all players share; pydantic's ValidationError for unknown ones.
-    """
-    for name in changes:
-        if name in SHARED:
-            raise ValueError(f"{name}: is shared by all players, expected only in the section learner")
-    return LearnerSettings.model_validate(settings.model_dump() | dict(changes))

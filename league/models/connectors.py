@@ -9,8 +9,8 @@ a row of floats that the caller keeps, all zero when a match begins.
     frame_stack    the last few observations together, the newest last; zeros before the first
     previous       the seat's last action and the reward since, beside the observation
 
-One of your own is a class derived from `ConnectorSettings` (`league.extend.Connector`), with its import path
-as `kind`. Policies import it only if it is trusted (`league.import_paths`).
+One of your own is a class derived from `ConnectorSettings` (`league.extend.Connector`): `{use: module:Class}`
+with its settings beside it. Policies import it only if it is trusted (`league.import_paths`).
 
 The pipeline of a policy is `Connectors(connectors, observation, action)`.
 """
@@ -21,30 +21,27 @@ import functools
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import (
-    ConfigDict,
+    BeforeValidator,
     Discriminator,
     Field,
     PositiveFloat,
     PositiveInt,
     Tag,
     ValidationError,
-    model_validator,
 )
 
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
-from league.import_paths import import_path, is_import_path, require_trust
+from league.import_paths import import_path, require_trust
 from league.mistakes import explain
-from league.section import Section
+from league.section import Section, StoredPart, by_kind, kind_of
 from storage.errors import Failure
 
 Rows = npt.NDArray[np.float32]
-OwnPath = Annotated[str, Field(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")]  # "module:Name"
 
 
 class ConnectorFailed(Failure):
@@ -53,8 +50,6 @@ class ConnectorFailed(Failure):
 
 class ConnectorSettings(Section, ABC):
     """One connector. `seen` describes its input: the output of the connector before it."""
-
-    kind: str
 
     @property
     def wants_reward(self) -> bool:
@@ -229,23 +224,8 @@ class Previous(ConnectorSettings):
         np.put_along_axis(memory, raw.reshape(len(raw), -1) + first, np.float32(1.0), axis=1)
 
 
-class OwnConnector(ConnectorSettings):
-    """A connector of your own, by its import path, with its settings beside it.
-
-    They are checked when the class is imported; specs and configs that are only read import no code.
-    """
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    kind: OwnPath = Field(description="Import path of the class, module:Class")
-
-    @model_validator(mode="after")
-    def _survives_json(self) -> Self:
-        try:
-            if json.loads(json.dumps(self.model_extra, allow_nan=False)) == self.model_extra:
-                return self
-        except (TypeError, ValueError, RecursionError):
-            pass
-        raise ValueError("expected settings that JSON can hold: numbers, strings, lists, tables by name")
+class OwnConnector(ConnectorSettings, StoredPart):
+    """A connector of your own, with its settings beside its path."""
 
     @property
     def made(self) -> ConnectorSettings:
@@ -253,8 +233,8 @@ class OwnConnector(ConnectorSettings):
 
         Raise WeightsMismatch if its class is not trusted, ValueError if it cannot be used.
         """
-        require_trust("policy.connectors", self.kind)
-        return _made(self.kind, json.dumps(self.model_extra, sort_keys=True))
+        require_trust("policy.connectors", self.use)
+        return _made(self.use, json.dumps(self.model_extra, sort_keys=True))
 
     @property
     def wants_reward(self) -> bool:
@@ -282,19 +262,11 @@ def _made(path: str, settings: str) -> ConnectorSettings:
     if not (isinstance(found, type) and issubclass(found, ConnectorSettings)):
         raise ValueError(f"'{path}' is {found!r}, expected a class derived from league.extend.Connector")
     try:
-        return found.model_validate({"kind": path, **json.loads(settings)})
+        return found.model_validate(json.loads(settings))
     except ValidationError as error:
         raise ValueError(f"'{path}': {explain(error, found)}") from None
     except TypeError as error:  # a class that lacks a method
         raise ValueError(f"'{path}': {error}") from None
-
-
-_OWN = "module:Class"  # the name of all own connectors among the kinds
-
-
-def _kind(given: Any) -> str | None:
-    kind = given.get("kind") if isinstance(given, Mapping) else getattr(given, "kind", None)
-    return _OWN if isinstance(kind, str) and is_import_path(kind) else kind
 
 
 Connector = Annotated[
@@ -303,8 +275,9 @@ Connector = Annotated[
     | Annotated[Normalise, Tag("normalise")]
     | Annotated[FrameStack, Tag("frame_stack")]
     | Annotated[Previous, Tag("previous")]
-    | Annotated[OwnConnector, Tag(_OWN)],
-    Discriminator(_kind),
+    | Annotated[OwnConnector, Tag("use")],
+    Discriminator(kind_of),
+    BeforeValidator(by_kind("", ("flatten", "reshape", "normalise", "frame_stack", "previous"))),
 ]
 
 

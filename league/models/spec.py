@@ -9,54 +9,45 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from league.envs.base import BatchedGame
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
-from league.import_paths import is_import_path, require_trust, trust
+from league.import_paths import require_trust, trust
 from league.mistakes import explain
-from league.models.connectors import Connector, OwnPath, seen_through
+from league.models.connectors import Connector, seen_through
 from league.models.mirror import Mirror
-from league.section import Section
+from league.models.torsos import MemorySettings, Mlp, NoMemory, OwnTorso, TorsoSettings, Width
+from league.moved_keys import POLICY, policy_of, refused
+from league.section import USE, OwnPart, Section, StoredPart, used
 from storage.errors import WeightsMismatch
 
-ARCHITECTURES = ("mlp", "cnn", "resnet")
 _FIELDS = {"settings", "observation", "action"}  # of a stored spec; "others" may be missing
 _OTHER = "seat after"  # name of a part that another seat sees
 LONGEST_QUOTE = 300  # characters of a foreign file that a message repeats
 # in which policies compute on the CPU, as settings name it; auto: whichever is faster here
 Precision = Literal["float32", "bfloat16", "auto"]
 MOST_UNTRIED = 2**24  # weights of layers that a machine surely has room for
-IMPORT_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
-# bounded: a spec from a foreign file must not exhaust the memory of this process
-Width = Annotated[int, Field(ge=1, le=2**16)]
+LearnerConnector = Annotated[StoredPart, BeforeValidator(used)]
 
 
 class PolicySettings(Section):
     """The network of every player."""
 
-    architecture: str = Field(
-        default="mlp",
-        description="mlp, cnn or resnet (boards of shape [planes, rows, columns]), or module:Class",
+    torso: TorsoSettings = Field(
+        default=Mlp(),
+        description="mlp, cnn or resnet (boards of shape [planes, rows, columns]), or {use: module:Class}",
     )
     hidden: tuple[Width, ...] = Field(
         default=(256, 256), description="Widths of the hidden layers", min_length=1, max_length=256
     )
     activation: Literal["relu", "tanh"] = Field(default="relu", description="Nonlinearity between layers")
-    channels: tuple[Width, ...] = Field(
-        default=(32, 64),
-        description="cnn, resnet: channels of each layer or block",
-        min_length=1,
-        max_length=256,
-    )
-    kernel: int = Field(default=3, ge=1, le=255, description="cnn, resnet: width of the square kernels, odd")
     separate_value: bool = Field(
         default=False, description="Whether the value has its own network instead of a head on the policy's"
     )
@@ -65,16 +56,13 @@ class PolicySettings(Section):
         description="What the value is estimated from, in training: what the seat itself sees, or what all "
         "seats see (with separate_value); actions depend on the seat's own sight in any case",
     )
-    memory: Literal["none", "gru", "lstm", "transformer"] = Field(
-        default="none", description="Memory that connects the steps of one seat in one match"
+    memory: MemorySettings = Field(
+        default=NoMemory(), description="Memory that connects the steps of one seat in one match"
     )
-    memory_size: Width = Field(default=128, description="Width of the memory")
-    context: Width = Field(
-        default=16, description="transformer: number of steps it attends to, with the present one"
-    )
-    heads: Width = Field(default=4, description="transformer: attention heads")
-    squash: bool = Field(
-        default=True, description="Continuous actions: tanh into the bounds (false: clipped at them)"
+    squash: bool | None = Field(
+        default=None,
+        description="Continuous actions: tanh into the bounds (false: clipped at them); `null`: tanh, and "
+        "the only value where actions are choices",
     )
     mirror: Mirror | None = Field(
         default=None,
@@ -82,29 +70,21 @@ class PolicySettings(Section):
     )
     connectors: tuple[Connector, ...] = Field(
         default=(),
-        description="Transformations of an observation on its way to the network, in this order",
+        description="Transformations of an observation on its way to the network, in this order, or "
+        "{use: module:Class}",
         max_length=16,
     )
-    learner_connectors: tuple[OwnPath, ...] = Field(
+    learner_connectors: tuple[LearnerConnector, ...] = Field(
         default=(),
-        description="Functions of your own, module:function, that change the columns of episodes before they "
-        "are learned from, in this order",
+        description="Functions of your own, {use: module:function}, that change the columns of episodes "
+        "before they are learned from, in this order",
         max_length=16,
     )
-    options: dict[str, Any] = Field(
-        default_factory=dict, description="Keyword arguments for a module:Class network"
-    )
-
-    @field_validator("options")
-    @classmethod
-    def _survive_json(cls, options: dict[str, Any]) -> dict[str, Any]:
-        if not _is_json(options):
-            raise ValueError("expected what JSON can hold: numbers, strings, lists, tables by name")
-        return options
+    _moved = model_validator(mode="before")(refused(POLICY))
 
     @model_validator(mode="after")
     def _value_can_see(self) -> Self:
-        if self.value_sees == "all" and (not self.separate_value or ":" in self.architecture):
+        if self.value_sees == "all" and (not self.separate_value or isinstance(self.torso, OwnTorso)):
             raise ValueError(
                 "value_sees: found all, which is for an mlp, cnn or resnet with a network of its own for the "
                 "value; set separate_value to true, or value_sees to seat"
@@ -114,16 +94,8 @@ class PolicySettings(Section):
     @property
     def own_code(self) -> tuple[str, ...]:
         """Import paths of the code that such a policy is played with: its network and connectors."""
-        own = (self.architecture, *(connector.kind for connector in self.connectors))
-        return tuple(path for path in own if is_import_path(path))
-
-
-def _is_json(found: object) -> bool:
-    """Return whether `found` is unchanged by a round trip through JSON."""
-    try:
-        return bool(json.loads(json.dumps(found, allow_nan=False)) == found)
-    except (TypeError, ValueError, RecursionError):
-        return False
+        parts = (self.torso, *self.connectors)
+        return tuple(part.kind for part in parts if isinstance(part, OwnPart))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +114,8 @@ class PolicySpec:
     ) -> PolicySpec:
         """Return the spec of a policy that can play these seats of `game` (`None`: all of them).
 
-        Raise ValueError if these seats differ, or if the value is to see other seats and there are none.
+        Raise ValueError if these seats differ, if the value is to see other seats and there are none, and for
+        settings of continuous actions where there are none.
         """
         places = range(game.num_seats) if seats is None else seats
         spaces = [(seat, game.observation_specs[seat], game.action_specs[seat]) for seat in places]
@@ -154,6 +127,7 @@ class PolicySpec:
                     "one policy must fit them; say which seats each takes: league.roles.<role>.seats, or "
                     "league.members.<player>.seats"
                 )
+        _check_squash(settings, action)
         return PolicySpec(settings, observation, action, _others(settings, game, [s for s, *_ in spaces]))
 
     @staticmethod
@@ -165,6 +139,7 @@ class PolicySpec:
         if settings.value_sees == "all":
             raise ValueError("value_sees: found all, expected seat where there is no game with other seats")
         spec = PolicySpec(settings, ObservationSpec.from_space(observation), ActionSpec.from_space(action))
+        _check_squash(settings, spec.action)
         spec.trust()  # a program names it
         spec.seen  # noqa: B018  # raises for connectors that do not fit
         return spec
@@ -172,7 +147,12 @@ class PolicySpec:
     @property
     def architecture(self) -> str:
         """Name of the network architecture."""
-        return self.settings.architecture
+        return self.settings.torso.kind
+
+    @property
+    def squash(self) -> bool:
+        """Whether continuous actions are squashed into their bounds."""
+        return self.settings.squash is not False
 
     @property
     def own_code(self) -> tuple[str, ...]:
@@ -193,8 +173,8 @@ class PolicySpec:
         """Whether the network is fully connected layers alone, which fit all rows of numbers."""
         settings = self.settings
         return (
-            settings.architecture == "mlp"
-            and settings.memory == "none"
+            settings.torso.kind == "mlp"
+            and settings.memory.kind == "none"
             and settings.value_sees == "seat"
             and not settings.connectors
             and len(self.observation.shape) > 0
@@ -208,15 +188,15 @@ class PolicySpec:
 
         Never call it for the spec of a snapshot: `league.import_paths`.
         """
-        trust(*self.own_code, *self.settings.learner_connectors)
+        trust(*self.own_code, *(part.use for part in self.settings.learner_connectors))
 
     def require_trust(self) -> None:
         """Raise WeightsMismatch for code that the spec names and this process may not import."""
         for path in self.own_code:
-            own = "architecture" if path == self.settings.architecture else "connectors"
+            own = "torso" if path == self.settings.torso.kind else "connectors"
             require_trust(f"policy.{own}", path)
-        for path in self.settings.learner_connectors:
-            require_trust("policy.learner_connectors", path)
+        for part in self.settings.learner_connectors:
+            require_trust("policy.learner_connectors", part.use)
 
     @property
     def seen(self) -> ObservationSpec:
@@ -241,12 +221,15 @@ class PolicySpec:
 
     def __hash__(self) -> int:
         # of some fields only: settings hold a dict; equality compares all of them
-        return hash((self.settings.architecture, self.settings.hidden, self.observation, self.action))
+        return hash((self.settings.torso.kind, self.settings.hidden, self.observation, self.action))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the spec as JSON values, for `from_json`."""
+        """Return the spec as JSON values, for `from_json`.
+
+        This form never changes: manifests have it, and exports, which others may have.
+        """
         found = {
-            "settings": self.settings.model_dump(mode="json"),
+            "settings": _flat(self.settings.model_dump(mode="json")),
             "observation": asdict(self.observation),
             "action": asdict(self.action),
         }
@@ -259,24 +242,25 @@ class PolicySpec:
             if not isinstance(fields, Mapping) or set(fields) - {"others"} != _FIELDS:
                 raise ValueError("expected settings, observation and action")
             # strict: "8" is not 8, and a list of pairs is not a table
-            settings = PolicySettings.model_validate_json(
-                json.dumps(fields["settings"], allow_nan=False), strict=True
-            )
-            own = IMPORT_PATH.fullmatch(settings.architecture) is not None
-            if not own and settings.architecture not in ARCHITECTURES:
-                expected = f"{', '.join(ARCHITECTURES)} or module:Class"
-                raise ValueError(f"architecture '{settings.architecture}', expected {expected}")
-            if settings.options and not own:
-                raise ValueError(f"architecture '{settings.architecture}' takes no options")
+            given = json.loads(json.dumps(fields["settings"], allow_nan=False))
+            if not isinstance(given, dict):
+                raise ValueError(f"settings are {given!r}")
+            built = given.get("architecture", "mlp")
+            settings = PolicySettings.model_validate(_tuples(policy_of(given)), strict=True)
+            action = ActionSpec.from_json(fields["action"])
+            if action.kind != "continuous":
+                settings = settings.model_copy(update={"squash": None})  # it said nothing
+            if given.get("options") and not isinstance(settings.torso, OwnTorso):
+                raise ValueError(f"architecture '{built}' takes no options")
             spec = PolicySpec(
                 settings,
                 ObservationSpec.from_json(fields["observation"]),
-                ActionSpec.from_json(fields["action"]),
+                action,
                 tuple(ObservationSpec.from_json(other) for other in fields.get("others", ())),
             )
             if bool(spec.others) != (settings.value_sees == "all"):
                 raise ValueError(f"value_sees '{settings.value_sees}' with {len(spec.others)} other seats")
-            if not any(is_import_path(connector.kind) for connector in settings.connectors):
+            if not any(isinstance(connector, OwnPart) for connector in settings.connectors):
                 spec.learned  # noqa: B018  # raises for connectors that do not fit; own ones are not imported
         except ValidationError as error:
             raise _unreadable(fields, f"settings: {explain(error, PolicySettings)}") from None
@@ -285,6 +269,47 @@ class PolicySpec:
         except (TypeError, ValueError, RecursionError) as error:
             raise _unreadable(fields, str(error)) from None
         return spec
+
+
+def _check_squash(settings: PolicySettings, action: ActionSpec) -> None:
+    if settings.squash is not None and action.kind != "continuous":
+        raise ValueError(
+            f"policy.squash: found {str(settings.squash).lower()}, but actions are {action.kind}, expected a "
+            "game with continuous actions; leave it out"
+        )
+
+
+def _tuples(given: Any) -> Any:
+    """Return JSON values with tuples for lists, as strict settings ask for, but in a user's own part."""
+    if isinstance(given, dict) and USE not in given:
+        return {key: _tuples(value) for key, value in given.items()}
+    return tuple(map(_tuples, given)) if isinstance(given, list) else given
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a policy in the form of manifests, which `policy_of` reads."""
+    torso, memory = settings.pop("torso"), settings.pop("memory")
+    own = torso.pop("use", None)
+    connectors = [
+        {"kind": connector.pop("use"), **connector} if "use" in connector else connector
+        for connector in settings.pop("connectors")
+    ]
+    return {
+        "architecture": own or torso["kind"],
+        **settings,
+        "channels": torso.get("channels", [32, 64]),
+        "kernel": torso.get("kernel", 3),
+        "memory": memory["kind"],
+        "memory_size": memory.get("size", 128),
+        "context": memory.get("context", 16),
+        "heads": memory.get("heads", 4),
+        "squash": settings["squash"] is not False,
+        "connectors": connectors,
+        "learner_connectors": [
+            part["use"] if len(part) == 1 else part for part in settings["learner_connectors"]
+        ],
+        "options": torso if own else {},
+    }
 
 
 def _others(settings: PolicySettings, game: BatchedGame, seats: list[int]) -> tuple[ObservationSpec, ...]:

@@ -30,8 +30,8 @@ from typing import Any, Self
 from pydantic import Field, NonNegativeInt, ValidationError, model_validator
 
 from league.mistakes import placed
+from league.moved_keys import LEAGUE, refused
 from league.rules.building.builder import (
-    DEFAULT,
     FreezeSettings,
     LeagueBuilder,
     ResetSettings,
@@ -47,7 +47,7 @@ from league.rules.matchmaking.uneven import SeatsOf
 from league.rules.members import Rules
 from league.rules.payoff import PayoffSettings
 from league.rules.roles import MemberSettings, RoleSettings, merged
-from league.section import Section
+from league.section import Default, DefaultOrOwn, OwnPart, Section
 from storage.records import LEAGUE_EXPLOITER, MAIN, MAIN_EXPLOITER, Competitor, LivePlayer, Role, Snapshot
 from storage.suggestions import nearest
 
@@ -100,8 +100,6 @@ def _alphastar_pseudocode(n: int) -> Roles:
                     "mains": Mains(share=0.35),
                 },
                 switch_below=at_most_30,
-                exploited_below=0.3,
-                unsafe_below=0.7,
             ),
             freeze=FreezeSettings(beats="snapshots", min_steps=n, max_steps=2 * n),
         ),
@@ -214,21 +212,18 @@ class LeagueSettings(Section):
     payoff: PayoffSettings = Field(
         default=PayoffSettings(), description="What counts between two competitors: games won, or scores"
     )
-    builder: str = Field(
-        default=DEFAULT,
-        description="Class that decides on freezes and resets: default, or your own as module:Class",
+    builder: DefaultOrOwn = Field(
+        default=Default(),
+        description="Class that decides on freezes and resets: default, or your own, {use: module:Class}, "
+        "with its keyword arguments beside it",
     )
-    builder_options: dict[str, Any] = Field(
-        default_factory=dict, description="Keyword arguments of a builder of your own"
-    )
-    matchmaker: str = Field(
-        default=DEFAULT,
+    matchmaker: DefaultOrOwn = Field(
+        default=Default(),
         description="Function or class that finds the opponents of training matches: default, by the "
-        "branches of the roles, or your own as module:name",
+        "branches of the roles, or your own, {use: module:name}, with its keyword arguments beside it",
     )
-    matchmaker_options: dict[str, Any] = Field(
-        default_factory=dict, description="Keyword arguments of a matchmaker of your own"
-    )
+
+    _moved = model_validator(mode="before")(refused(LEAGUE))
 
     @model_validator(mode="after")
     def _resolves(self) -> Self:
@@ -237,15 +232,6 @@ class LeagueSettings(Section):
                 f"preset: '{self.preset}' is unknown, expected one of "
                 f"{', '.join(PRESETS)}{_suggest(self.preset, PRESETS)}"
             )
-        for part, form in (("builder", "module:Class"), ("matchmaker", "module:name")):
-            given, options = getattr(self, part), getattr(self, f"{part}_options")
-            if given != DEFAULT and ":" not in given:
-                raise ValueError(f"{part}: found '{given}', expected '{DEFAULT}' or your own as '{form}'")
-            if given == DEFAULT and options:
-                raise ValueError(
-                    f"{part}_options: found {', '.join(options)}, but {part} is '{DEFAULT}', which has none; "
-                    f"name your own as {part}: {form}"
-                )
         if self.players.get(MAIN, 0) < 1:
             found = ", ".join(f"{role}: {count}" for role, count in self.players.items())
             raise ValueError(
@@ -311,16 +297,17 @@ class LeagueSettings(Section):
     def make_builder(self) -> LeagueBuilder:
         """Return the builder of this league. Raise ValueError if a user's own cannot be made."""
         try:
-            return make_builder(self.builder, self.resolve(), self.builder_options)
+            own = self.builder.options if isinstance(self.builder, OwnPart) else {}
+            return make_builder(self.builder.kind, self.resolve(), own)
         except ValueError as error:
             raise ValueError(f"league.builder: {error}") from error
 
     def own_matchmaker(self) -> OwnMatchmaker | None:
         """Return the user's own matchmaker, if there is one. Raise ValueError if it cannot be made."""
-        if self.matchmaker == DEFAULT:
+        if not isinstance(self.matchmaker, OwnPart):
             return None
         try:
-            return find_matchmaker(self.matchmaker, self.matchmaker_options)
+            return find_matchmaker(self.matchmaker.use, self.matchmaker.options)
         except ValueError as error:
             raise ValueError(f"league.matchmaker: {error}") from error
 

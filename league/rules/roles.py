@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, model_validator
 from league.rules.building.builder import FreezeSettings, KeepSettings, ResetSettings
 from league.rules.earnings import EarningSettings
 from league.rules.matchmaking.opponents import OpponentSettings
-from league.section import Section
+from league.section import Section, on_top
 
 SeatNumbers = Annotated[
     tuple[NonNegativeInt, ...] | None,
@@ -116,7 +116,7 @@ class MemberSettings(Section):
         """Return the rules of a player of `role`. Raise ValidationError for settings that no role has."""
         own = {name: value for name, value in self if value is not None and value != {}}
         base = role.model_dump()
-        whole = {"policy": base["policy"] | self.policy, "learner": base["learner"] | self.learner}
+        whole = {name: on_top(base[name], getattr(self, name)) for name in ("policy", "learner")}
         return RoleSettings.model_validate(merged(base, own) | whole)
 
 

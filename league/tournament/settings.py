@@ -19,6 +19,7 @@ from analysis.gates.gates import parse_gate
 from analysis.statistics.games import Rule
 from league.config.file import fields_of, parse
 from league.models.bots.scripted import Bots
+from league.moved_keys import bots_of
 from league.rollout.openings import Openings
 from league.rollout.settings import MOST_AT_ONCE, RolloutSettings
 from league.rules.rating.rating import RatingSettings
@@ -208,6 +209,7 @@ def load_resolved(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> Re
 
     Raise ConfigError for anything that is wrong.
     """
+    recorded = {**recorded, "bots": bots_of(recorded.get("bots") or {})}
     return parse(Resolved, *fields_of(recorded, changes=changes, name="tournament"))
 
 

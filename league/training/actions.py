@@ -140,7 +140,7 @@ class Actions:
         """Raise OwnCodeFailed with the states of all learners saved."""
         self.save_learners()
         raise OwnCodeFailed(
-            f"league.builder {self._settings.league.builder}: decided {found}, expected {expected}. "
+            f"league.builder {self._settings.league.builder.kind}: decided {found}, expected {expected}. "
             f"The run is kept: {CORRECT}"
         )
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import yaml
 
-from league.config.file import ConfigError
+from league.config.file import ConfigError, as_read_now
 from league.config.loading import load
-from league.config.removed import without_removed
 from league.config.settings import Settings
 from league.training.resume import KEPT, check_fits, require_empty, run_row
 from storage.disk import Progress, remove_tree
@@ -108,4 +107,4 @@ def _parsed(config: str, run: Path) -> dict[str, Any]:
         fields = None
     if not isinstance(fields, dict):
         raise ConfigError(f"{run}: its recorded settings cannot be read, expected those of a league")
-    return without_removed(fields)
+    return as_read_now(fields, str(run))

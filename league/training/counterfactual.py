@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pydantic import ValidationError
 
-from league.config.removed import without_removed
+from league.config.file import as_read_now
 from league.envs import registry
 from league.mistakes import sentence_of
 from league.rules.building.builder import Clock, LeagueBuilder, as_recorded
@@ -117,7 +117,7 @@ def replay(
     """
     if preset not in PRESETS:
         raise Mistake(f"rules: no preset is called '{preset}'; {did_you_mean(preset, PRESETS)}")
-    config = without_removed(open_reader(run).config())
+    config = as_read_now(open_reader(run).config(), f"{run}/config.yaml")
     if "league" not in config:
         raise Mistake(f"{run}: found a tournament, expected the run of a league: only there presets decide")
     config["league"].pop("builder", None)  # its decisions are recorded, so a user's code is not needed

@@ -64,6 +64,7 @@ def _recruits(settings: Settings) -> Recruits:
         ),
         "cuda" if resources.gpus else "cpu",
         settings.processes.threads if settings.most_runners else resources.threads,
+        settings.learners,
     )
 
 
@@ -87,7 +88,7 @@ def _on_ray(settings: Settings, stack: contextlib.ExitStack) -> Engine:
     """Start Ray and all that runs on it; `stack` closes what the engine does not."""
     resources, n = settings.resources, settings.least_runners
     num_runners = n + settings.evaluation.runners  # there must be room for these; others wait for it
-    num_actors = num_cpus(place(settings).shards, settings.learner.aggregators)
+    num_actors = num_cpus(place(settings).shards, settings.learners.aggregators)
     stack.enter_context(ray_session(resources, num_actors, num_runners, own_modules(settings.model_dump())))
     play = replace(_play(settings), peers=start_peers(resources, settings.storage.cache()))
     known = resources.address is not None and resources.wait_seconds is None

@@ -9,13 +9,14 @@ from typing import Any
 
 import yaml
 
-from league.config.removed import without_removed
+from league.config.file import as_read_now
 from league.config.settings import Settings
 from league.envs.trial.fault import GameBroken
 from league.envs.trial.trial import require_sound
 from league.models.spec import PolicySettings
 from league.rollout.runner_group import check_play
 from league.runtime import check_resources
+from league.section import on_top
 from league.training.initial import load_initial
 from storage.archive import Archive
 from storage.disk import Progress
@@ -84,7 +85,7 @@ def changed_settings(run: Path) -> list[str]:
     configs = [yaml.safe_load(text or "") for text in tables["runs"]["config"].to_pylist()[-2:]]
     if len(configs) < 2 or not all(isinstance(config, dict) for config in configs):
         return []
-    before, now = (_leaves(without_removed(config)) for config in configs)
+    before, now = (_leaves(as_read_now(config)) for config in configs)
     return [
         f"{key} {_shown(before.get(key))} -> {_shown(now.get(key))}"
         for key in dict.fromkeys([*now, *before])
@@ -108,22 +109,25 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _check_player(run: Path, settings: Settings, before: Mapping[str, Any], player: str, role: Role) -> None:
+def _check_player(run: Path, settings: Settings, config: Mapping[str, Any], player: str, role: Role) -> None:
     """Raise ResumeRefused if the network or the seats of `player` have changed."""
+    before = config.get("league", {})
     own, of_role = before.get("members", {}).get(player, {}), before.get("roles", {}).get(role, {})
-    was = {
-        "policy": {**of_role.get("policy", {}), **own.get("policy", {})},
+    was: dict[str, Any] = {
+        "policy": on_top(of_role.get("policy", {}), own.get("policy", {})),
         "seats": own.get("seats") or of_role.get("seats"),
         "env": of_role.get("env"),
     }
     seats = settings.league.seats_of(player, role)
-    now = {
+    now: dict[str, Any] = {
         "policy": settings.league.policy_of(player, role),
         "seats": None if seats is None else list(seats),
         "env": settings.league.roles.get(role, {}).get("env"),
     }
+    base = config.get("policy") or {}
+    whole = [PolicySettings.model_validate(on_top(base, changes["policy"])) for changes in (was, now)]
     for part in ("policy", "seats", "env"):
-        if now[part] != was[part]:
+        if (whole[0] != whole[1]) if part == "policy" else (now[part] != was[part]):
             raise ResumeRefused(
                 f"{run}: {part} of {player} is {now[part]}, the run was begun with {was[part]}; a player "
                 f"keeps its {part}: start a new run, or give the old settings"
@@ -155,6 +159,7 @@ def check_fits(
     settings: Settings, before: Mapping[str, Any], run: Path, kept: Mapping[str, str] = KEPT
 ) -> None:
     """Raise ResumeRefused unless `settings` may go on with a run that was begun with those `before`."""
+    before = as_read_now(before, str(run))
     now = settings.model_dump(mode="json")
     for part, remedy in kept.items():
         was = before.get(part)
@@ -173,7 +178,7 @@ def check_fits(
         )
     for role, players in settings.league.player_names().items():
         for player in players:
-            _check_player(run, settings, league, player, role)
+            _check_player(run, settings, before, player, role)
 
 
 RESOURCES = {
@@ -181,9 +186,9 @@ RESOURCES = {
     "evaluation.runners": ("evaluation", "runners"),
     "resources.gpus": ("resources", "gpus"),
     "resources.address": ("resources", "address"),
-    "learner.shards": ("learner", "shards"),
-    "learner.processes": ("learner", "processes"),
-    "learner.aggregators": ("learner", "aggregators"),
+    "learners.shards": ("learners", "shards"),
+    "learners.processes": ("learners", "processes"),
+    "learners.aggregators": ("learners", "aggregators"),
 }
 """What a run is trained with, which any session may change."""
 
@@ -191,6 +196,7 @@ RESOURCES = {
 def changed_resources(settings: Settings, before: Mapping[str, Any]) -> str:
     """Return what this session is trained with that the one `before` was not, in a sentence or ""."""
     now = settings.model_dump(mode="json")
+    before = as_read_now(before)
     changes = []
     for name, (first, *others) in RESOURCES.items():
         values = [now.get(first), before.get(first)]

@@ -304,7 +304,7 @@ class Session:
             )
             for name, m in self.members.items()
         }
-        own, name = self._builder.decide, self.settings.league.builder
+        own, name = self._builder.decide, self.settings.league.builder.kind
         with self._kept(), contextlib.nullcontext() if name == DEFAULT else running("league.builder", name):
             decisions = own(self.roster, self.standings, clocks, self._rng)
         self._actions.carry_out(decisions)

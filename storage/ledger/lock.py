@@ -163,7 +163,7 @@ class _Watch:
             return self._signed(handle, owner, fields, in_doubt=False)
         first = self._first = self._first or (text, changed)
         waited = time.monotonic() - self._since
-        # writers of older versions never beat, and never look whether they were taken over
+        # a text without a generation is none that a holder signs: it says nothing of signs of life
         if (text, changed) != first or "generation" not in fields:
             if free or waited > LOCK_WAIT_SECONDS:
                 raise RunLocked(f"{self._path.parent}: another process is writing: {_who(text)}")
@@ -256,8 +256,8 @@ def _machine() -> str:
 
 
 def _of_this_machine(fields: dict[str, Any]) -> bool:
-    """Return whether the holder was a process of this kernel, or of an older version, which named none."""
-    return bool(fields.get("machine", _machine()) == _machine())
+    """Return whether the holder was a process of this kernel."""
+    return bool(fields.get("machine") == _machine())
 
 
 def _fields(text: bytes) -> dict[str, Any]:

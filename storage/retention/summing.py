@@ -21,7 +21,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.errors import StorageError
 from storage.ledger.segments import Segment
 from storage.retention.folded import FOLDED
 from storage.tables import schema
@@ -44,8 +43,7 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
     """Return the sums of `segment`; so large a `share` of its matches stays whole.
 
     Minutes are counted from `origin`, in seconds since the epoch: the beginning of the run's first match, by
-    default that of the segment's. Raise CorruptLedger for a file that is not as it was written, StorageError
-    for a segment of a version that recorded too little.
+    default that of the segment's. Raise CorruptLedger for a file that is not as it was written.
     """
     segment.verify()
     counts = segment.counts()
@@ -56,12 +54,6 @@ def sum_up(segment: Segment, share: float, origin: float | None = None) -> Sums:
         connection.execute("SET enable_progress_bar = false")
         for name in SUMMED:
             _show(connection, segment, name, ends)
-        for name, question in _OF_OLD.items():
-            if connection.execute(question).fetchall() != [(0,)]:
-                raise StorageError(
-                    f"{segment.manifest[0]}: not summed up: it is of a version that recorded no {name}; its "
-                    "matches and those behind it stay whole"
-                )
         if "matches" not in segment.tables:
             first, last, began = 0, 0, 0.0
         else:
@@ -105,11 +97,6 @@ def _typed(name: str, rows: pa.Table) -> pa.Table:
     return pa.table({n: rows[n].cast(columns.field(n).type).combine_chunks() for n in names})
 
 
-# What older versions left out, and sums cannot do without: rows that lack it.
-_OF_OLD = {
-    "leads": "SELECT count(*) FROM meetings WHERE lead IS NULL OR squares IS NULL",
-    "batches of ratings": "SELECT count(*) FROM ratings WHERE batch IS NULL",
-}
 # The number of the last match of each group, of which sums are.
 _PLACED = """
 CREATE TEMP TABLE placed AS SELECT frame, max(seq) AS last_seq FROM matches GROUP BY frame

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from storage.errors import StorageError
 from storage.layout import require_run
-from storage.snapshots import manifests, sealed_files
+from storage.snapshots import sealed_files
 
 MEASUREMENTS = "measurements"
 LARGEST = 1e12  # of values and times: no measurement is beyond, and no axis fits it
@@ -71,16 +70,8 @@ def read(run: str | Path, tell: Callable[[str], None] = lambda problem: None) ->
 
     Files that are not measurements are left out; `tell` gets one sentence about each. Raise NotARun.
     """
-    found = []
-    for path in files(run):
-        try:
-            found.append(_parsed(manifests.read(path, sealed_files.MAX_BYTES)))
-        except FileNotFoundError:
-            continue
-        except StorageError as error:
-            tell(str(error))
-        except ValueError as error:
-            tell(f"{path}: {error}; the file is left out")
+    read_all = (sealed_files.read_file(path, _parsed, tell) for path in files(run))
+    found = [measurement for measurement in read_all if measurement is not None]
     return sorted(found, key=lambda one: (-one.created_at, one.snapshot_id, one.kind))
 
 

@@ -6,19 +6,20 @@ only added, by any number of processes, also while the run trains.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from blake3 import blake3
 
 from storage.disk import make_folder, write_whole
-from storage.errors import Mistake
+from storage.errors import Mistake, StorageError
 from storage.layout import file_name, require_run
 from storage.snapshots import manifests
 
 MAX_BYTES = 2**20
 MAX_NAME = 160  # characters of an id in a file's name, which are 255 at most
+_T = TypeVar("_T")
 
 
 def add(run: str | Path, folder: str, stem: str, fields: Mapping[str, Any], kind: str = "") -> Path:
@@ -55,6 +56,25 @@ def files(run: str | Path, folder: str) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [path for path in paths if path.suffix == ".json" and not path.name.startswith(".")]
+
+
+def read_file(
+    path: Path, parsed: Callable[[Mapping[str, Any]], _T], tell: Callable[[str], None]
+) -> _T | None:
+    """Return what `parsed` makes of the fields of a sealed file; `None` if it is gone or damaged.
+
+    `parsed` raises ValueError for fields that it does not accept. `tell` gets one sentence about a file that
+    is left out.
+    """
+    try:
+        return parsed(manifests.read(path, MAX_BYTES))
+    except FileNotFoundError:
+        return None
+    except StorageError as error:
+        tell(str(error))
+    except ValueError as error:
+        tell(f"{path}: {error}; the file is left out")
+    return None
 
 
 def _own(run: Path, folder: str) -> Path:

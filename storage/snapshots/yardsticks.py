@@ -16,9 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from storage.errors import StorageError
 from storage.records import YardstickRecord
-from storage.snapshots import manifests, sealed_files
+from storage.snapshots import sealed_files
 
 YARDSTICKS = "yardsticks"
 LAST = 253_402_300_799.0  # seconds since the epoch: the end of the year 9999
@@ -65,15 +64,7 @@ def read_file(
     path: Path, tell: Callable[[str], None] = lambda problem: None
 ) -> list[tuple[float, YardstickRecord]]:
     """Return the figures of one file, each with its time; none if it is no such file."""
-    try:
-        return _parsed(manifests.read(path, sealed_files.MAX_BYTES))
-    except FileNotFoundError:
-        return []
-    except StorageError as error:
-        tell(str(error))
-    except ValueError as error:
-        tell(f"{path}: {error}; the file is left out")
-    return []
+    return sealed_files.read_file(path, _parsed, tell) or []
 
 
 def _parsed(fields: Mapping[str, Any]) -> list[tuple[float, YardstickRecord]]:

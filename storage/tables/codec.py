@@ -11,7 +11,7 @@ import functools
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import pyarrow as pa
 
@@ -28,14 +28,14 @@ def rows(table: str, records: Sequence[Any], **others: Any) -> pa.Table:
     all rows, or a list of n. Raise KeyError for a column without values.
     """
     n = len(records)
+    kind: Any = type(records[0]) if records else None
     columns = {}
     for field in arrow_schema(table):
         if field.name in others:
             given = others[field.name]
             values = given if isinstance(given, list) else [given] * n
         else:
-            forms = _forms(type(records[0])) if records else {}  # type: ignore[arg-type]  # a class is hashable
-            encode = forms[field.name][0] if records else None
+            encode = _forms(kind)[field.name][0] if records else None
             values = [getattr(record, field.name) for record in records]
             values = values if encode is None else list(map(encode, values))
         columns[field.name] = pa.array(values, field.type)
@@ -44,7 +44,7 @@ def rows(table: str, records: Sequence[Any], **others: Any) -> pa.Table:
 
 def records(kind: type[_T], rows: pa.Table) -> list[_T]:
     """Return the record of the dataclass `kind` in each row; columns that are no fields are left out."""
-    forms = _forms(kind)  # type: ignore[arg-type]  # a class is hashable
+    forms = _forms(cast(Any, kind))
     found = []
     for row in rows.select(list(forms)).to_pylist():
         fields = {name: decode(row[name]) if decode else row[name] for name, (_, decode) in forms.items()}

@@ -35,16 +35,14 @@ LAST, AVERAGE = "main-0", "main-0:average"
 PPO_OF_RUDOLPH = {
     "policy": {"hidden": [512, 512, 512], "activation": "tanh", "separate_value": True},
     "learner": {
-        "loss": "ppo",
+        "loss": {"kind": "ppo", "clip": 0.025, "gae_lambda": 0.95},
         "lr": {"start": 6.25e-5, "end": 0.0},
         "entropy": 0.1,
-        "clip": 0.025,
         "epochs": 8,
         "batch_steps": 2048,
         "value": 0.0625,
         "gradient_norm": 0.5,
         "discount": 0.99,
-        "gae_lambda": 0.95,
         "magnet": None,
         "ema": None,
         "freeze": "live",

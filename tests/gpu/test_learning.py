@@ -9,16 +9,22 @@ from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.spec import PolicySettings, PolicySpec
 from tests.bench.learners import ACTIONS, INPUTS, LENGTH, experience
 from tests.gpu.cards import CARD, needs_cards
+from tests.made_up import memory_of
 
 pytestmark = [pytest.mark.alone, needs_cards()]
 
 MEMORIES = ["none", "gru", "lstm", "transformer"]
 # steps in proportion to gradients: adam's have the size of lr, whatever rounding makes of a small gradient
-SETTINGS = {"batch_steps": 1024, "optimizer": "rmsprop", "epsilon": 1.0, "lr": 0.05, "gradient_norm": None}
+SETTINGS = {
+    "batch_steps": 1024,
+    "optimizer": {"kind": "rmsprop", "epsilon": 1.0},
+    "lr": 0.05,
+    "gradient_norm": None,
+}
 
 
 def spec_of(memory="none"):
-    policy = PolicySettings(hidden=(64, 64), memory=memory, memory_size=32)
+    policy = PolicySettings(hidden=(64, 64), memory=memory_of(memory, 32))
     return PolicySpec(policy, ObservationSpec((INPUTS,), "float32"), ActionSpec("discrete", (ACTIONS,)))
 
 

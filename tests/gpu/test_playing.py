@@ -17,6 +17,7 @@ from league.rollout.runner_group import RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from league.runtime import ResourceSettings, ray_session
 from tests.gpu.cards import CARD, needs_cards
+from tests.made_up import memory_of
 
 pytestmark = [pytest.mark.alone, needs_cards()]
 
@@ -24,7 +25,7 @@ ROWS = 512
 
 
 def spec_of(memory="none"):
-    policy = PolicySettings(hidden=(48, 48), memory=memory, memory_size=16)
+    policy = PolicySettings(hidden=(48, 48), memory=memory_of(memory, 16))
     return PolicySpec(policy, ObservationSpec((2, 3, 3), "int8"), ActionSpec("discrete", (9,)))
 
 

@@ -85,7 +85,7 @@ def test_a_league_of_all_parts_trains_and_its_report_has_the_section(written, le
     with analysis.open_run(run) as history:
         played = set(history.match_mix()["match_type"])
         terms = history.sql("SELECT json_extract(metrics, '$.reference_kl') AS kl FROM updates")
-    assert {"Youngest", "Recent", "bots", "pfsp", "self_play"} <= played
+    assert {"youngest", "recent", "bots", "pfsp", "self_play"} <= played
     assert terms["kl"].notna().any()
     assert sys.modules["my_hook"].seen["main-0"] > 0
     league_here("report", "runs/mine", "--section", "my_section:hardest")
@@ -107,7 +107,7 @@ def test_the_config_of_all_parts_is_a_config(written):
 
 
 def test_the_matchmaker_finds_the_opponents(written):
-    options = {"matchmaker": "my_matchmaker:newest", "matchmaker_options": {"most": 1}}
+    options = {"matchmaker": {"use": "my_matchmaker:newest", "most": 1}}
     settings = load({"env": {"id": "rock_paper_scissors"}, "league": {"preset": "self_play", **options}})
     player = LivePlayer("main-0", MAIN)
     roster = Roster([player])

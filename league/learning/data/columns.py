@@ -12,7 +12,8 @@ learner alone, and only if they are trusted (`league.import_paths`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from league.episode import Episodes
 from league.import_paths import import_callable, require_trust
 from league.models.connectors import ConnectorFailed
 from league.models.spec import PolicySpec
+from league.section import OwnPart
 from storage.errors import Mistake
 
 Columns = Mapping[str, npt.NDArray]
@@ -35,16 +37,16 @@ FIXED = ("offset", "match_id", "seat", "version", "terminated")  # which steps t
 class LearnerConnectors:
     """The learner connectors of one policy, in order."""
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
+    def __init__(self, parts: Sequence[OwnPart]) -> None:
         """Import the functions. Raise WeightsMismatch for one not trusted, Mistake for one not found."""
         self._functions: list[tuple[str, Connect]] = []
-        for path in paths:
-            require_trust(SETTING, path)
+        for part in parts:
+            require_trust(SETTING, part.use)
             try:
-                function = import_callable(path, "a function of columns and rng")
+                function = import_callable(part.use, "a function of columns and rng")
             except ValueError as error:
                 raise Mistake(f"{SETTING}: {error}") from None
-            self._functions.append((path, function))
+            self._functions.append((part.use, functools.partial(function, **part.options)))
 
     def apply(self, episodes: Episodes, rng: np.random.Generator) -> tuple[Episodes, dict[str, npt.NDArray]]:
         """Return the episodes with their columns changed, and the new columns by name, [N, ...] each.

@@ -52,7 +52,7 @@ class Learners(ABC):
     def ready(self, timeout_seconds: float) -> list[LearnReport | LearnerStopped]:
         """Return what is finished, at once if there is anything; new weights are live from here on.
 
-        Without `learner.async_update`: wait for everything submitted and return all of it.
+        Without `learners.async_update`: wait for everything submitted and return all of it.
         """
 
     def full(self, player: str) -> bool:

@@ -26,7 +26,7 @@ from league.learning.groups.learners import LearnerLoss
 from league.learning.groups.replacing import Replacing
 from league.learning.groups.shard_learners import LearnerStopped, LearnReport
 from league.learning.groups.shards import Shard, counted, describe, plan_shards
-from league.learning.settings import LearnerSettings
+from league.learning.settings import LearnersSettings
 from storage.incidents import Incident
 
 PATIENCE_SECONDS = 5.0  # in which Ray finds another place for a group whose node is gone
@@ -38,7 +38,7 @@ Lacking = dict[str, dict[str, float]]  # by node
 class Moving(Replacing):
     """Shards of actors, each in a placement group, and what is done when its nodes come or go."""
 
-    _settings: LearnerSettings
+    _settings: LearnersSettings
     _group: Reserved
     _bundles: list[list[dict[str, float]]]  # of each shard
     _placement: Placement

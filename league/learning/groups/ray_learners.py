@@ -5,7 +5,7 @@ Weights leave the same way.
 
 What dies is replaced (`Replacing`), and shards follow the nodes (`Moving`). Copies of states are in the
 driver's memory, so they outlive every other node: each state that was taken to be saved, and one more every
-`learner.copy_seconds`.
+`learners.copy_seconds`.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class RayLearners(Moving):
         settings = recruits.shared
         if settings.aggregators > num_runners > 0:
             raise Mistake(
-                f"learner.aggregators is {settings.aggregators} with {num_runners} runners, expected no more "
-                "than those: an aggregator gathers what several of them bring; lower it"
+                f"learners.aggregators is {settings.aggregators} with {num_runners} runners, expected no "
+                "more than those: an aggregator gathers what several of them bring; lower it"
             )
         self._ray: Any = ray
         self._settings = settings
@@ -350,7 +350,7 @@ class RayLearners(Moving):
         learned = recruit.spec.learned
         self._step_bytes[player] = learned.size * np.dtype(learned.dtype).itemsize
         self._queues[player] = Queue(player, self._settings.max_backlog)
-        self._gathering[player] = Gathering(settings.batch_steps * (1.0 - settings.replay.proportion))
+        self._gathering[player] = Gathering(settings.batch_steps * (1.0 - self._settings.replay.proportion))
 
     def _forget(self, player: str) -> None:
         """Wait for nothing of `player` any more: earlier reports would bring back old weights."""

@@ -15,7 +15,7 @@ from league.learning.data.peers import ALONE, Peers
 from league.learning.data.replay import Replay
 from league.learning.groups.shards import Shard
 from league.learning.learner.learner import Learner, LearnerState, NonFiniteLoss
-from league.learning.settings import LearnerSettings
+from league.learning.settings import LearnerSettings, LearnersSettings
 from league.models.spec import PolicySpec
 from league.runtime import prepare_process
 
@@ -42,6 +42,7 @@ class Recruits:
     each: tuple[Recruit, ...]
     device: str = "cpu"  # or cuda
     threads: int = 1  # of torch, in each process
+    shared: LearnersSettings = field(default_factory=LearnersSettings)
 
     def __iter__(self) -> Iterator[Recruit]:
         return iter(self.each)
@@ -50,11 +51,6 @@ class Recruits:
         """Return the recruits of `players`, in their order. Raise KeyError for an unknown one."""
         by_name = {recruit.player: recruit for recruit in self.each}
         return [by_name[player] for player in players]
-
-    @property
-    def shared(self) -> LearnerSettings:
-        """Settings of processes and queues (`settings.SHARED`), which are the same for all players."""
-        return self.each[0].settings
 
 
 class Spent(NamedTuple):
@@ -130,6 +126,7 @@ class ShardLearners:
         self._peers = peers
         cards = shard.num_gpus // shard.processes if recruits.device == "cuda" else 0
         self._devices = cards_of(cards) or [recruits.device]
+        self._replaying = settings.replay
         self._replay = Replay(settings.replay.capacity_steps) if settings.replay.proportion else None
         self._learners: dict[str, Learner] = {}
         self._published: dict[str, int] = {}
@@ -194,7 +191,8 @@ class ShardLearners:
             recruit.seed,
             self._devices[card],
             self._peers,
-            replay=self._replay,
+            replay=self._replaying,
+            store=self._replay,
             teacher=recruit.teacher,
         )
         if weights is not None:

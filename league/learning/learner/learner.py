@@ -41,7 +41,7 @@ from league.learning.learner.state import LearnerState
 from league.learning.maths.gae import GAE, advantages
 from league.learning.maths.magnet import held_reward
 from league.learning.maths.schedules import value_at
-from league.learning.settings import LearnerSettings, ReplaySettings
+from league.learning.settings import LearnerSettings, OnGae, ReplaySettings, check_replay
 from league.models.networks.distributions import distribution
 from league.models.networks.networks import build_network
 from league.models.policies.policy import check_tensors, initial_weights
@@ -78,10 +78,15 @@ class Learner:
         seed: int,
         device: str = "cpu",
         peers: Peers = ALONE,
-        replay: Replay | None = None,
+        replay: ReplaySettings = ReplaySettings(),  # noqa: B008  # frozen
+        store: Replay | None = None,
         teacher: Mapping[str, Tensor] | None = None,
     ) -> None:
-        """Begin with the weights that `seed` gives; `teacher`: weights of a magnet of kind `snapshot`."""
+        """Begin with the weights that `seed` gives; `teacher`: weights of a magnet of kind `snapshot`.
+
+        `replay`: old experience in each update, from `store`, or one of its own.
+        """
+        check_replay(settings, replay)
         self.player = player
         self.spec = spec
         self.device = torch.device(device)
@@ -105,9 +110,10 @@ class Learner:
         connectors = spec.settings.learner_connectors
         self._connectors = LearnerConnectors(connectors) if connectors else None
         self._waiting: list[Episodes] = []
-        self._replay = replay
-        if replay is None and settings.replay.proportion:
-            self._replay = Replay(settings.replay.capacity_steps)
+        self._replayed = replay.proportion
+        self._replay = store
+        if store is None and replay.proportion:
+            self._replay = Replay(replay.capacity_steps)
         self._progress = 0.0
         self._metrics = (*self._objective.names[1:], "gradient_norm")  # in the order of `_update`
 
@@ -122,7 +128,7 @@ class Learner:
         """
         self._progress = progress
         self._waiting.append(episodes)
-        proportion = self.settings.replay.proportion
+        proportion = self._replayed
         if sum(part.num_steps for part in self._waiting) < self.settings.batch_steps * (1.0 - proportion):
             return None
         fresh = Episodes.concatenate(self._waiting)
@@ -202,8 +208,9 @@ class Learner:
         )
         if not wanted:
             return found.memory, None
+        assert isinstance(settings.loss, OnGae)
         return found.memory, advantages(
-            episodes, found.value, discount=settings.discount, lambda_=settings.gae_lambda
+            episodes, found.value, discount=settings.discount, lambda_=settings.loss.gae_lambda
         )
 
     def _held(self, episodes: Episodes) -> Episodes:
@@ -215,7 +222,7 @@ class Learner:
         settings, magnet, forward = self.settings, self.settings.magnet, self._companions.magnet
         if magnet is None or forward is None or magnet.through == "loss" or self._objective.targets != "gae":
             return episodes
-        of_actions = distribution(self.spec.action, self.spec.settings.squash)
+        of_actions = distribution(self.spec.action, self.spec.squash)
         found = survey(
             forward,
             episodes,
@@ -308,7 +315,7 @@ class Learner:
     def _refusal(self, batch: Batch | ReadyBatch, loss: float, norm: float) -> NonFiniteLoss:
         for parameter in self._parameters.values():
             parameter.grad = None
-        update, path = self.updates + 1, self.settings.loss
+        update, path = self.updates + 1, self.settings.loss.kind
         has_terms = self.settings.composed_loss().terms
         or_terms = f", or correct the terms of learner.loss '{path}'" if has_terms else ""
         return NonFiniteLoss(

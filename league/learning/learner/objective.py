@@ -17,7 +17,7 @@ from league.learning.maths.magnet import held_reward, magnet_kl
 from league.learning.maths.schedules import value_at
 from league.learning.maths.terms import LogProbs, Output, OwnBatch, Steps, Term, options_at
 from league.learning.maths.vtrace import vtrace
-from league.learning.settings import LearnerSettings
+from league.learning.settings import LearnerSettings, OnGae, VTraced
 from league.models.networks.distributions import distribution
 from league.models.spec import PolicySpec
 from storage.errors import Mistake
@@ -55,10 +55,10 @@ class Objective:
     def __init__(self, spec: PolicySpec, settings: LearnerSettings, peers: Peers) -> None:
         self._settings = settings
         self._peers = peers
-        self._loss = settings.composed_loss()
+        self._loss, self._where = settings.composed_loss(), f"learner.loss '{settings.loss.kind}'"
         self._magnet = settings.magnet
-        check_actions(settings.loss, spec)
-        self._distribution = distribution(spec.action, spec.settings.squash)
+        check_actions(settings.loss.kind, spec)
+        self._distribution = distribution(spec.action, spec.squash)
 
     @property
     def targets(self) -> Literal["vtrace", "gae", "none"]:
@@ -84,7 +84,7 @@ class Objective:
             return self._backward_of_own(batch, trainee)
         if isinstance(batch, ReadyBatch):
             raise Mistake(
-                f"learner.loss '{self._settings.loss}' learns from episodes, found a batch of tensors "
+                f"{self._where} learns from episodes, found a batch of tensors "
                 f"({', '.join(batch.columns)}); set a Loss of your own with sees='batch', or call "
                 "update_from_episodes"
             )
@@ -115,15 +115,10 @@ class Objective:
         rows = self._loss.policy(own)
         if not isinstance(rows, Tensor) or rows.shape != (batch.num_steps,):
             gave = f"shape {list(rows.shape)}" if isinstance(rows, Tensor) else f"a {type(rows).__name__}"
-            raise Mistake(
-                f"learner.loss '{self._settings.loss}' gave {gave}, expected one loss for each row, "
-                f"[{batch.num_steps}]"
-            )
+            raise Mistake(f"{self._where} gave {gave}, expected one loss for each row, [{batch.num_steps}]")
         loss = rows.sum() / batch.total_steps
         if not loss.requires_grad:
-            raise Mistake(
-                f"learner.loss '{self._settings.loss}' gave losses without a gradient; call batch.network"
-            )
+            raise Mistake(f"{self._where} gave losses without a gradient; call batch.network")
         lag = torch.zeros_like(loss)
         if isinstance(batch, Batch):
             lag = (trainee.updates - batch.lag_versions).to(loss.dtype).sum() / batch.total_steps
@@ -166,15 +161,16 @@ class Objective:
         progress = trainee.progress
         reward, held = self._held(batch, outputs, trusted_log_prob, progress)
         if advantage is None:
+            assert isinstance(settings.loss, VTraced)
             value_target, advantage = vtrace_targets(
                 batch,
                 trusted_log_prob,
                 trusted_value,
                 settings.discount,
-                settings.vtrace_lambda,
+                settings.loss.vtrace_lambda,
                 reward,
-                clip_rho=settings.vtrace_clip_rho,
-                clip_c=settings.vtrace_clip_c,
+                clip_rho=settings.loss.vtrace_clip_rho,
+                clip_c=settings.loss.vtrace_clip_c,
             )
         else:
             assert isinstance(batch, TargetedBatch)
@@ -210,7 +206,7 @@ class Objective:
             steps = self._loss.policy(log_probs, advantage, clip, **options)
         if steps.shape != log_prob.shape:
             raise Mistake(
-                f"learner.loss '{settings.loss}' gave shape {list(steps.shape)}, expected one loss for each "
+                f"{self._where} gave shape {list(steps.shape)}, expected one loss for each "
                 f"step, {list(log_prob.shape)}"
             )
         error = value_all[:n] - value_target
@@ -230,8 +226,7 @@ class Objective:
         found = self._loss.policy(known)
         if not isinstance(found, Tensor):
             raise Mistake(
-                f"learner.loss '{self._settings.loss}' gave a {type(found).__name__}, expected a tensor with "
-                "one loss for each step"
+                f"{self._where} gave a {type(found).__name__}, expected a tensor with one loss for each step"
             )
         return found
 
@@ -281,7 +276,7 @@ class Objective:
         if not isinstance(found, Tensor) or found.shape != known.reward.shape:
             gave = f"shape {list(found.shape)}" if isinstance(found, Tensor) else f"a {type(found).__name__}"
             raise Mistake(
-                f"learner.loss '{self._settings.loss}': term '{term.name}' gave {gave}, expected one "
+                f"{self._where}: term '{term.name}' gave {gave}, expected one "
                 f"loss for each step, {list(known.reward.shape)} or {list(known.rows.shape)}"
             )
         return found
@@ -291,12 +286,13 @@ class Objective:
         if isinstance(batch, TargetedBatch):
             return self._advantage(batch)
         if self._loss.targets == "gae":
-            raise TypeError(f"learner: loss '{self._settings.loss}' takes a TargetedBatch, found a Batch")
+            raise TypeError(f"{self._where} takes a TargetedBatch, found a Batch")
         return None
 
     def _advantage(self, batch: TargetedBatch) -> Tensor:
         """Return advantages [N]; with mean 0 and deviation 1 over the minibatch, if so set."""
-        if not self._settings.normalise_advantage:
+        assert isinstance(self._settings.loss, OnGae)
+        if not self._settings.loss.normalise_advantage:
             return batch.advantage
         exact = batch.advantage.double()
         sums = torch.stack([exact.sum(), exact.square().sum()])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from league.learning.maths.schedules import value_at
-from league.learning.settings import LearnerSettings
+from league.learning.settings import AdamW, LearnerSettings, RmsProp
 from storage.errors import WeightsMismatch
 
 VALUE = "value_"  # how names of the value's own parameters begin: value_head, value_torso
@@ -35,16 +35,20 @@ class Optimizers:
         self._value = self._make(own) if own else None
 
     def _make(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        settings = self._settings
+        settings = self._settings.optimizer
         # on a CPU it would gain less than 1 % of an update
         fused = True if parameters[0].is_cuda else None
-        eps, betas, decay = settings.epsilon, settings.betas, settings.weight_decay
+        eps = settings.epsilon
         # the rate is set at each step
-        if settings.optimizer == "adam":
-            return torch.optim.Adam(parameters, eps=eps, betas=betas, fused=fused)
-        if settings.optimizer == "adamw":
-            return torch.optim.AdamW(parameters, eps=eps, betas=betas, weight_decay=decay, fused=fused)
-        return torch.optim.RMSprop(parameters, alpha=settings.rms_decay, eps=eps, momentum=settings.momentum)
+        if isinstance(settings, AdamW):
+            decay = settings.weight_decay
+            return torch.optim.AdamW(
+                parameters, eps=eps, betas=settings.betas, weight_decay=decay, fused=fused
+            )
+        if isinstance(settings, RmsProp):
+            decay = settings.rms_decay
+            return torch.optim.RMSprop(parameters, alpha=decay, eps=eps, momentum=settings.momentum)
+        return torch.optim.Adam(parameters, eps=eps, betas=settings.betas, fused=fused)
 
     def step(self, progress: float) -> None:
         """Make one step at the rates of `progress`, the part of the run that is done."""
@@ -62,12 +66,13 @@ class Optimizers:
 
     def load(self, player: str, state: Mapping[str, Tensor]) -> None:
         """Go on from a result of `state`. Raise WeightsMismatch if it is of another kind of optimizer."""
-        wanted = MOMENTS[self._settings.optimizer]
+        wanted = MOMENTS[self._settings.optimizer.kind]
         for key, tensor in state.items():
             moment, _, name = key.partition(".")
             if moment not in wanted or name not in self._parameters:
+                kind = self._settings.optimizer.kind
                 raise WeightsMismatch(
-                    f"player {player}: the saved optimizer has '{key}', {self._settings.optimizer} keeps "
+                    f"player {player}: the saved optimizer has '{key}', {kind} keeps "
                     f"{', '.join(sorted(wanted))} of each parameter; was learner.optimizer changed?"
                 )
             parameter = self._parameters[name]

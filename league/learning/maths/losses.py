@@ -64,7 +64,7 @@ class Loss:
     computed once, before the epochs, for experience that the present policy made. `none`: there are none, and
     the policy loss is the whole loss, for `sees="batch"`.
 
-    `options` are numbers or schedules with defaults, which a config may set (`learner.loss_options`).
+    `options` are numbers or schedules with defaults, which a config may set (beside the loss).
     `sees`: what the policy loss is called with.
 
         log_probs   (log_probs, advantage, clip, **options), options by their names
@@ -108,18 +108,22 @@ class Loss:
         """True if something is computed from all that is known of a player's steps."""
         return bool(self.terms) or self.sees == "steps"
 
-    def composed(self, name: str, options: Options, terms: Mapping[str, Options]) -> Loss:
+    def composed(self, name: str, options: Options, terms: Mapping[str, tuple[str, Options]]) -> Loss:
         """Return the loss, called `name`, with other options and further terms.
 
-        `terms`: weight and options of each, by its name or path. Raise ValueError for a term or an option
-        that does not exist.
+        `terms`: name or path of each, with its weight and options, by its name in the config. Raise
+        ValueError for a term or an option that does not exist.
         """
         try:
             changed = with_options(f"loss '{name}'", self.options, options)
         except ValueError as error:
-            raise ValueError(f"loss_options.{error}") from None
+            raise ValueError(f"loss.{error}") from None
         added = []
-        for term, settings in terms.items():
+        for key, (term, settings) in terms.items():
+            if is_import_path(key):
+                raise ValueError(
+                    f"terms: found '{key}' as a name; choose a name of your own: mine: {{use: {key}, ...}}"
+                )
             try:
                 added.append(find_term(term).changed(settings))
             except ValueError as error:
@@ -203,7 +207,7 @@ def _found(name: str, known: Mapping[str, Part], kind: type[Part]) -> Part:
     if not is_import_path(name):
         near = nearest(name, known)
         remedy = f"did you mean '{near[0]}'?" if near else f"expected {', '.join(known)}"
-        raise ValueError(f"found '{name}'; {remedy} (or 'module:Name' for your own)")
+        raise ValueError(f"found '{name}'; {remedy} (or {{use: module:Name}} for your own)")
     own = import_path(name)
     if not isinstance(own, kind):
         raise ValueError(f"'{name}' is {own!r}, expected a {kind.__module__}.{kind.__name__}")

@@ -98,7 +98,7 @@ def neurd(steps: Steps) -> Tensor:
 def self_imitation(steps: Steps) -> Tensor:
     """Return -log pi(a) max(R - v, 0) of each step [N].
 
-    R is the target of the value, of the steps of this update; with `learner.replay` also of older ones. The
+    R is the target of the value, of the steps of this update; with `learners.replay` also of older ones. The
     advantage has no gradient.
     """
     better = (steps.value_target - steps.value.detach()).clamp(min=0.0)

@@ -85,7 +85,7 @@ class Steps:
     distribution: Distribution  # of actions, as a function of `parameters` and `mask`
     reference: Output | None  # [N, P] and [N], of the reference policy; None if no term asks for one
     progress: float  # part of the run that is done, in [0, 1]
-    clip: float  # `learner.clip` at this progress
+    clip: float  # how far the loss lets the ratio move, at this progress
     options: Mapping[str, float]  # of the loss, and those of the term that is computed, at this progress
     own: Mapping[str, Tensor] = field(default_factory=dict)  # [N, ...], columns of learner connectors
 

@@ -34,14 +34,14 @@ from league.models.bots.games.four import Roomy, Thrifty
 from league.models.bots.games.lines import PerfectTicTacToe, one_ply_connect_four, one_ply_tic_tac_toe
 from league.models.bots.games.poker import KuhnEquilibrium, TightLeduc
 from league.models.bots.games.rounds import Always, BeatLast, PerfectRecall
-from league.models.bots.kinds.own import function_bot, own_bot
+from league.models.bots.kinds.own import own_bot, own_bot_of
 from league.models.bots.settings import (
     BotSettings,
     ExportSettings,
-    FunctionSettings,
     MctsSettings,
     OnnxSettings,
     OpenSpielSettings,
+    OwnBotSettings,
     StateDictSettings,
     settings_in,
 )
@@ -131,8 +131,8 @@ def _make_of_settings(
 ) -> Actor:
     """Make a bot with settings. Import only what its kind needs."""
     match settings:
-        case FunctionSettings():
-            return function_bot(name, settings.function, action)
+        case OwnBotSettings():
+            return own_bot_of(name, settings, env_id, action)
         case MctsSettings():
             from league.models.bots.kinds.openspiel import mcts_bot
 

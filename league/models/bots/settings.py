@@ -5,7 +5,7 @@
     export      a snapshot that was exported
     onnx        a network in an ONNX file
     sb3, cleanrl    the state dict of a network of Stable-Baselines3 or CleanRL
-    function    a function of the user's own
+    {use: ...}  a function or class of the user's own
 
 Results, ratings and payoffs use this name. Those that are files need no name in a config: `onnx:agent.onnx`,
 `sb3:ppo.safetensors:greedy` and the like are names, wherever a competitor is named.
@@ -18,9 +18,9 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from league.section import Section
+from league.section import OwnPart, Section, by_kind, kind_of
 from storage.suggestions import nearest
 
 Mode = Literal["sample", "greedy"]
@@ -89,21 +89,24 @@ class StateDictSettings(Section):
     mode: Mode = Field(default="sample", description=MODE)
 
 
-class FunctionSettings(Section):
-    """A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape].
+class OwnBotSettings(OwnPart):
+    """A bot of your own, with its keyword arguments beside its path.
 
-    It should draw from `rng` alone: then seeds repeat its games, and repeated games count once.
+    A function choose(observation [n, *shape], mask [n, mask_width], rng) -> actions [n, *action.shape], or a
+    class that is made with the env's id and has `act`. It should draw from `rng` alone: then seeds repeat its
+    games, and repeated games count once.
     """
-
-    kind: Literal["function"]
-    function: str = Field(
-        description="Import path, module:function", pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$"
-    )
 
 
 BotSettings = Annotated[
-    MctsSettings | OpenSpielSettings | ExportSettings | OnnxSettings | StateDictSettings | FunctionSettings,
-    Field(discriminator="kind"),
+    Annotated[MctsSettings, Tag("mcts")]
+    | Annotated[OpenSpielSettings, Tag("openspiel")]
+    | Annotated[ExportSettings, Tag("export")]
+    | Annotated[OnnxSettings, Tag("onnx")]
+    | Annotated[StateDictSettings, Tag("sb3")]
+    | Annotated[OwnBotSettings, Tag("use")],
+    Discriminator(lambda given: "sb3" if kind_of(given) == "cleanrl" else kind_of(given)),
+    BeforeValidator(by_kind("", ("mcts", "openspiel", "export", "onnx", "sb3", "cleanrl"))),
 ]
 
 _FILES = ("onnx", "export", "sb3", "cleanrl")  # kinds whose name may be KIND:PATH

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from league.envs.spaces import ObservationSpec, Part
+from league.models.torsos import Cnn, ResNet, TorsoSettings
 from storage.errors import Mistake
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"relu": nn.ReLU, "tanh": nn.Tanh}
@@ -85,17 +86,16 @@ class Boards(Encoder):
     def __init__(
         self,
         seen: ObservationSpec,
-        architecture: str,
-        channels: Sequence[int],
-        kernel: int,
+        torso: Cnn | ResNet,
         hidden: Sequence[int],
         activation: str,
     ) -> None:
         super().__init__()
         self.parts = seen.parts or (Part("observation", seen.shape),)
         boards = [part for part in self.parts if len(part.shape) == 3]
-        _check_boards(seen, boards, architecture, kernel)
-        stack = _plain_stack if architecture == "cnn" else _residual_stack
+        channels, kernel = torso.channels, torso.kernel
+        _check_boards(seen, boards, torso.kind, kernel)
+        stack = _plain_stack if torso.kind == "cnn" else _residual_stack
         self.boards = nn.ModuleList(stack([part.shape[0], *channels], kernel, activation) for part in boards)
         flat = [part.size for part in self.parts if len(part.shape) != 3]
         squares = sum(rows * columns for _, rows, columns in (part.shape for part in boards))
@@ -137,7 +137,7 @@ def _residual_stack(planes: Sequence[int], kernel: int, activation: str) -> nn.S
     )
 
 
-def _check_boards(seen: ObservationSpec, boards: Sequence[Part], architecture: str, kernel: int) -> None:
+def _check_boards(seen: ObservationSpec, boards: Sequence[Part], kind: str, kernel: int) -> None:
     if not boards:
         found = (
             "parts " + ", ".join(f"{part.name} {list(part.shape)}" for part in seen.parts)
@@ -145,34 +145,29 @@ def _check_boards(seen: ObservationSpec, boards: Sequence[Part], architecture: s
             else f"shape {list(seen.shape)}"
         )
         raise BadNetwork(
-            f"policy.architecture '{architecture}': the network is shown {found}, expected a board "
+            f"policy.torso '{kind}': the network is shown {found}, expected a board "
             "[planes, rows, columns]; make it one with a connector {kind: reshape, shape: [planes, rows, "
-            "columns]}, or choose architecture mlp"
+            "columns]}, or choose torso mlp"
         )
     if kernel % 2 == 0:
         raise BadNetwork(
-            f"policy.kernel is {kernel}, expected an odd number such as {kernel - 1 or 3}: "
+            f"policy.torso.kernel is {kernel}, expected an odd number such as {kernel - 1 or 3}: "
             "only those keep the board's rows and columns"
         )
     for part in boards:
         _, rows, columns = part.shape
         if kernel > max(rows, columns):
             raise BadNetwork(
-                f"policy.kernel is {kernel}, but the board '{part.name}' has {rows} rows and {columns} "
-                f"columns; expected at most {max(rows, columns)} (policy.architecture '{architecture}'; if "
+                f"policy.torso.kernel is {kernel}, but the board '{part.name}' has {rows} rows and {columns} "
+                f"columns; expected at most {max(rows, columns)} (policy.torso '{kind}'; if "
                 "the board is not what you meant, see the connector reshape)"
             )
 
 
 def build_encoder(
-    seen: ObservationSpec,
-    architecture: str,
-    hidden: Sequence[int],
-    activation: str,
-    channels: Sequence[int],
-    kernel: int,
+    seen: ObservationSpec, torso: TorsoSettings, hidden: Sequence[int], activation: str
 ) -> Encoder:
-    """Return the encoder `architecture` (mlp, cnn, resnet) for observations `seen`. Raise BadNetwork."""
-    if architecture == "mlp":
-        return Dense(seen.size, hidden, activation)
-    return Boards(seen, architecture, channels, kernel, hidden, activation)
+    """Return the encoder of a torso of ours for observations `seen`. Raise BadNetwork."""
+    if isinstance(torso, Cnn | ResNet):
+        return Boards(seen, torso, hidden, activation)
+    return Dense(seen.size, hidden, activation)

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from league.models import torsos
 from league.models.networks.encoders import ACTIVATIONS, BadNetwork, orthogonal
 from league.models.spec import PolicySettings
 
@@ -199,7 +200,7 @@ class Transformer(Memory):
         super().__init__()
         if width % heads:
             raise BadNetwork(
-                f"policy.memory_size is {width}, policy.heads {heads}; expected a memory_size that is a "
+                f"policy.memory.size is {width}, policy.memory.heads {heads}; expected a size that is a "
                 f"multiple of heads, such as {-(-width // heads) * heads}"
             )
         self.width = width
@@ -285,10 +286,9 @@ class Transformer(Memory):
 
 def build_memory(settings: PolicySettings, num_features: int) -> Memory | None:
     """Return the memory that `settings` describe, on features of a torso, or `None`. Raise BadNetwork."""
-    if settings.memory == "none":
+    memory = settings.memory
+    if isinstance(memory, torsos.NoMemory):
         return None
-    if settings.memory == "transformer":
-        return Transformer(
-            num_features, settings.memory_size, settings.context, settings.heads, settings.activation
-        )
-    return Recurrent(settings.memory, num_features, settings.memory_size)
+    if isinstance(memory, torsos.Transformer):
+        return Transformer(num_features, memory.size, memory.context, memory.heads, settings.activation)
+    return Recurrent(memory.kind, num_features, memory.size)

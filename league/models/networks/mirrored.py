@@ -80,10 +80,10 @@ def checked_mirror(spec: PolicySpec) -> Mirror | None:
     settings, mirror = spec.settings, spec.settings.mirror
     if mirror is None:
         return None
-    tied = settings.architecture == "mlp" and settings.memory == "none" and not settings.connectors
+    tied = settings.torso.kind == "mlp" and settings.memory.kind == "none" and not settings.connectors
     if not tied or settings.value_sees == "all":
         raise BadNetwork(
-            f"policy.mirror: found architecture '{settings.architecture}', memory '{settings.memory}', "
+            f"policy.mirror: found torso '{settings.torso.kind}', memory '{settings.memory.kind}', "
             f"{len(settings.connectors)} connectors and value_sees {settings.value_sees}, expected an mlp "
             "without memory and connectors whose value sees what its seat does; set mirror to null, or "
             "change these"

@@ -28,6 +28,7 @@ from league.models.networks.memory import Memory, build_memory
 from league.models.networks.mirrored import MirroredLayers, checked_mirror
 from league.models.networks.normaliser import Normaliser
 from league.models.spec import PolicySpec
+from league.models.torsos import OwnTorso
 
 INITIAL_LOG_STD = -0.5
 
@@ -98,18 +99,16 @@ class LayeredNetwork(Network):
     def __init__(self, spec: PolicySpec) -> None:
         super().__init__()
         settings, seen, action = spec.settings, spec.seen, spec.action
-        encoder = (settings.hidden, settings.activation, settings.channels, settings.kernel)
+        encoder = (settings.torso, settings.hidden, settings.activation)
         self.normaliser = _normaliser(spec)
-        self.torso = build_encoder(seen, settings.architecture, *encoder)
+        self.torso = build_encoder(seen, *encoder)
         self.memory: Memory | None = build_memory(settings, self.torso.width)
         self.memory_size = 0 if self.memory is None else self.memory.memory_size
         width = self.torso.width if self.memory is None else self.memory.width
         self.policy_head = nn.Linear(width, action.mask_width or len(action.low))
         # the standard deviations of continuous actions do not depend on the observation
         self.log_std = nn.Parameter(torch.empty(len(action.low))) if action.kind == "continuous" else None
-        self.value_torso = (
-            build_encoder(spec.learned, settings.architecture, *encoder) if settings.separate_value else None
-        )
+        self.value_torso = build_encoder(spec.learned, *encoder) if settings.separate_value else None
         self._seen, self._beside = tuple(seen.shape), bool(spec.others)
         if self.value_torso is not None:
             width = self.value_torso.width + (0 if self.memory is None else width)
@@ -220,17 +219,16 @@ class CustomNetwork(Network):
     def __init__(self, spec: PolicySpec) -> None:
         super().__init__()
         self.normaliser = _normaliser(spec)
+        options = spec.settings.torso.options if isinstance(spec.settings.torso, OwnTorso) else {}
         make = _imported(spec.architecture)
-        num_parameters = distribution(spec.action, spec.settings.squash).num_parameters
-        self._make = functools.partial(
-            make, observation=spec.seen, num_parameters=num_parameters, **spec.settings.options
-        )
+        num_parameters = distribution(spec.action, spec.squash).num_parameters
+        self._make = functools.partial(make, observation=spec.seen, num_parameters=num_parameters, **options)
         try:
             self.module = self._make()
         except Exception as error:  # an error in a user's class is reported to the user
             raise BadNetwork(
                 f"{_where(spec)}: called with observation={spec.seen}, num_parameters={num_parameters} and "
-                f"policy.options {spec.settings.options} it raised {type(error).__name__}: {error}"
+                f"the options {options} it raised {type(error).__name__}: {error}"
             ) from error
         if not isinstance(self.module, nn.Module):
             raise BadNetwork(f"{_where(spec)} made {self.module!r}, expected a torch.nn.Module")
@@ -268,7 +266,7 @@ class CustomNetwork(Network):
 
 
 def _where(spec: PolicySpec) -> str:
-    return f"policy.architecture '{spec.architecture}'"
+    return f"policy.torso '{spec.architecture}'"
 
 
 def _check_tensor(what: str, tensor: object, shape: tuple[int, ...]) -> None:
@@ -282,11 +280,11 @@ def _check_tensor(what: str, tensor: object, shape: tuple[int, ...]) -> None:
 
 
 def _imported(path: str) -> Callable[..., Any]:
-    require_trust("policy.architecture", path)
+    require_trust("policy.torso", path)
     try:
         return import_callable(path, "a class of torch.nn.Module")
     except ValueError as error:
-        raise BadNetwork(f"policy.architecture {error}") from error
+        raise BadNetwork(f"policy.torso {error}") from error
 
 
 def build_network(spec: PolicySpec) -> Network:
@@ -295,7 +293,7 @@ def build_network(spec: PolicySpec) -> Network:
     Raise BadNetwork if its settings do not fit the observation, and WeightsMismatch for a class that no
     `league.import_paths.trust` has admitted.
     """
-    return (CustomNetwork if ":" in spec.architecture else LayeredNetwork)(spec)
+    return (CustomNetwork if isinstance(spec.settings.torso, OwnTorso) else LayeredNetwork)(spec)
 
 
 def check_connectors(spec: PolicySpec) -> None:
@@ -333,7 +331,7 @@ def _check_outputs(spec: PolicySpec, network: Network, where: str) -> None:
     rng, shape = np.random.default_rng(0), (2, *spec.learned.shape)
     learned = torch.from_numpy(rng.integers(0, 2, shape).astype(spec.learned.dtype))
     rows = learned[:, : spec.seen.size].reshape(2, *spec.seen.shape) if spec.others else learned
-    num_parameters = distribution(spec.action, spec.settings.squash).num_parameters
+    num_parameters = distribution(spec.action, spec.squash).num_parameters
     size = network.memory_size
     memory = torch.zeros(2, size) if size else None
     layout, first = torch.tensor([[0], [1]]), torch.zeros(1, size)

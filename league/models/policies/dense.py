@@ -36,8 +36,8 @@ def is_dense(spec: PolicySpec) -> bool:
     """Return whether fully connected layers alone lead from the observation to the logits."""
     settings = spec.settings
     return (
-        settings.architecture == "mlp"
-        and settings.memory == "none"
+        settings.torso.kind == "mlp"
+        and settings.memory.kind == "none"
         and spec.action.kind != "continuous"
         and all(connector.kind != "normalise" for connector in settings.connectors)
     )

@@ -196,7 +196,7 @@ def _shared(spec: PolicySpec) -> _Shared:
                     slots[full] = (holder, key)
     return _Shared(
         network=network.eval(),
-        distribution=distribution(spec.action, spec.settings.squash),
+        distribution=distribution(spec.action, spec.squash),
         connectors=Connectors(spec.settings.connectors, spec.observation, spec.action),
         shapes={path: tuple(tensor.shape) for path, tensor in wanted.items()},
         slots=slots,

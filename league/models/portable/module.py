@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from league.envs.spaces import ObservationSpec
 from league.models.actor import Actor
-from league.models.connectors import ConnectorSettings, FrameStack, OwnConnector, Previous, Reshape
+from league.models.connectors import ConnectorSettings, Flatten, FrameStack, OwnConnector, Previous, Reshape
 from league.models.networks.distributions import LOG_STD_RANGE
 from league.models.networks.memory import Memory, Recurrent
 from league.models.networks.networks import LayeredNetwork, build_network
@@ -125,7 +125,7 @@ class _Part(nn.Module):
                     if shows_reward and reward is not None:
                         rows.append(reward.unsqueeze(1))
                     observation = torch.cat(rows, 1)
-                case connector if connector.kind == "flatten":
+                case Flatten():
                     observation = observation.flatten(1)
             kept.append(own)
         shape = self.spec.seen.shape
@@ -139,7 +139,7 @@ class _Part(nn.Module):
 
     def _within(self, raw: Tensor) -> Tensor:
         """Return raw draws [n, d] as actions within the bounds."""
-        if self.spec.settings.squash:
+        if self.spec.squash:
             raw = self.middle + self.half_width * raw.tanh()
         return torch.minimum(torch.maximum(raw, self.low), self.high)
 

@@ -102,7 +102,7 @@ class HasBuildingRules(Protocol):
 class LeagueBuilder:
     """Builder that follows the settings of each role and has no state of its own.
 
-    A user's own builder is made by `__init__(roles)`, with the config's `league.builder_options` as keyword
+    A user's own builder is made by `__init__(roles)`, with the options of `league.builder` as keyword
     arguments, and called by `decide` in the same way. `roles.of(player)` are the rules of one player.
     """
 

@@ -7,15 +7,20 @@ from typing import Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from league.moved_keys import gone
 from league.rules.roster import Roster
 from league.rules.standings import Standings
 from league.section import Section
 from storage.arrays import Indices
 from storage.records import MAIN, LivePlayer, Reset
 
+INHERIT_ABOVE, INHERIT_BELOW = 0.2, 0.5  # win rates against the mains of a snapshot to inherit from
+
 
 class ResetSettings(Section):
     """Rules by which players of one role are reset after a freeze."""
+
+    _gone = model_validator(mode="before")(gone)
 
     probability: float = Field(
         default=0.0, ge=0, le=1, description="Probability of a reset after each freeze"
@@ -26,18 +31,6 @@ class ResetSettings(Section):
         "`snapshot`, or the past exploiter of its role whose win rate against the mains is closest to 50 %",
     )
     snapshot: str | None = Field(default=None, description="Snapshot id, if target is named")
-    inherit_above: float = Field(
-        default=0.2,
-        ge=0,
-        le=1,
-        description="Lowest win rate against the mains for a snapshot to inherit from",
-    )
-    inherit_below: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="Highest win rate against the mains for a snapshot to inherit from",
-    )
     prior_strength: float = Field(
         default=10.0,
         ge=0,
@@ -51,11 +44,6 @@ class ResetSettings(Section):
             found = "no snapshot" if self.snapshot is None else f"snapshot '{self.snapshot}'"
             raise ValueError(
                 f"reset: target '{self.target}' with {found}; set `snapshot` exactly when target is named"
-            )
-        if self.inherit_above > self.inherit_below:
-            raise ValueError(
-                f"reset: inherit_above is {self.inherit_above:g}, expected at most inherit_below, "
-                f"{self.inherit_below:g}"
             )
         return self
 
@@ -87,8 +75,8 @@ def reset_of(
         target, how = int(fits[nearest]), "inherited"
         evidence |= {
             "win_rate": float(rates[nearest]),
-            "inherit_above": rule.inherit_above,
-            "inherit_below": rule.inherit_below,
+            "inherit_above": INHERIT_ABOVE,
+            "inherit_below": INHERIT_BELOW,
         }
     elif len(own):
         target, how = int(own[0]), "initial"
@@ -104,12 +92,12 @@ def _heirs(
 ) -> tuple[Indices, np.ndarray]:
     """Return the seated snapshots of the player's role to inherit from [n], and their win rates [n].
 
-    Their mean win rate against the live mains is between `inherit_above` and `inherit_below`.
+    Their mean win rate against the live mains is between INHERIT_ABOVE and INHERIT_BELOW.
     """
     past: Indices = roster.snapshots(player.role)
     mains = roster.mains()
     if not len(past) or not len(mains):
         return past[:0], np.zeros(0)
     rates = 1.0 - np.mean([standings.win_rate(int(m), past, rule.prior_strength) for m in mains], axis=0)
-    fits = (rates >= rule.inherit_above) & (rates <= rule.inherit_below)
+    fits = (rates >= INHERIT_ABOVE) & (rates <= INHERIT_BELOW)
     return past[fits], rates[fits]

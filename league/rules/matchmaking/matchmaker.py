@@ -23,8 +23,8 @@ from league.rules.matchmaking.branches import (
     PSEUDO_TYPES,
     Branch,
     LeagueView,
+    OwnBranch,
     checked,
-    match_type_of,
     open_branch,
     own_types,
 )
@@ -37,6 +37,7 @@ from league.rules.matchmaking.uneven import Places, SeatsOf
 from league.rules.members import Rules, rules_of
 from league.rules.roster import Roster
 from league.rules.standings import Standings
+from league.section import OwnPart
 from storage.arrays import Floats, Indices
 from storage.records import MAIN, LivePlayer, MatchBatch, Purpose, Role
 
@@ -127,9 +128,14 @@ class Matchmaker:
         self._others = int(self._team_of_seat[-1])  # teams beside the player's own
         self._places = None if seats_of is None else Places(self._team_of_seat, seats_of)
         by_player = rules_of(roles)
-        names = [name for rules in by_player.places().values() for name in rules.opponents.branches]
+        named = [
+            (name, branch.use)
+            for rules in by_player.places().values()
+            for name, branch in rules.opponents.branches.items()
+            if isinstance(branch, OwnBranch)
+        ]
         self._own = own
-        types = own_types(names if own is None else [*names, own.path], MATCH_TYPES)
+        types = own_types(named if own is None else [*named, (own.match_type, own.path)], MATCH_TYPES)
         self._match_types = (*BRANCHES, *types, *PSEUDO_TYPES)
         self._type = {name: index for index, name in enumerate(self._match_types)}
         self._roles = Rules(
@@ -146,13 +152,14 @@ class Matchmaker:
         branches: dict[str, Branch] = {}
         own: dict[str, tuple[str, str]] = {}
         for name, branch in settings.branches.items():
-            where, weighting = f"league.{place}.opponents.branches", str(getattr(branch, "weighting", ""))
-            if is_import_path(name):
-                own[match_type_of(name)] = (where, name)
-            elif is_import_path(weighting):
-                own[name] = (f"{where}.{name}.weighting", weighting)
+            where, weighting = f"league.{place}.opponents.branches", getattr(branch, "weighting", "")
+            path = weighting.use if isinstance(weighting, OwnPart) else weighting
+            if isinstance(branch, OwnBranch):
+                own[name] = (f"{where}.{name}", branch.use)
+            elif is_import_path(path):
+                own[name] = (f"{where}.{name}.weighting", path)
             try:
-                branches[match_type_of(name)] = open_branch(name, branch)
+                branches[name] = open_branch(branch)
             except ValueError as error:
                 raise ValueError(f"league.{place}.opponents.branches: {error}") from None
         shares = np.array(

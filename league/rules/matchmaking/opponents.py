@@ -16,8 +16,8 @@ class OpponentSettings(OpponentRules):
     """Settings by which players of one role find opponents."""
 
     branches: dict[str, SerializeAsAny[Branch]] = Field(
-        description="Branches to draw from, each with its own settings, or your own as module:Class; their "
-        "shares sum to 1"
+        description="Branches to draw from, each with its own settings, or your own under a name that you "
+        "choose, {use: module:Class}; their shares sum to 1"
     )
     placement: float = Field(
         default=0.0,
@@ -44,7 +44,7 @@ class OpponentSettings(OpponentRules):
         branches: dict[str, Branch] = {}
         mistakes: list[InitErrorDetails] = []
         for name, settings in given.items():
-            kind = branch_class(str(name))
+            kind = branch_class(str(name), settings)
             try:
                 branches[str(name)] = kind.model_validate(settings)
             except ValidationError as error:

@@ -6,6 +6,7 @@ multi-agent reinforcement learning, Nature 2019, Methods).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -81,8 +82,8 @@ def check_name(name: str) -> None:
     raise ValueError(f"no weighting is called '{name}', expected one of {', '.join(WEIGHTINGS)}; {hint}")
 
 
-def find_weighting(name: str, exponent: float = 2.0) -> Weighting:
-    """Return the weighting of that name: `hard` with its exponent, or a user's own by `module:name`.
+def find_weighting(name: str, exponent: float = 2.0, options: Mapping[str, Any] = {}) -> Weighting:
+    """Return the weighting of that name: `hard` with its exponent, or a user's own, with its `options`.
 
     Raise ValueError for an unknown name, or one that cannot be imported.
     """
@@ -95,8 +96,9 @@ def find_weighting(name: str, exponent: float = 2.0) -> Weighting:
         found = import_callable(name, "a function of win rates")
     except ValueError as error:
         raise ValueError(f"weighting {error}") from error
-    _require_numbers(name, found)
-    return found
+    weigh = functools.partial(found, **options) if options else found
+    _require_numbers(name, weigh)
+    return weigh
 
 
 def _require_numbers(name: str, weighting: Callable[[Floats], Any]) -> None:

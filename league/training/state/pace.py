@@ -84,7 +84,8 @@ class Pace:
     def _rate(self, player: str, role: Role) -> float:
         """Return the updates that a player makes for each fresh step."""
         own = self._settings.learner_of(player, role)
-        return own.epochs / (own.batch_steps * (1.0 - own.replay.proportion))
+        fresh = 1.0 - self._settings.learners.replay.proportion
+        return own.epochs / (own.batch_steps * fresh)
 
     def matches(self, player: str) -> int:
         """Return how many matches the next request for `player` is to bring."""

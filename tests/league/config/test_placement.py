@@ -26,7 +26,7 @@ def test_a_player_larger_than_a_node_goes_over_nodes_and_all_of_it_is_asked_for(
 
 
 def test_runners_and_aggregators_are_part_of_what_is_asked_for():
-    config = {**CONFIG, "learner": {"aggregators": 2}, "rollout": {"device": "cuda"}}
+    config = {**CONFIG, "learners": {"aggregators": 2}, "rollout": {"device": "cuda"}}
     placed = place(
         load(config, ["resources.gpus=3", "resources.gpus_per_runner=0.5", "evaluation.runners=2"])
     )
@@ -89,6 +89,6 @@ def test_the_plan_is_printed_without_ray_and_a_mistake_is_one_line(tmp_path, mon
     assert printed[0].startswith("shard 0: main-0 on 2 GPUs, data-parallel in 2 processes")
     code, printed, _ = plan("--gpus", "4", "--nodes", "2", "--json")
     assert json.loads(printed[0])["total"] == {"CPU": 8, "GPU": 4}
-    code, printed, complaints = plan("--set", "learner.shards=5")
+    code, printed, complaints = plan("--set", "learners.shards=5")
     assert (code, printed, len(complaints)) == (2, [], 1)
-    assert "learner.shards is 5, but the league begins with 3 players" in complaints[0]
+    assert "learners.shards is 5, but the league begins with 3 players" in complaints[0]

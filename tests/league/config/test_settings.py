@@ -55,7 +55,7 @@ class Solitaire(TicTacToe):
 
 def test_code_of_the_users_own_is_known_for_every_role_also_of_players_to_come():
     """A runner that takes the place of a dead one meets their snapshots in its first request."""
-    roles = {"main_exploiter": {"policy": {"architecture": "nets:Late"}}}
+    roles = {"main_exploiter": {"policy": {"torso": "nets:Late"}}}
     league = {"players": {"main": 1, "main_exploiter": 0}, "roles": roles}
     settings = load({**TTT, "league": league})
     assert "nets:Late" in settings.own_code()
@@ -134,7 +134,7 @@ def test_resolved_settings_load_again_as_the_same_settings(tmp_path):
     ("override", "key", "nearest"),
     [
         ("learnr.lr=1", "learnr", "learner"),
-        ("learner.learning_rate=1", "learner.learning_rate", "expected one of: after_update, aggregators"),
+        ("learner.learning_rate=1", "learner.learning_rate", "expected one of: after_update, batch_steps"),
         ("learner.lrr=1", "learner.lrr", "lr"),
         ("env.option={}", "env.option", "options"),
         ("league.player={}", "league.player", "players"),
@@ -175,7 +175,7 @@ def test_an_unknown_key_is_named_with_its_place_and_the_nearest(override, key, n
         ("name=a/b", "config: name: found 'a/b'"),
         (
             "learner.loss=reinforce",
-            "config: learner.loss: found 'reinforce'; expected appo, impala, ppo, neurd (or 'module:Name'",
+            "config: learner.loss: found 'reinforce'; expected appo, impala, ppo, neurd (or {use:",
         ),
         ("league.decay=2", "config: league.decay: found 2"),
         (
@@ -266,13 +266,16 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
 @pytest.mark.parametrize(
     ("overrides", "expected"),
     [
-        (["learner.aggregators=3", "runners=2"], "learner.aggregators is 3, more than the 2 runners"),
-        (["learner.processes=2"], "learner.processes is 2, but runners is 0"),
-        (["learner.shards=9", "runners=2"], "learner.shards is 9, but the league begins with 4 players, exp"),
-        (["learner.shards=2"], "learner.shards is 2, but runners is 0: without Ray one process learns;"),
+        (["learners.aggregators=3", "runners=2"], "learners.aggregators is 3, more than the 2 runners"),
+        (["learners.processes=2"], "learners.processes is 2, but runners is 0"),
         (
-            ["learner.shards=3", "league.players.main=3", "runners=1", "resources.gpus=2"],
-            "learner.shards is 3, but resources.gpus is 2, expected a GPU for each shard",
+            ["learners.shards=9", "runners=2"],
+            "learners.shards is 9, but the league begins with 4 players",
+        ),
+        (["learners.shards=2"], "learners.shards is 2, but runners is 0: without Ray one process learns;"),
+        (
+            ["learners.shards=3", "league.players.main=3", "runners=1", "resources.gpus=2"],
+            "learners.shards is 3, but resources.gpus is 2, expected a GPU for each shard",
         ),
         (["resources.gpus=8"], "resources.gpus is 8, but runners is 0 and the league begins with 4 players:"),
         (["rollout.device=cuda", "runners=2"], "but resources.gpus_per_runner is 0, so that Ray would give"),
@@ -290,10 +293,13 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
         ),
         (["resources.wait_seconds=9"], "resources.wait_seconds: found 9 without address"),
         (["learner.entropy=-0.1"], "learner.entropy: found -0.1"),
-        (["learner.replay.proportion=1"], "learner.replay.proportion: found 1"),
+        (["learners.replay.proportion=1"], "learners.replay.proportion: found 1"),
         (["league.roles.main.learner.entropy=-1"], "league.roles.main.learner.entropy"),
-        (["league.roles.main.learner.aggregators=1"], "aggregators: is shared by all players"),
-        (["policy.architecture=transformr"], "transformr"),
+        (
+            ["league.roles.main.learner.aggregators=1"],
+            "aggregators, which all players share and which has moved to learners.aggregators",
+        ),
+        (["policy.torso=transformr"], "transformr"),
         (
             ["policy.mirror={observation: [2, 3, 3], axis: 1, actions: [9]}"],
             "after mirrored moves, a match of 'tic_tac_toe' is not the mirror image",
@@ -303,8 +309,8 @@ def test_a_lone_main_that_should_play_other_mains_is_refused():
             "axis: found 1, expected one of",
         ),
         (["policy.memory=gru", "opening.share=0.1"], "the network of main-0 has a memory"),
-        (["policy.architecture=cnn"], "[planes, rows, columns]"),
-        (["policy.architecture=nowhere:Net"], "nowhere"),
+        (["policy.torso=cnn"], "[planes, rows, columns]"),
+        (["policy.torso=nowhere:Net"], "nowhere"),
         (["policy.connectors=[{kind: flaten}]"], "policy.connectors"),
     ],
 )
@@ -335,7 +341,7 @@ def test_a_role_without_a_description_is_refused_with_the_nearest():
 @pytest.mark.parametrize("value", ["1.01", "-0.1", ".nan"])
 @pytest.mark.parametrize(
     "key",
-    ["freeze.win_rate", "opponents.switch_below", "opponents.forgotten_below", "reset.probability"],
+    ["freeze.win_rate", "opponents.switch_below", "reset.probability"],
 )
 def test_thresholds_outside_0_to_1_are_refused(key, value):
     assert f"league.roles.main.{key}" in mistake(f"league.roles.main.{key}={value}")
@@ -496,7 +502,7 @@ def test_the_game_is_made_once_to_be_checked_and_once_to_be_asked(monkeypatch):
 
 
 def test_a_bot_is_not_named_like_a_player():
-    named = {"main-0": {"kind": "function", "function": "json:loads"}}
+    named = {"main-0": {"use": "json:loads"}}
     with pytest.raises(ConfigError, match="bots: 'main-0' is a player's name already"):
         load({"env": {"id": "tic_tac_toe"}, "bots": named, "runners": 0})
 

@@ -15,6 +15,9 @@ seen = []
 def note(player, statistics, learner):
     seen.append((player, statistics, learner.updates, learner.rank))
 
+def keep(player, statistics, learner, as_name):
+    seen.append((as_name, player))
+
 def scale(player, statistics, learner):
     learner.reset({name: 0.5 * tensor for name, tensor in learner.weights().items()})
 
@@ -110,3 +113,9 @@ def test_a_training_ends_by_its_hook_in_one_line_and_goes_on_without_it(hooks, l
     assert "Traceback" not in raised.stderr
     resumed = league_here("train", tiny_config, "--run", "run", "--resume")
     assert resumed.returncode == 0, resumed.stderr
+
+
+def test_a_hook_takes_the_options_that_stand_beside_its_path(learner, make_episodes):
+    player = learner({"use": "my_hooks:keep", "as_name": "mine"})
+    player.update_from_episodes(make_episodes([8] * 4))
+    assert sys.modules["my_hooks"].seen[0][:2] == ("mine", "main-0")

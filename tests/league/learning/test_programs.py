@@ -198,24 +198,24 @@ def test_what_does_not_fit_is_refused_before_anything_learns(make_episodes):
         LearnerGroup({"a": spec()}, {"lrr": 1})
     with pytest.raises(Mistake, match="found no policies"):
         LearnerGroup({})
-    with pytest.raises(Mistake, match=r"learner\.processes: found 2, .*; give processes to"):
+    with pytest.raises(
+        Mistake, match=r"learner: found processes, which .*, or give it to a LearnerGroup of your own"
+    ):
         LearnerGroup({"a": spec()}, {"processes": 2})
     with pytest.raises(Mistake, match="policy: unknown key 'hiden'; did you mean 'hidden'"):
         league.policy_spec(*SPACES, hiden=[8])
     with pytest.raises(Mistake, match=r"policy: action space .*, expected Discrete"):
         league.policy_spec(SPACES[0], Box(-1.0, 1.0, (2, 2)))
-    theirs = league.models.spec.PolicySettings(architecture="their_networks:Net")
+    theirs = league.models.spec.PolicySettings(torso="their_networks:Net")
     foreign = league.models.spec.PolicySpec(theirs, spec().observation, spec().action)
     with pytest.raises(WeightsMismatch, match="'their_networks:Net' is code"):
         LearnerGroup({"a": foreign})
     with LearnerGroup({"a": spec()}, VALUE) as group:
-        with pytest.raises(Mistake, match="settings of player 'a': max_backlog is 7"):
+        with pytest.raises(Mistake, match="found max_backlog, which all players share"):
             group.replace("a", settings={"max_backlog": 7})
         assert group.players == ("a",)  # as it was
         with pytest.raises(Mistake, match="player 'a' learns here already"):
             group.add("a", spec())
-        with pytest.raises(Mistake, match="settings of player 'b': max_backlog is 7, expected 2"):
-            group.add("b", spec(), {**VALUE, "max_backlog": 7})
         with pytest.raises(Mistake, match=r"found a dict for player 'a', expected league\.extend\.Episodes"):
             group.update_from_episodes({"a": rows()})
 

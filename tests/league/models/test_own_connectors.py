@@ -89,7 +89,7 @@ def spec(*connectors):
 
 def test_an_own_connector_changes_what_the_network_is_shown_and_remembers(module):
     trust("my_connectors:Scaled", "my_connectors:Counting")
-    both = spec({"kind": "my_connectors:Scaled", "by": 3.0}, {"kind": "my_connectors:Counting"})
+    both = spec({"use": "my_connectors:Scaled", "by": 3.0}, {"use": "my_connectors:Counting"})
     check_network(both)
     policy = Policy(both, initial_weights(both, 0))
     assert policy.wants_reward
@@ -102,7 +102,7 @@ def test_an_own_connector_changes_what_the_network_is_shown_and_remembers(module
 
 
 def test_a_spec_with_an_own_connector_survives_json_and_imports_nothing(module):
-    stored = spec({"kind": "my_connectors:Scaled", "by": 3.0}).to_json()
+    stored = spec({"use": "my_connectors:Scaled", "by": 3.0}).to_json()
     found = PolicySpec.from_json(stored)
     assert found.to_json() == stored
     assert found.own_code == ("my_connectors:Scaled",)
@@ -117,23 +117,23 @@ def test_a_spec_with_an_own_connector_survives_json_and_imports_nothing(module):
 @pytest.mark.parametrize(
     ("connector", "message"),
     [
-        ({"kind": "my_connectors:Scald"}, "has no 'Scald'; did you mean 'Scaled'?"),
-        ({"kind": "no_such_module:A"}, "module 'no_such_module' cannot be imported"),
-        ({"kind": "my_connectors:Plain"}, "expected a class derived from league.extend.Connector"),
-        ({"kind": "my_connectors:Scaled", "bi": 2.0}, "unknown key 'bi'; expected one of: by, kind"),
-        ({"kind": "my_connectors:Scaled", "by": -1.0}, "by: found -1.0"),
-        ({"kind": "my_connectors:Promises"}, r"apply gave \[2, 4\] float32, expected \[2, 7\] float32"),
-        ({"kind": "my_connectors:Breaks"}, "raised RuntimeError: never"),
+        ({"use": "my_connectors:Scald"}, "has no 'Scald'; did you mean 'Scaled'?"),
+        ({"use": "no_such_module:A"}, "module 'no_such_module' cannot be imported"),
+        ({"use": "my_connectors:Plain"}, "expected a class derived from league.extend.Connector"),
+        ({"use": "my_connectors:Scaled", "bi": 2.0}, "unknown key 'bi'; expected one of: by"),
+        ({"use": "my_connectors:Scaled", "by": -1.0}, "by: found -1.0"),
+        ({"use": "my_connectors:Promises"}, r"apply gave \[2, 4\] float32, expected \[2, 7\] float32"),
+        ({"use": "my_connectors:Breaks"}, "raised RuntimeError: never"),
     ],
 )
 def test_an_own_connector_that_does_not_work_is_refused_by_name(module, connector, message):
-    trust(connector["kind"])
+    trust(connector["use"])
     with pytest.raises(BadNetwork, match=f"^policy.connectors: .*{message}"):
         check_network(spec(connector))
 
 
 def test_a_config_names_a_connector_so_it_is_trusted_and_a_wrong_one_is_refused(module, tmp_path):
-    config = {"env": {"id": "tic_tac_toe"}, "policy": {"connectors": [{"kind": "my_connectors:Breaks"}]}}
+    config = {"env": {"id": "tic_tac_toe"}, "policy": {"connectors": [{"use": "my_connectors:Breaks"}]}}
     with pytest.raises(Mistake, match=r"policy\.connectors: 'my_connectors:Breaks': apply or acted raised"):
         load(config)
     with pytest.raises(Mistake, match=r"policy\.connectors"):
@@ -142,7 +142,7 @@ def test_a_config_names_a_connector_so_it_is_trusted_and_a_wrong_one_is_refused(
 
 def test_an_own_connector_that_fails_while_it_is_used_is_named(module):
     trust("my_connectors:Later")
-    later = spec({"kind": "my_connectors:Later"})
+    later = spec({"use": "my_connectors:Later"})
     check_network(later)
     pipeline = Connectors(later.settings.connectors, SEEN, ACTION)
     with pytest.raises(

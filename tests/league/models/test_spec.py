@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from league.envs import registry
 from league.envs.spaces import ActionSpec, ObservationSpec, Part
 from league.models.spec import PolicySettings, PolicySpec
+from league.models.torsos import OwnTorso
 from storage.errors import WeightsMismatch
 
 SPEC = PolicySpec(PolicySettings(), ObservationSpec((4,), "int8"), ActionSpec("discrete", (3,)))
@@ -20,7 +21,7 @@ SPECS = [
     SPEC,
     PolicySpec(
         PolicySettings(
-            architecture="cnn",
+            torso="cnn",
             hidden=(8, 8),
             memory="lstm",
             connectors=[{"kind": "frame_stack", "frames": 2}, {"kind": "previous"}, {"kind": "normalise"}],
@@ -29,7 +30,7 @@ SPECS = [
         ActionSpec("multi_discrete", (2, 3)),
     ),
     PolicySpec(
-        PolicySettings(architecture="mine.nets:Deep", options={"width": 3, "names": ["a"]}, squash=False),
+        PolicySettings(torso={"use": "mine.nets:Deep", "width": 3, "names": ["a"]}, squash=False),
         ObservationSpec((7,), "float32", (Part("board", (2, 3)), Part("clock", ()))),
         ActionSpec("continuous", low=(-1.0,), high=(0.1,)),
     ),
@@ -75,7 +76,9 @@ def test_equal_specs_are_one_key(spec):
     again = pickle.loads(pickle.dumps(spec))
     assert again.settings is not spec.settings
     assert {spec: 1}[again] == 1
-    other = PolicySpec(spec.settings.model_copy(update={"options": {"x": 1}}), spec.observation, spec.action)
+    other = PolicySpec(
+        spec.settings.model_copy(update={"torso": OwnTorso(use="a:B")}), spec.observation, spec.action
+    )
     assert other != spec
 
 
@@ -123,14 +126,14 @@ def test_a_spec_fits_those_seats_of_a_game_that_are_meant():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"architecture": "a:B", "options": {"x": (1, 2)}}, "expected what JSON can hold"),
-        ({"architecture": "a:B", "options": {"x": float("nan")}}, "expected what JSON can hold"),
+        ({"torso": {"use": "a:B", "x": (1, 2)}}, "that JSON can hold"),
+        ({"torso": {"use": "a:B", "x": float("nan")}}, "that JSON can hold"),
         ({"hidden": ()}, "at least 1 item"),
         ({"hidden": (0,)}, "greater than or equal to 1"),
-        ({"memory": "elephant"}, "'none', 'gru', 'lstm' or 'transformer'"),
+        ({"memory": "elephant"}, "expected none, gru, lstm, transformer"),
         ({"size": 3}, "Extra inputs"),
         ({"value_sees": "all"}, "set separate_value to true, or value_sees to seat"),
-        ({"value_sees": "all", "separate_value": True, "architecture": "a:B"}, "mlp, cnn or resnet"),
+        ({"value_sees": "all", "separate_value": True, "torso": "a:B"}, "mlp, cnn or resnet"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings, message):
@@ -169,11 +172,11 @@ def test_settings_that_cannot_be_are_refused(settings, message):
         with_settings(hidden=[True]),
         with_settings(hidden=[10**9]),
         with_settings(hidden=[8] * 1000),
-        with_settings(channels=[0]),
-        with_settings(kernel=10**6),
+        with_settings(architecture="cnn", channels=[0]),
+        with_settings(architecture="cnn", kernel=10**6),
         with_settings(squash="yes"),
         with_settings(memory="elephant"),
-        with_settings(memory_size=10**9),
+        with_settings(memory="gru", memory_size=10**9),
         with_settings(options={"a": 1}),
         with_settings(options={"a": {1, 2}}),
         with_settings(connectors=[{"kind": "evil"}]),

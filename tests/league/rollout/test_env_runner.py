@@ -21,8 +21,8 @@ from league.rollout.settings import RolloutSettings
 from storage.records import EndReason, Outcome
 from storage.snapshots.blobs import map_tensors
 
-GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)
-LSTM = PolicySettings(hidden=(16,), memory="lstm", memory_size=12)
+GRU = PolicySettings(hidden=(16,), memory={"kind": "gru", "size": 8})
+LSTM = PolicySettings(hidden=(16,), memory={"kind": "lstm", "size": 12})
 STACKED = PolicySettings(
     hidden=(16,), connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"})
 )
@@ -228,7 +228,7 @@ def reevaluated(spec, weights, episodes):
             torch.from_numpy(layout),
             torch.zeros(len(episodes), network.memory_size),
         )
-        of = distribution(spec.action, spec.settings.squash)
+        of = distribution(spec.action, spec.squash)
         log_prob, _ = of.evaluate(
             parameters, torch.from_numpy(episodes.mask), torch.from_numpy(episodes.action)
         )
@@ -242,7 +242,7 @@ def reevaluated(spec, weights, episodes):
         GRU,
         LSTM,
         STACKED,
-        PolicySettings(hidden=(16,), memory="transformer", memory_size=8, context=3, heads=2),
+        PolicySettings(hidden=(16,), memory={"kind": "transformer", "size": 8, "context": 3, "heads": 2}),
         GRU.model_copy(update={"connectors": STACKED.connectors}),
         PolicySettings(hidden=(16,), connectors=({"kind": "normalise"},)),
     ],
@@ -344,7 +344,7 @@ def test_the_network_of_a_live_player_may_be_imported_that_of_a_snapshot_not(
     runner(signals).play(request, weights)
     assert trusted == []
     live = request.sources[0]
-    spec = PolicySpec(PolicySettings(architecture="mine:Net"), live.spec.observation, live.spec.action)
+    spec = PolicySpec(PolicySettings(torso="mine:Net"), live.spec.observation, live.spec.action)
     foreign = dataclasses.replace(request, sources=(dataclasses.replace(live, spec=spec),))
     with pytest.raises(Exception, match="mine:Net"):  # named, not found: this test trusts nothing
         runner(signals).play(foreign, weights)
@@ -384,7 +384,7 @@ def test_gymnasium_itself_replays_what_was_recorded_and_where_it_was_cut(name, s
         episode = episodes[e]
         match = episode.match_id - 1000
         seen, _ = original.reset(seed=int(request.matches.seed[match]))
-        taken = distribution(spec.action, spec.settings.squash).to_env(episode.action)
+        taken = distribution(spec.action, spec.squash).to_env(episode.action)
         for t, action in enumerate(taken):
             np.testing.assert_array_equal(episode.observation[t], np.float32(seen))
             seen, reward, terminated, truncated, _ = original.step(action)

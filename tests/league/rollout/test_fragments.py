@@ -21,11 +21,10 @@ from storage.records import MatchBatch
 
 GRU = PolicySettings(
     hidden=(16,),
-    memory="gru",
-    memory_size=8,
+    memory={"kind": "gru", "size": 8},
     connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"}),
 )
-LSTM = PolicySettings(hidden=(16,), memory="lstm", memory_size=12)
+LSTM = PolicySettings(hidden=(16,), memory={"kind": "lstm", "size": 12})
 PLAIN = PolicySettings(hidden=(16,))
 NONE = np.zeros(0, dtype=np.int64)
 

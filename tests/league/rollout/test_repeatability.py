@@ -13,7 +13,7 @@ from league.rollout.requests import PlaySetup
 from league.rollout.settings import RolloutSettings
 from league.rollout.snapshots import SnapshotSource
 
-GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8)
+GRU = PolicySettings(hidden=(16,), memory={"kind": "gru", "size": 8})
 STACKED = PolicySettings(
     hidden=(16,), connectors=({"kind": "frame_stack", "frames": 3}, {"kind": "previous"})
 )

@@ -90,7 +90,7 @@ def crowd(
         rules = {key: fields.pop(key) for key in list(fields) if key in OpponentRules.model_fields}
         only = {"branches": {branch: {"share": 1.0, **fields}}, **rules}
         settings = OpponentSettings.model_validate(only)
-        opened = {branch: open_branch(branch, settings.branches[branch])}
+        opened = {branch: open_branch(settings.branches[branch])}
         return LeagueView(roster[home], roster, standings, settings, opened)
 
     return SimpleNamespace(roster=roster, standings=standings, player=roster[home], view=view)

@@ -38,11 +38,13 @@ def test_who_draws_from_all_snapshots_draws_it(it, branch):
 
 
 @pytest.mark.parametrize("branch", ["past_main", "latest", "window", "forgotten", "peers"])
-def test_it_is_nobodys_past(it, make, branch):
+def test_it_is_nobodys_past(it, make, branch, monkeypatch):
+    for limit in ("EXPLOITED_BELOW", "UNSAFE_BELOW"):
+        monkeypatch.setattr(f"league.rules.matchmaking.branches.live.{limit}", 1.0)
     it.standings.record(make.games(*[("main-0", FRIEND, Outcome.LOSS)] * 20))
     assert FRIEND not in drawn(it, branch)
     main = it.roster.index("main-0")
-    view = it.view("verification", exploited_below=1.0, unsafe_below=1.0)
+    view = it.view("verification")
     pool = view.branches["verification"].unverified(main, view)
     assert it.roster.index(FRIEND) not in pool.candidates
     assert it.roster.index(FRIEND) not in view.snapshots_of("main-0")

@@ -105,7 +105,7 @@ def test_a_role_of_ones_own_is_described_in_full():
             r"roles\.main\n.*schedules: found freeze without freeze\.max_steps.*set freeze\.max_steps",
         ),
         ({"roles": {"main": {"freeze": {"plateau": {"games": 100}}}}}, r"freeze\.plateau\.gain"),
-        ({"builder": "mine"}, "found 'mine', expected 'default' or your own as 'module:Class'"),
+        ({"builder": "mine"}, "found 'mine'; expected default"),
         ({"roles": {"main": {"keep": {"newset": True}}}}, "did you mean 'newest'"),
     ],
 )

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from league.arena.matches import Table
 from league.arena.selection import BadSelection
 from league.competitors.names import UnknownCompetitor
-from league.models.bots.settings import FunctionSettings
+from league.models.bots.settings import OwnBotSettings
 from league.rollout.env_runner import EnvRunner
 from league.rollout.requests import BotSource, PlayRequest, PlaySetup
 from league.rollout.settings import RolloutSettings
@@ -22,11 +22,15 @@ from storage.errors import Mistake, NotARun
 from storage.records import MAIN, EndReason, LivePlayer
 from storage.upkeep.exports import export_snapshot
 
-FIRST = FunctionSettings(kind="function", function="tests.league.tournament.test_entrants:first_legal")
+FIRST = OwnBotSettings(use="tests.league.tournament.test_entrants:first_legal")
 
 
 def first_legal(observation, mask, rng):
     return mask.argmax(axis=1)
+
+
+def last_legal(observation, mask, rng):
+    return mask.shape[1] - 1 - mask[:, ::-1].argmax(axis=1)
 
 
 @pytest.fixture
@@ -182,14 +186,14 @@ def test_bots_alone_need_to_be_told_the_game():
 
 def test_settings_of_bots_come_from_the_runs_unless_they_are_given(make_run, tmp_path):
     run = make_run(tmp_path / "run", bots={"left": FIRST.model_dump(), "right": FIRST.model_dump()})
-    other = FIRST.model_copy(update={"function": f"{FIRST.function[:-11]}ids"})
+    other = FIRST.model_copy(update={"use": f"{FIRST.use[:-11]}last_legal"})
     sources = [EntrantSource(run=str(run), names=("left",)), EntrantSource(bots=("random",))]
     assert gather(sources).bots == {"left": FIRST}
     assert gather(sources, bots={"left": other}).bots == {"left": other}
 
 
 def test_runs_that_mean_different_bots_by_one_name_are_refused_if_it_takes_part(make_run, tmp_path):
-    other = FIRST.model_copy(update={"function": f"{FIRST.function[:-11]}ids"})
+    other = FIRST.model_copy(update={"use": f"{FIRST.use[:-11]}last_legal"})
     runs = [
         make_run(tmp_path / str(number), bots={"left": settings.model_dump()}, snapshots=1)
         for number, settings in enumerate((FIRST, other))

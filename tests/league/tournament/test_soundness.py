@@ -40,7 +40,7 @@ def test_a_file_is_vouched_for_by_itself_alone(source, tmp_path):
 
 
 def test_code_that_nobody_here_has_named_is_no_damage(source):
-    theirs = with_settings(source, architecture="their_networks:Net")
+    theirs = with_settings(source, torso="their_networks:Net")
     with pytest.raises(WeightsMismatch, match="if you trust it, give --trust their_networks:Net"):
         find_damaged({"a": source, "b": theirs})
 
@@ -48,7 +48,7 @@ def test_code_that_nobody_here_has_named_is_no_damage(source):
 def test_code_that_is_not_there_is_no_damage(source, monkeypatch):
     monkeypatch.setattr("league.import_paths._TRUSTED", {"no_such_module:Net"})
     with pytest.raises(BadNetwork, match="module 'no_such_module' cannot be imported"):
-        find_damaged({"a": with_settings(source, architecture="no_such_module:Net")})
+        find_damaged({"a": with_settings(source, torso="no_such_module:Net")})
 
 
 def test_a_store_that_cannot_be_reached_leaves_nobody_out(source, monkeypatch):

@@ -171,8 +171,8 @@ def test_its_kl_is_in_the_table_of_updates(tmp_path, monkeypatch):
 @pytest.mark.alone
 def test_learners_in_processes_of_their_own_get_their_teacher_too(before, tmp_path):
     magnet = {"kind": "snapshot", "weight": 0.5, "folder": str(before[1])}
-    settings = config(magnet=magnet, ema={"decay": 0.9}, freeze="ema", processes=2)
-    run = league.train(settings | {"runners": 1}, tmp_path / "run")
+    settings = config(magnet=magnet, ema={"decay": 0.9}, freeze="ema")
+    run = league.train(settings | {"runners": 1, "learners": {"processes": 2}}, tmp_path / "run")
     assert same(saved(run).teacher, newest(before[0])[1])
     assert same(newest(run)[1], saved(run).average)
     assert not same(saved(run).average, saved(run).weights)

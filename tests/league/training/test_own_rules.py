@@ -57,7 +57,11 @@ def train_with(tiny, tmp_path, monkeypatch):
 
 
 FAULTY = {
-    "branches": {"self_play": {"share": 0.0}, "window": {"share": 0.0}, "own_rules:Faulty": {"share": 1.0}}
+    "branches": {
+        "self_play": {"share": 0.0},
+        "window": {"share": 0.0},
+        "Faulty": {"use": "own_rules:Faulty", "share": 1.0},
+    }
 }
 
 

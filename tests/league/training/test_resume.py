@@ -43,7 +43,7 @@ def test_a_run_that_has_recorded_a_setting_that_is_gone_opens_and_is_resumed(tin
     assert settings == load(run / "config.yaml") == load(tiny())
     open_archive(settings, run, resume=True).close()
     assert changed_settings(run) == []
-    with pytest.raises(ConfigError, match=r"learner\.stacked was removed; .* set learner\.shards"):
+    with pytest.raises(ConfigError, match=r"found stacked, which was removed; .* set learners\.shards"):
         load(older)
 
 
@@ -84,15 +84,15 @@ def test_a_session_with_other_runners_and_gpus_is_told_what_has_changed_since(ti
     open_archive(settings, tmp_path / "run", resume=False).close()
     open_archive(settings, tmp_path / "run", True, say=said.append).close()
     assert said == []
-    other = load(tiny(), ["runners={min: 2, max: 8}", "learner.aggregators=1"])
+    other = load(tiny(), ["runners={min: 2, max: 8}", "learners.aggregators=1"])
     open_archive(other, tmp_path / "run", True, say=said.append).close()
-    expected = "The run goes on with runners {'min': 2, 'max': 8} (was 4), learner.aggregators 1 (was 0)"
+    expected = "The run goes on with runners {'min': 2, 'max': 8} (was 4), learners.aggregators 1 (was 0)"
     assert said == [expected]
     open_archive(other, tmp_path / "run", True, say=said.append).close()
     assert said == [expected]
     older = other.model_dump(mode="json")
-    del older["evaluation"], older["learner"]
-    assert "learner.aggregators 1 (was none)" in changed_resources(other, older)
+    del older["evaluation"], older["learners"]
+    assert "learners.aggregators 1 (was none)" in changed_resources(other, older)
 
 
 def test_a_game_that_never_pays_random_play_is_trained_on_with_a_warning(tiny, capsys):

@@ -274,7 +274,7 @@ def test_some_of_the_recorded_matches_can_be_chosen(tmp_path):
 def test_a_league_that_trains_records_the_share_that_its_settings_say(tiny, tmp_path):
     """What recurrent policies did is played again without them."""
     settings = tiny(
-        rollout={"record": 0.5}, stop={"env_steps": 1500}, policy={"memory": "gru", "memory_size": 8}
+        rollout={"record": 0.5}, stop={"env_steps": 1500}, policy={"memory": {"kind": "gru", "size": 8}}
     )
     run = league.train(settings, tmp_path / "run")
     played = query(run, "SELECT count(*) AS n FROM matches")["n"][0].as_py()

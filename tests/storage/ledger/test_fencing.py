@@ -149,23 +149,6 @@ def test_a_lock_that_was_given_back_on_another_machine_is_taken_at_once(tmp_path
         assert not second._lock.in_doubt
 
 
-def test_a_writer_of_an_older_version_is_never_taken_over(tmp_path, silent, monkeypatch):
-    monkeypatch.setattr(lock, "LOCK_WAIT_SECONDS", 0.02)
-    with Ledger(tmp_path, "first"):
-        fields = {"owner": "league train", "pid": 7, "host": "here", "started": "2026-01-01 00:00:00"}
-        (tmp_path / lock.LOCK).write_text(json.dumps(fields))
-        with pytest.raises(RunLocked, match="league train, pid 7 on here"):
-            Ledger(tmp_path, "second")
-
-
-def test_a_free_lock_of_an_older_version_is_taken_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(lock, "FOREIGN_SECONDS", 1000.0)
-    fields = {"owner": "league train", "pid": 7, "host": "node-7", "started": "2026-01-01 00:00:00"}
-    (tmp_path / lock.LOCK).write_text(json.dumps(fields))
-    with Ledger(tmp_path, "second") as second:
-        assert not second._lock.in_doubt
-
-
 def test_a_lock_whose_file_is_gone_ends_its_writer(tmp_path):
     with Ledger(tmp_path, "first") as first:
         (tmp_path / lock.LOCK).unlink()

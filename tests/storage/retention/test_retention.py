@@ -15,13 +15,12 @@ from analysis.report.story import Story
 from league.commands.app import Format, sql
 from storage.archive import Archive
 from storage.disk import using
-from storage.errors import Mistake, StorageError
+from storage.errors import Mistake
 from storage.ledger.ledger import Ledger, summed_until
 from storage.records import MAIN, Bot, Freeze, LivePlayer, RatingChange
 from storage.retention import retention as module
 from storage.retention.keep import Keep
 from storage.retention.retention import Retention
-from storage.retention.summing import _OF_OLD
 from tests.storage.faults.faulty_disk import Effect, Fault, FaultyDisk, Killed
 
 SPEC = {"architecture": "mlp", "hidden": [4]}
@@ -186,17 +185,3 @@ def test_sql_on_matches_and_the_report_say_what_is_summed_up(play, tmp_path, cap
     assert not capsys.readouterr().err
     with History(run) as history:
         assert "of 1,000 matches, the last of 2023-11-14" in overview(Story(history)).html
-
-
-@pytest.mark.slow
-def test_a_segment_of_an_older_version_is_left_whole(play, tmp_path, monkeypatch):
-    run = play(tmp_path / "run", batches=6)
-    monkeypatch.setitem(_OF_OLD, "leads", "SELECT count(*) FROM meetings")
-    with _retention(run) as retention:
-        retention._ledger.compact()
-        assert retention.step()  # the first segment has no matches
-        with pytest.raises(StorageError, match="recorded no leads; its matches and those behind it stay"):
-            retention.step()
-    assert storage.connect(run).execute("SELECT sum(matches), count(*) FROM played").fetchall() == [
-        (300, 300)
-    ]

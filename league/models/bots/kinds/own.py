@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from league.envs.spaces import ActionSpec
-from league.import_paths import import_callable
+from league.import_paths import import_callable, takes
 from league.models.actor import Actor, Chosen, Look
 from league.models.bots.base import BadChoice, UnknownBot, on_one_line
+from league.models.bots.settings import OwnBotSettings
 from storage.errors import Mistake
 
 
@@ -88,23 +91,29 @@ def _undrawn(rng: np.random.Generator, before: Mapping[str, Any], n: int) -> npt
 
 def own_bot(path: str, env_id: str) -> Actor:
     """Return the bot that "module:Class" makes for the env's id. Raise UnknownBot."""
-    make = _imported("bot", path, "a class or function that takes the env id")
+    return _made("bot", path, _imported("bot", path, "a class or function that takes the env id"), env_id, {})
+
+
+def own_bot_of(name: str, settings: OwnBotSettings, env_id: str, action: ActionSpec | None) -> Actor:
+    """Return the user's bot called `name`: made by a class, or a function that chooses. Raise UnknownBot."""
+    where, path, options = f"bot '{name}':", settings.use, settings.options
+    expected = "a function choose(observation, mask, rng) that gives actions, or a class of the env id"
+    found = _imported(where, path, expected)
+    if inspect.isclass(found) or (takes(found, 1, options) and not takes(found, 3, options)):
+        return _made(where, path, found, env_id, options)
+    return FunctionBot(f"{where} function '{path}'", functools.partial(found, **options), action)
+
+
+def _made(where: str, path: str, make: Callable[..., Any], env_id: str, options: Mapping[str, Any]) -> Actor:
     try:
-        bot = make(env_id)
+        bot = make(env_id, **options)
     except Mistake:
         raise
     except Exception as error:  # the user's own code
-        raise UnknownBot(f"bot '{path}' cannot be made for '{env_id}': {on_one_line(error)}") from error
+        raise UnknownBot(f"{where} '{path}' cannot be made for '{env_id}': {on_one_line(error)}") from error
     if not callable(getattr(bot, "act", None)):
-        raise UnknownBot(f"bot '{path}' is {bot!r}, which has no act(observation, mask, rng, greedy)")
-    return bot if isinstance(bot, Actor) else OwnBot(bot, f"bot '{path}'")
-
-
-def function_bot(name: str, path: str, action: ActionSpec | None) -> FunctionBot:
-    """Return the function "module:function" as a bot. Raise UnknownBot."""
-    where = f"bot '{name}': function"
-    choose = _imported(where, path, "a function choose(observation, mask, rng) that gives actions")
-    return FunctionBot(f"{where} '{path}'", choose, action)
+        raise UnknownBot(f"{where} '{path}' is {bot!r}, which has no act(observation, mask, rng, greedy)")
+    return bot if isinstance(bot, Actor) else OwnBot(bot, f"{where} '{path}'")
 
 
 def _imported(where: str, path: str, expected: str) -> Callable[..., Any]:

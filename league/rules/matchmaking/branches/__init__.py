@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from league.import_paths import is_import_path
 from league.rules.matchmaking.branches.base import (
@@ -26,6 +27,7 @@ from league.rules.matchmaking.branches.own import (
     own_types,
 )
 from league.rules.matchmaking.branches.past import Bots, Forgotten, Latest, PastMain, Pfsp, Window
+from league.section import USE
 from storage.suggestions import nearest
 
 __all__ = [
@@ -66,24 +68,30 @@ MATCH_TYPES = (*BRANCHES, *PSEUDO_TYPES)
 """What a match is recorded as: the branch that was played in the end, never `mains`; or another reason."""
 
 
-def branch_class(name: str) -> type[Branch]:
-    """Return the settings class of a branch in a config. Raise ValueError for an unknown name."""
+def branch_class(name: str, settings: Any) -> type[Branch]:
+    """Return the class of a branch in a config. Raise ValueError for an unknown name."""
     if is_import_path(name):
+        raise ValueError(
+            f"found '{name}' as a name; choose one of your own: {match_type_of(name)}: {{use: {name}, ...}}"
+        )
+    if isinstance(settings, Mapping) and USE in settings:
+        if name in MATCH_TYPES:
+            raise ValueError(f"found use with branch '{name}', which is one of ours; choose another name")
         return OwnBranch
     if name not in BRANCHES:
         near = nearest(name, BRANCHES)
-        hint = f"; did you mean '{near[0]}'?" if near else "; or give your own as 'module:Class'"
+        hint = f"; did you mean '{near[0]}'?" if near else f"; or your own: {name}: {{use: module:Class}}"
         raise ValueError(f"no branch is called '{name}', expected {', '.join(BRANCHES)}{hint}")
     return BRANCHES[name]
 
 
-def open_branch(name: str, branch: Branch) -> Branch:
+def open_branch(branch: Branch) -> Branch:
     """Return a copy of `branch` that is ready to draw, with a user's own class imported.
 
     Raise ValueError if the class or weighting cannot be imported, is no branch, or has other settings.
     """
-    if is_import_path(name):
-        branch = import_branch(name, branch.model_dump())
+    if isinstance(branch, OwnBranch):
+        branch = import_branch(branch.use, {"share": branch.share, **branch.options})
     opened = branch.model_copy()
     opened.prepare()
     return opened

@@ -10,17 +10,20 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, PositiveFloat, field_validator, model_validator
 
+from league.moved_keys import gone
 from league.rules.matchmaking.pools import Pool, alike
 from league.rules.matchmaking.weighting import Weighting, check_name, find_weighting, probabilities
 from league.rules.roster import Roster
 from league.rules.standings import Standings
-from league.section import Section
+from league.section import OwnPart, Section
 from storage.arrays import Floats, Indices
 from storage.records import LivePlayer
 
 
 class OpponentRules(Section):
     """Rules that the branches of one role share."""
+
+    _gone = model_validator(mode="before")(gone)
 
     prior_strength: float = Field(
         default=10.0,
@@ -33,30 +36,6 @@ class OpponentRules(Section):
         ge=0,
         le=1,
         description="Win rate against a current main below which past mains are played instead",
-    )
-    forgotten_below: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="Win rate against a main's snapshot below which it is forgotten",
-    )
-    strong_exploiter_below: float = Field(
-        default=0.5,
-        ge=0,
-        le=1,
-        description="Win rate against a past main exploiter below which it is strong",
-    )
-    exploited_below: float = Field(
-        default=0.3,
-        ge=0,
-        le=1,
-        description="Least win rate below which verification plays past main exploiters",
-    )
-    unsafe_below: float = Field(
-        default=0.7,
-        ge=0,
-        le=1,
-        description="Least win rate below which verification plays a main's snapshots",
     )
     bots: dict[str, PositiveFloat] = Field(
         default_factory=dict, description="Bots that branch `bots` plays, and the weight of each"
@@ -113,8 +92,8 @@ class Branch(Section):
                 above = snapshots[mu[snapshots] > mu[view.home]]
                 return above[np.argsort(-mu[above])][: self.most]
 
-    A role draws it by `branches: {"my_module:Upstairs": {share: 0.2, most: 3}}`. Its matches are recorded
-    with match type "Upstairs". Derive from `WeightedBranch` to weight candidates by win rate.
+    A role draws it by `branches: {upstairs: {use: my_module:Upstairs, share: 0.2, most: 3}}`. Its matches are
+    recorded with match type "upstairs". Derive from `WeightedBranch` to weight candidates by win rate.
     """
 
     share: float = Field(ge=0, le=1, description="Share of the role's matches")
@@ -158,9 +137,9 @@ class Branch(Section):
 class WeightedBranch(Branch):
     """Branch whose candidates are drawn by a function of the player's win rates against them."""
 
-    weighting: str = Field(
+    weighting: str | OwnPart = Field(
         default="hard",
-        description="Weights of opponents by win rate, or your own as module:name",
+        description="Weights of opponents by win rate, or your own, {use: module:name}",
     )
     exponent: float = Field(
         default=2.0,
@@ -171,9 +150,10 @@ class WeightedBranch(Branch):
 
     @field_validator("weighting")
     @classmethod
-    def _known(cls, name: str) -> str:
-        check_name(name)
-        return name
+    def _known(cls, weighting: str | OwnPart) -> str | OwnPart:
+        if isinstance(weighting, str):
+            check_name(weighting)
+        return weighting
 
     @model_validator(mode="after")
     def _exponent_has_a_use(self) -> Self:
@@ -186,6 +166,8 @@ class WeightedBranch(Branch):
 
     @functools.cached_property
     def _weigh(self) -> Weighting:
+        if isinstance(self.weighting, OwnPart):
+            return find_weighting(self.weighting.use, options=self.weighting.options)
         return find_weighting(self.weighting, self.exponent)
 
     def prepare(self) -> None:

@@ -15,6 +15,9 @@ from league.rules.matchmaking.pools import EMPTY, Pool
 from storage.arrays import Floats, Indices
 from storage.records import MAIN_EXPLOITER
 
+EXPLOITED_BELOW = 0.3  # least win rate below which past main exploiters are played
+UNSAFE_BELOW = 0.7  # least win rate below which the main's snapshots are played
+
 
 class SelfPlay(Branch):
     """Player itself in every seat, where all seats learn; the only branch that a game for one can have."""
@@ -87,9 +90,9 @@ class Mains(ChosenMain):
 class Verification(ChosenMain, WeightedBranch):
     """Snapshots that have to be verified for one live main (AlphaStar's pseudocode, MainPlayer).
 
-    Past main exploiters if the player loses to one of them (`exploited_below`). Otherwise the main's
+    Past main exploiters if the player loses to one of them (`EXPLOITED_BELOW`). Otherwise the main's
     snapshots without the newest run of ever harder ones, if one of them is not safely beaten
-    (`unsafe_below`). Otherwise as branch mains.
+    (`UNSAFE_BELOW`). Otherwise as branch mains.
     """
 
     def lead(self, main: int, view: LeagueView) -> Lead:
@@ -102,12 +105,12 @@ class Verification(ChosenMain, WeightedBranch):
         """Return the snapshots that have to be verified against `main`; an empty pool if all are safe."""
         exploiters = view.roster.snapshots(MAIN_EXPLOITER)
         rates = view.rates(exploiters)
-        if len(exploiters) and rates.min() < view.rules.exploited_below:
+        if len(exploiters) and rates.min() < EXPLOITED_BELOW:
             return self.weighted(exploiters, rates)
         past = view.snapshots_of(view.roster.id(main))
         rates = view.rates(past)
         kept = before_monotone_suffix(rates)
-        if kept and rates[:kept].min() < view.rules.unsafe_below:
+        if kept and rates[:kept].min() < UNSAFE_BELOW:
             return self.weighted(past[:kept], rates[:kept])
         return EMPTY
 

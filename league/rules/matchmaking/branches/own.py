@@ -6,44 +6,39 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from league.import_paths import import_path, is_import_path
+from league.import_paths import import_path
 from league.mistakes import explain
 from league.rules.matchmaking.branches.base import Branch
 from league.rules.matchmaking.pools import EMPTY, Pool
 from league.rules.roster import Roster
+from league.section import OwnPart
 
 
-class OwnBranch(Branch):
-    """A user's own branch as a config has it: the keys are checked when its class is imported.
-
-    Settings of a run that is only read therefore import no code.
-    """
-
-    model_config = ConfigDict(extra="allow")
+class OwnBranch(Branch, OwnPart):
+    """A user's own branch as a config has it: the keys are checked when its class is imported."""
 
 
-def match_type_of(name: str) -> str:
-    """Return the match type that the matches of a branch are recorded with."""
-    return name.partition(":")[2] if is_import_path(name) else name
+def match_type_of(path: str) -> str:
+    """Return the match type that the matches of a matchmaker at `path` are recorded with."""
+    return path.partition(":")[2]
 
 
-def own_types(branches: Iterable[str], known: Iterable[str]) -> list[str]:
+def own_types(branches: Iterable[tuple[str, str]], known: Iterable[str]) -> list[str]:
     """Return the match types of the users' own among `branches`, beside those `known`.
 
-    Raise ValueError for two branches of one type.
+    `branches`: names and import paths. Raise ValueError for two branches of one type.
     """
     path_of = dict.fromkeys(known, "the branch of that name")
     own = []
-    for path in filter(is_import_path, branches):
-        name = match_type_of(path)
+    for name, path in branches:
         if name not in path_of:
             own.append(name)
         if path_of.setdefault(name, path) != path:
             raise ValueError(
                 f"branches: matches of '{path}' would be recorded as '{name}', like those of "
-                f"{path_of[name]}; rename the class"
+                f"{path_of[name]}; choose another name"
             )
     return own
 

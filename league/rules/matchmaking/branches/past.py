@@ -9,8 +9,11 @@ from pydantic import Field
 
 from league.rules.matchmaking.branches.base import Branch, LeagueView, OpponentRules, WeightedBranch
 from league.rules.matchmaking.pools import EMPTY, Pool
+from league.section import OwnPart
 from storage.arrays import Indices
 from storage.records import MAIN, MAIN_EXPLOITER
+
+FORGOTTEN_BELOW = 0.5  # win rate against a snapshot
 
 
 class Pfsp(WeightedBranch):
@@ -35,12 +38,10 @@ class Forgotten(WeightedBranch):
     fallback: ClassVar[Literal["current_main", "self_play"]] = "self_play"
 
     def candidates(self, view: LeagueView) -> Indices:
-        """Return the snapshots [k] that the player beats less often than the role's rules require."""
+        """Return the snapshots [k] that the player beats less often than half of the time."""
         mains = view.roster.snapshots(MAIN)
         candidates = np.concatenate([mains, view.roster.snapshots(MAIN_EXPLOITER)])
-        below = np.full(len(candidates), view.rules.strong_exploiter_below)
-        below[: len(mains)] = view.rules.forgotten_below
-        return candidates[view.rates(candidates) < below]
+        return candidates[view.rates(candidates) < FORGOTTEN_BELOW]
 
 
 class Latest(Branch):
@@ -54,8 +55,8 @@ class Latest(Branch):
 class Window(WeightedBranch):
     """Newest snapshots of the player itself."""
 
-    weighting: str = Field(
-        default="uniform", description="Weights of opponents by win rate, or your own as module:name"
+    weighting: str | OwnPart = Field(
+        default="uniform", description="Weights of opponents by win rate, or your own, {use: module:name}"
     )
     window: int | None = Field(
         default=None, ge=1, description="Number of its newest snapshots to play; none: all"

@@ -315,8 +315,8 @@ class Siege:
         """Stop the driver, let another one go on without the cluster, then let the first one run again."""
         first = self.driver
         first.process.send_signal(signal.SIGSTOP)
-        small = ("resources.address=null", "runners=1", "evaluation.runners=0", "learner.aggregators=0")
-        second = self.driver = Driver(self.folder, self.run, *small, "learner.processes=1", resume=True)
+        small = ("resources.address=null", "runners=1", "evaluation.runners=0", "learners.aggregators=0")
+        second = self.driver = Driver(self.folder, self.run, *small, "learners.processes=1", resume=True)
         try:
             since = time.monotonic()
             self._await_progress(since, PATIENCE_MACHINE + 30.0, "another driver goes on")

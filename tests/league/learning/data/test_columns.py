@@ -11,6 +11,7 @@ from league.learning.data.columns import LearnerConnectors, check_learner_connec
 from league.learning.learner.learner import Learner, LearnerSettings
 from league.models.connectors import ConnectorFailed
 from league.models.spec import PolicySpec
+from league.section import StoredPart
 from storage.errors import Mistake, WeightsMismatch
 
 MODULE = """
@@ -21,6 +22,10 @@ from league.extend import Loss, Term
 
 def doubled(columns, rng):
     return {"reward": 2.0 * columns["reward"], "weight": np.abs(columns["reward"])}
+
+
+def times(columns, rng, by):
+    return {"reward": by * columns["reward"]}
 
 
 def shifted(columns, rng):
@@ -65,9 +70,9 @@ def module(tmp_path, monkeypatch):
 
 
 def named(*functions):
-    paths = tuple(f"my_columns:{name}" for name in functions)
-    trust(*paths)
-    return paths
+    parts = tuple(StoredPart(use=f"my_columns:{name}") for name in functions)
+    trust(*(part.use for part in parts))
+    return parts
 
 
 def rng():
@@ -133,8 +138,17 @@ def test_a_learner_learns_from_what_its_connectors_make(make_spec, make_episodes
 
 
 def test_a_term_finds_the_new_columns_of_its_steps(make_spec, make_episodes):
-    settings = LearnerSettings(batch_steps=4, shuffle=True, terms={"my_columns:WEIGHT": {"weight": 0.0}})
+    settings = LearnerSettings(
+        batch_steps=4, shuffle=True, terms={"weight": {"use": "my_columns:WEIGHT", "weight": 0.0}}
+    )
     learner = Learner("main-0", make_spec(learner_connectors=named("doubled")), settings, 1)
     episodes = make_episodes([4, 4, 4], truncated=[False, True, False])
     metrics = learner.update_from_episodes(episodes)
     assert metrics["weight"] == pytest.approx(np.abs(episodes.reward).mean(), rel=1e-5)
+
+
+def test_a_learner_connector_takes_the_options_that_stand_beside_its_path(make_episodes):
+    trust("my_columns:times")
+    episodes = make_episodes([3, 2])
+    changed, _ = LearnerConnectors((StoredPart(use="my_columns:times", by=3.0),)).apply(episodes, rng())
+    assert np.allclose(changed.reward, 3.0 * episodes.reward)

@@ -15,6 +15,7 @@ from league.envs.spaces import ActionSpec, ObservationSpec
 from league.episode import Episodes
 from league.learning.data.peers import ALONE, DistributedPeers, free_address, shard_episodes
 from league.learning.learner.learner import Learner, LearnerSettings
+from league.learning.settings import ReplaySettings
 from league.models.spec import PolicySettings, PolicySpec
 
 ROOT = Path(__file__).parents[4]
@@ -23,8 +24,8 @@ CASES = {
     "appo": ({}, {}),
     "impala with two optimizers": ({"loss": "impala", "value_lr": 1e-3}, {"separate_value": True}),
     "ppo in two epochs": ({"loss": "ppo", "epochs": 2}, {}),
-    "gru, cut": ({"sequence_length": 4}, {"memory": "gru", "memory_size": 8}),
-    "gru, ppo": ({"loss": "ppo", "epochs": 2, "sequence_length": 4}, {"memory": "gru", "memory_size": 8}),
+    "gru, cut": ({"sequence_length": 4}, {"memory": {"kind": "gru", "size": 8}}),
+    "gru, ppo": ({"loss": "ppo", "epochs": 2, "sequence_length": 4}, {"memory": {"kind": "gru", "size": 8}}),
     "target network": ({"target_updates": 2, "kl": 0.3}, {}),
     "magnet through rewards": (
         {
@@ -32,10 +33,10 @@ CASES = {
             "magnet": {"kind": "copy", "every": 2, "weight": 0.5, "through": "reward"},
             "ema": {},
         },
-        {"memory": "gru", "memory_size": 8},
+        {"memory": {"kind": "gru", "size": 8}},
     ),
     "magnet in the loss": ({"magnet": {"kind": "ema", "decay": 0.5, "weight": 0.5}}, {}),
-    "replay, statistics": ({"replay": {"proportion": 0.3}}, {"connectors": [{"kind": "normalise"}]}),
+    "replay, statistics": ({"replay": 0.3}, {"connectors": [{"kind": "normalise"}]}),
 }
 
 
@@ -65,15 +66,17 @@ def experience(seed):
 def learned(peers):
     """Weights and metrics after several updates of every case."""
     tensors = {}
-    for case, (settings, policy) in CASES.items():
+    for case, (changes, policy) in CASES.items():
+        settings = dict(changes)
         spec = PolicySpec(
             PolicySettings(hidden=(8,), **policy),
             ObservationSpec((4,), "float32"),
             ActionSpec("discrete", (3,)),
         )
         # adam's first steps have the size of lr whatever the gradient's: rmsprop shows more of it
+        replay = ReplaySettings(proportion=settings.pop("replay", 0.0))
         settings = LearnerSettings(batch_steps=20, lr=1e-3, optimizer="rmsprop", **settings)
-        learner = Learner("main-0", spec, settings, seed=1, peers=peers)
+        learner = Learner("main-0", spec, settings, seed=1, peers=peers, replay=replay)
         for seed in range(3):
             metrics = learner.update_from_episodes(experience(seed))
         for name, tensor in learner.weights().items():

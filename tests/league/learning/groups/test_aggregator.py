@@ -79,9 +79,9 @@ def ray():
 def test_aggregated_experience_teaches_the_same_to_the_bit(ray, make_episodes):
     players = ["main-0", "main-1"]
     seeds = {"main-0": 1, "main-1": 2}
-    settings = LearnerSettings(batch_steps=200, aggregators=2)
+    settings = LearnerSettings(batch_steps=200)
     local = LocalLearners(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
-    remote = RayLearners(plan_shards(0, players), recruits_of(SPEC, settings, seeds))
+    remote = RayLearners(plan_shards(0, players), recruits_of(SPEC, settings, seeds, aggregators=2))
     for i in range(45):  # 20 steps each: blocks of 10 rollouts, concatenated in two levels
         player = players[i % 2]
         episodes = make_episodes([10, 10], [True, False], seed=i)

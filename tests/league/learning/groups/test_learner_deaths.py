@@ -21,14 +21,14 @@ from league.learning.settings import LearnerSettings
 from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from tests.league.fake_ray import Dies, FakeRay
-from tests.league.learning.groups.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import recruits_of, shared_of
 
 pytestmark = pytest.mark.slow  # the first update loads the optimizers
 
 torch.set_num_threads(1)
 
 SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
-SETTINGS = LearnerSettings(batch_steps=64, copy_seconds=None)
+SETTINGS = LearnerSettings(batch_steps=64)
 PLAYERS = ("main-0", "main-1")
 TWO = plan_shards(0, PLAYERS, shards=2)  # a process of its own for each
 ONE = plan_shards(0, PLAYERS)
@@ -64,8 +64,10 @@ def fake(monkeypatch):
 
 
 def make(shards=TWO, runners=0, **settings):
+    shared = {"copy_seconds": None, **shared_of(settings)}
     own = SETTINGS.model_copy(update=settings)
-    return RayLearners(shards, recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}), num_runners=runners)
+    recruits = recruits_of(SPEC, own, {"main-0": 1, "main-1": 2}, **shared)
+    return RayLearners(shards, recruits, num_runners=runners)
 
 
 def learner_of(group, player):

@@ -21,7 +21,7 @@ from league.models.policies.policy import initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from league.runtime import ResourceSettings, ray_session
 from storage.errors import Mistake
-from tests.league.learning.groups.recruiting import recruits_of
+from tests.league.learning.groups.recruiting import recruits_of, shared_of
 
 pytestmark = pytest.mark.alone
 
@@ -67,8 +67,9 @@ def make_group(request):
         if request.param == "ray":
             request.getfixturevalue("ray")
             kind = RayLearners
+        shared = shared_of(settings)
         own = LearnerSettings(**{"batch_steps": 64, **settings})
-        made.append(kind(SHARDS, recruits_of(SPEC, own, SEEDS)))
+        made.append(kind(SHARDS, recruits_of(SPEC, own, SEEDS, **shared)))
         return made[-1]
 
     yield make

@@ -21,9 +21,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.alone]
 SPEC = PolicySpec(PolicySettings(hidden=(8,)), ObservationSpec((4,), "float32"), ActionSpec("discrete", (3,)))
 PLAYERS = [f"main-{i}" for i in range(5)]
 SEEDS = {player: i for i, player in enumerate(PLAYERS)}
-SETTINGS = LearnerSettings(batch_steps=32, replay=ReplaySettings(proportion=0.25, capacity_steps=1000))
-
-RECRUITS = recruits_of(SPEC, SETTINGS, SEEDS)
+SETTINGS = LearnerSettings(batch_steps=32)
+REPLAY = ReplaySettings(proportion=0.25, capacity_steps=1000)
+RECRUITS = recruits_of(SPEC, SETTINGS, SEEDS, replay=REPLAY)
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +68,8 @@ def node(actor):
 @pytest.mark.long
 @pytest.mark.variant
 def test_each_of_four_shards_is_whole_on_one_node_and_trains_there(cluster, make_episodes):
-    settings = SETTINGS.model_copy(update={"aggregators": 2})
-    group = RayLearners(plan_shards(4, PLAYERS), recruits_of(SPEC, settings, SEEDS), num_runners=2)
+    recruits = recruits_of(SPEC, SETTINGS, SEEDS, replay=REPLAY, aggregators=2)
+    group = RayLearners(plan_shards(4, PLAYERS), recruits, num_runners=2)
     nodes = nodes_of(group)
     assert [len(of_shard) for of_shard in nodes] == [2, 2, 1, 1]  # a process; an aggregator in two of them
     assert all(len(set(of_shard)) == 1 for of_shard in nodes)
@@ -118,7 +118,7 @@ def test_a_plan_that_is_too_large_is_refused_with_what_is_missing(cluster):
         RayLearners(plan_shards(5, PLAYERS), RECRUITS)
     with pytest.raises(Mistake, match="5 runners need 1 CPU each; the cluster has room for 4 beside"):
         RayLearners(plan_shards(4, PLAYERS), RECRUITS, num_runners=5)
-    gathering = SETTINGS.model_copy(update={"aggregators": 3})
-    with pytest.raises(Mistake, match=r"learner\.aggregators is 3 with 2 runners"):
-        RayLearners(plan_shards(4, PLAYERS), recruits_of(SPEC, gathering, SEEDS), num_runners=2)
+    gathering = recruits_of(SPEC, SETTINGS, SEEDS, aggregators=3)
+    with pytest.raises(Mistake, match=r"learners\.aggregators is 3 with 2 runners"):
+        RayLearners(plan_shards(4, PLAYERS), gathering, num_runners=2)
     assert placement_groups() == []

@@ -42,7 +42,7 @@ class Player:
         trust(TABLE)
         n = self.num_actions = len(start)
         spec = PolicySpec(
-            PolicySettings(architecture=TABLE), ObservationSpec((1,), "float32"), ActionSpec("discrete", (n,))
+            PolicySettings(torso=TABLE), ObservationSpec((1,), "float32"), ActionSpec("discrete", (n,))
         )
         self.network = build_network(spec)
         with torch.no_grad():
@@ -107,5 +107,5 @@ def nash_conv(game, x, y):
 
 def exactly(**settings):
     """Settings of a learner that makes exact gradients; its loss is put in place by the fixture `exact`."""
-    defaults = {"loss": "league.learning.maths.losses:EXACT", "entropy": 0.0, "value": 0.0}
-    return LearnerSettings(**{**defaults, "vtrace_lambda": 1.0, **settings})
+    loss = {"use": "league.learning.maths.losses:EXACT", "vtrace_lambda": 1.0}
+    return LearnerSettings(**{"loss": loss, "entropy": 0.0, "value": 0.0, **settings})

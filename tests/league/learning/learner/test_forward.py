@@ -9,6 +9,7 @@ import torch
 from league.learning.data.batching import cut, minibatches
 from league.learning.learner.forward import Forward, survey
 from league.models.networks.networks import build_network
+from tests.made_up import memory_of
 
 CPU = torch.device("cpu")
 
@@ -32,7 +33,7 @@ def stepped(network, observation):
 
 def test_a_survey_of_fragments_goes_on_with_the_memories_that_they_carry(make_spec, make_episodes):
     """Memories and values are those of the whole episode; a network that forgets begins with an empty one."""
-    forward = forward_of(make_spec(memory="gru", memory_size=8))
+    forward = forward_of(make_spec(memory={"kind": "gru", "size": 8}))
     whole = make_episodes([10])
     memories, values = stepped(forward.network, np.vstack([whole.observation, whole.observation[:1]]))
     cuts = np.array([0, 4, 7, 10])
@@ -60,7 +61,7 @@ def test_a_survey_of_fragments_goes_on_with_the_memories_that_they_carry(make_sp
 @pytest.mark.parametrize("memory", ["none", "gru", "lstm", "transformer"])
 @pytest.mark.parametrize("values", [True, False])
 def test_a_survey_sees_what_stepping_through_each_episode_sees(make_spec, make_episodes, memory, values):
-    forward = forward_of(make_spec(memory=memory, memory_size=8, context=4))
+    forward = forward_of(make_spec(memory=memory_of(memory, 8, context=4)))
     episodes = make_episodes([7, 2, 3, 10, 1], truncated=[True, False, False, True, True])
     sequences = cut(episodes, 3)
     found = survey(forward, episodes, sequences, 5, CPU, values=values)
@@ -94,7 +95,7 @@ def test_a_survey_costs_nothing_where_nothing_is_cut_and_nobody_asks(make_spec, 
 
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_a_batch_goes_through_the_network_as_its_sequences_do(make_spec, make_episodes, memory):
-    forward = forward_of(make_spec(memory=memory, memory_size=8))
+    forward = forward_of(make_spec(memory=memory_of(memory, 8)))
     episodes = make_episodes([4, 2], truncated=[True, False])
     (batch,) = minibatches(episodes, 99, 99, memory=np.zeros((2, forward.network.memory_size), np.float32))
     parameters, value = forward(batch)

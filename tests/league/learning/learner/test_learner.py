@@ -10,17 +10,20 @@ from league.episode import Episodes
 from league.learning.data.batching import minibatches
 from league.learning.data.replay import Replay
 from league.learning.learner.learner import Learner, LearnerSettings, LearnerState, NonFiniteLoss
+from league.learning.settings import ReplaySettings
 from league.models.actor import Look
 from league.models.policies.policy import Policy
 from storage.errors import WeightsMismatch
+from tests.made_up import memory_of
 from tests.parameters import mostly_long
 
 
 @pytest.fixture
 def learner(make_spec):
-    def make(policy=None, seed=1, **settings):
+    def make(policy=None, seed=1, replay=0.0, **settings):
         spec = make_spec(**{"hidden": (32,), **(policy or {})})
-        return Learner("main-0", spec, LearnerSettings(**{"batch_steps": 64, **settings}), seed)
+        own = LearnerSettings(**{"batch_steps": 64, **settings})
+        return Learner("main-0", spec, own, seed, replay=ReplaySettings(proportion=replay))
 
     return make
 
@@ -82,7 +85,7 @@ def bandit(player, rng):
             {"loss": "ppo", "epochs": 2},
             {"loss": "appo", "target_updates": 4, "kl": 0.1},
             {"loss": "impala", "optimizer": "rmsprop"},
-            {"loss": "appo", "replay": {"proportion": 0.25}},
+            {"loss": "appo", "replay": 0.25},
             {"loss": "appo", "precision": "bfloat16"},
             {"loss": "appo", "shuffle": True},
         ],
@@ -174,8 +177,8 @@ def cues(player, rng, length=5):
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", mostly_long(["appo", "ppo"]))
 def test_a_memory_bridges_what_the_observation_does_not_show(learner, loss):
-    memory = {"memory": "gru", "memory_size": 16}
-    player = learner(memory, loss=loss, lr=1e-2, entropy=0.0, batch_steps=320, vtrace_lambda=1.0)
+    memory = {"memory": {"kind": "gru", "size": 16}}
+    player = learner(memory, loss={"kind": loss, "vtrace_lambda": 1.0}, lr=1e-2, entropy=0.0, batch_steps=320)
     rng = np.random.default_rng(0)
     for _ in range(100):
         episodes, mean_reward = cues(player, rng)
@@ -186,7 +189,7 @@ def test_a_memory_bridges_what_the_observation_does_not_show(learner, loss):
 @pytest.mark.parametrize("memory", ["none", "gru", "lstm", "transformer"])
 @pytest.mark.parametrize("sequence_length", [128, 2])
 def test_the_learner_finds_the_log_probabilities_that_were_recorded(learner, memory, sequence_length):
-    player = learner({"memory": memory, "memory_size": 8}, batch_steps=200, sequence_length=sequence_length)
+    player = learner({"memory": memory_of(memory, 8)}, batch_steps=200, sequence_length=sequence_length)
     episodes, _ = cues(player, np.random.default_rng(0))
     batches = list(player._batches(episodes, np.random.default_rng(1)))
     assert len(batches) == 3
@@ -210,8 +213,7 @@ RICH = {
     "loss": "appo",
     "target_updates": 3,
     "kl": 0.1,
-    "optimizer": "adamw",
-    "weight_decay": 0.01,
+    "optimizer": {"kind": "adamw", "weight_decay": 0.01},
     "value_lr": 1e-3,
     "epochs": 2,
 }
@@ -261,7 +263,7 @@ def test_a_state_without_a_target_network_begins_one(learner, make_episodes):
 
 
 def test_a_reset_forgets_the_optimizer_and_all_experience_but_keeps_counting(learner, make_episodes):
-    player = learner(replay={"proportion": 0.5}, target_updates=100)
+    player = learner(replay=0.5, target_updates=100)
     fresh = player.weights()
     player.update_from_episodes(make_episodes([10] * 10))
     player.update_from_episodes(make_episodes([3]))  # too little for a batch: waits
@@ -286,7 +288,7 @@ def test_lag_is_counted_in_updates(learner, make_episodes):
 
 
 def test_env_steps_count_what_is_fresh_once_however_often_it_is_used(learner, make_episodes):
-    player = learner(replay={"proportion": 0.5}, epochs=2)
+    player = learner(replay=0.5, epochs=2)
     reports = [player.update_from_episodes(make_episodes([8] * 8, seed=seed)) for seed in range(3)]
     assert [report["replayed"] for report in reports] == [0.0, 0.5, 0.5]
     assert [report["replay_steps"] for report in reports] == [64, 128, 192]
@@ -297,9 +299,10 @@ def test_env_steps_count_what_is_fresh_once_however_often_it_is_used(learner, ma
 
 def test_players_of_a_shard_share_one_replay_but_not_their_experience(make_spec, make_episodes):
     replay = Replay(1000)
-    settings = LearnerSettings(batch_steps=64, replay={"proportion": 0.5})
+    settings, half = LearnerSettings(batch_steps=64), ReplaySettings(proportion=0.5)
     players = {
-        name: Learner(name, make_spec(), settings, seed=1, replay=replay) for name in ("main-0", "main-1")
+        name: Learner(name, make_spec(), settings, seed=1, replay=half, store=replay)
+        for name in ("main-0", "main-1")
     }
     for name, player in players.items():
         assert player.update_from_episodes(make_episodes([8] * 8, player=name))["replayed"] == 0.0

@@ -11,6 +11,7 @@ from league.learning.learner.objective import Objective
 from league.learning.maths.magnet import held_reward, magnet_kl
 from league.models.networks.distributions import distribution
 from league.models.policies.policy import initial_weights
+from tests.made_up import memory_of
 
 MASK = torch.tensor([[True, True, True, False]] * 5)
 
@@ -80,7 +81,8 @@ def test_its_kl_is_reported_and_weighed_by_its_schedule(make_spec, make_episodes
 @pytest.mark.parametrize("loss", ["appo", "ppo"])
 @pytest.mark.parametrize("changes", [{}, {"direction": "forward"}, {"through": "reward"}], ids=str)
 def test_a_player_that_gains_nothing_comes_to_its_magnet(make_spec, make_episodes, loss, changes):
-    player = held_by(make_spec, loss=loss, magnet=changes, lr=1e-2, entropy=0.0, normalise_advantage=False)
+    chosen = {"kind": loss, **({"normalise_advantage": False} if loss == "ppo" else {})}
+    player = held_by(make_spec, loss=chosen, magnet=changes, lr=1e-2, entropy=0.0)
     rng, found = np.random.default_rng(0), []
     for seed in range(60):
         episodes = make_episodes([1] * 256, seed=seed)
@@ -97,8 +99,11 @@ def test_a_player_that_gains_nothing_comes_to_its_magnet(make_spec, make_episode
 @pytest.mark.parametrize("memory", ["none", "gru"])
 def test_rewards_held_back_are_the_same_as_lower_rewards(make_spec, make_episodes, loss, memory):
     """A learner with the hold, and one without that is given the lower rewards, come to the same weights."""
-    policy = {"memory": memory, "memory_size": 8}
-    changes = {"loss": loss, "vtrace_lambda": 1.0, "sequence_length": 99}
+    policy = {"memory": memory_of(memory, 8)}
+    changes = {
+        "loss": {"kind": loss, **({"vtrace_lambda": 1.0} if loss == "impala" else {})},
+        "sequence_length": 99,
+    }
     player = held_by(make_spec, policy=policy, magnet={"through": "reward", "weight": 0.7}, **changes)
     plain = Learner("main-0", player.spec, settings_of(**changes), seed=1)
     episodes = whole(make_episodes)

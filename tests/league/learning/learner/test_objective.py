@@ -135,10 +135,10 @@ def test_means_and_gradients_equal_the_reference(make_spec, make_episodes, loss,
     targets = gae_targets() if loss == "ppo" else None
     episodes, batch = experience(make_episodes, targets=targets)
     settings = LearnerSettings(
-        loss=loss,
+        loss={"kind": loss}
+        | ({"vtrace_lambda": LAMBDA} if loss != "ppo" else {})
+        | ({"clip": CLIP} if loss != "impala" else {}),
         discount=GAMMA,
-        vtrace_lambda=LAMBDA,
-        clip=CLIP,
         entropy=ENTROPY,
         value=VALUE,
         target_updates=10 if with_target else 0,
@@ -172,16 +172,16 @@ def test_vtrace_targets_equal_a_reference_with_truncation_and_padding(make_episo
 def test_the_clips_of_the_settings_reach_the_loss_and_its_targets(make_spec, make_episodes):
     _, batch = experience(make_episodes)
 
-    def losses(**settings):
+    def losses(**loss):
         live = [torch.tensor(array, requires_grad=True) for array in outputs(1)]
-        means = Objective(make_spec(), LearnerSettings(loss="impala", **settings), ALONE).backward(
+        means = Objective(make_spec(), LearnerSettings(loss={"kind": "impala", **loss}), ALONE).backward(
             batch, Trainee(Given(*live), None, updates=5)
         )
         return means[1:3].tolist()  # policy loss, value loss
 
     usual = losses()
-    assert losses(vtrace_clip_rho=1.0, vtrace_clip_c=1.0, loss_options={"clip_rho": 1.0}) == usual
-    policy, value = losses(loss_options={"clip_rho": 0.3})
+    assert losses(vtrace_clip_rho=1.0, vtrace_clip_c=1.0, clip_rho=1.0) == usual
+    policy, value = losses(clip_rho=0.3)
     assert policy != usual[0]
     assert value == usual[1]
     assert losses(vtrace_clip_rho=0.3)[1] != usual[1]
@@ -211,7 +211,7 @@ def test_advantages_stay_as_they_are_if_the_settings_say_so(make_spec, make_epis
         return -log_probs.now * advantage
 
     for normalised in (True, False):
-        settings = LearnerSettings(loss="ppo", normalise_advantage=normalised)
+        settings = LearnerSettings(loss={"kind": "ppo", "normalise_advantage": normalised})
         objective = Objective(make_spec(), settings, ALONE)
         objective._loss = Loss(note, "gae")
         live = [torch.tensor(array, requires_grad=True) for array in outputs(1)]

@@ -11,6 +11,7 @@ from league.learning.learner.learner import Learner
 from league.learning.learner.precision import ERROR, GAIN, Trial, settled, tried
 from league.learning.settings import LearnerSettings
 from storage.records import MAIN
+from tests.made_up import memory_of
 
 CPU = torch.device("cpu")
 
@@ -98,7 +99,7 @@ def test_a_layer_that_does_not_know_bfloat16_leaves_the_learner_in_float32(make_
 @pytest.mark.parametrize("memory", ["none", "gru", "transformer"])
 def test_gradients_in_bfloat16_agree_with_those_in_float32(memory, make_spec, monkeypatch):
     monkeypatch.setattr(precision, "has_bfloat16", lambda: True)
-    trial = tried(make_spec(hidden=(32, 32), memory=memory, memory_size=8), 128, CPU)
+    trial = tried(make_spec(hidden=(32, 32), memory=memory_of(memory, 8)), 128, CPU)
     assert 0 < trial.error < ERROR
     assert trial.gain > 0
 

@@ -14,10 +14,10 @@ HOME = "league.learning.maths.losses"
 def settings_of(monkeypatch):
     """Settings of a learner with this loss; `parts` are found under names of their own."""
 
-    def make(loss=None, parts=None, **settings):
+    def make(loss=None, parts=None, options=None, **settings):
         for name, part in {"MINE": loss, **(parts or {})}.items():
             monkeypatch.setattr(f"{HOME}.{name}", part, raising=False)
-        chosen = {"loss": f"{HOME}:MINE"} if loss is not None else {}
+        chosen = {"loss": {"use": f"{HOME}:MINE", **(options or {})}} if loss is not None else {}
         return LearnerSettings(**{"batch_steps": 8, "sequence_length": 3, **chosen, **settings})
 
     return make
@@ -48,14 +48,14 @@ SCALED = Loss(scaled, "vtrace", options={"beta": 2.0})
 def test_a_policy_loss_receives_the_present_value_of_its_options(
     make_spec, make_episodes, settings_of, options, progress, expected
 ):
-    settings = settings_of(SCALED, loss_options=options)
+    settings = settings_of(SCALED, options=options)
     assert reported(make_spec, make_episodes, settings, progress)["policy_loss"] == pytest.approx(expected)
     assert LearnerSettings.model_validate_json(settings.model_dump_json()) == settings
 
 
 def test_terms_of_a_loss_see_its_options(make_spec, make_episodes, settings_of):
     term = Term("mine", lambda steps: 0.0 * steps.value + steps.options["beta"])
-    settings = settings_of(Loss(scaled, "vtrace", (term,), {"beta": 2.0}), loss_options={"beta": 7.0})
+    settings = settings_of(Loss(scaled, "vtrace", (term,), {"beta": 2.0}), options={"beta": 7.0})
     assert reported(make_spec, make_episodes, settings)["mine"] == pytest.approx(7.0)
 
 
@@ -66,7 +66,7 @@ def test_a_policy_loss_may_see_everything_that_a_term_sees(make_spec, make_episo
         seen.append(steps)
         return -steps.log_probs.now * steps.advantage * steps.options["beta"]
 
-    settings = settings_of(Loss(full, "vtrace", options={"beta": 2.0}, sees="steps"), clip=0.3)
+    settings = settings_of(Loss(full, "vtrace", options={"beta": 2.0}, sees="steps"), options={"clip": 0.3})
     reported(make_spec, make_episodes, settings)
     (steps,) = seen
     assert steps.parameters.shape == (8, 3)
@@ -79,7 +79,9 @@ def test_a_policy_loss_may_see_everything_that_a_term_sees(make_spec, make_episo
 @pytest.mark.parametrize("weight", [0.5, {"start": 1.0, "end": 0.0}])
 def test_a_config_adds_terms_with_weights_and_options(make_spec, make_episodes, settings_of, weight):
     far = Term("far", lambda steps: (steps.value - steps.options["goal"]).square(), options={"goal": 0.0})
-    settings = settings_of(parts={"FAR": far}, terms={f"{HOME}:FAR": {"weight": weight, "goal": 3.0}})
+    settings = settings_of(
+        parts={"FAR": far}, terms={"far": {"use": f"{HOME}:FAR", "weight": weight, "goal": 3.0}}
+    )
     found = reported(make_spec, make_episodes, settings, progress=0.5)
     learner = Learner("main-0", make_spec(), settings, seed=1)
     value = learner.trainee.forward(one_batch(make_episodes))[1][:8].detach()
@@ -91,7 +93,7 @@ def test_a_config_adds_terms_with_weights_and_options(make_spec, make_episodes, 
 
 def test_a_term_of_a_config_may_compare_with_the_reference(make_spec, make_episodes, settings_of):
     close = Term("close", lambda s: s.kl(s.reference.parameters, s.parameters), reference="initial")
-    settings = settings_of(parts={"CLOSE": close}, terms={f"{HOME}:CLOSE": {"weight": 0.1}})
+    settings = settings_of(parts={"CLOSE": close}, terms={"close": {"use": f"{HOME}:CLOSE", "weight": 0.1}})
     learner = Learner("main-0", make_spec(), settings, seed=1)
     assert learner.update_from_batch(one_batch(make_episodes))["close"] == pytest.approx(0.0, abs=1e-6)
     assert learner.state().reference != {}
@@ -100,14 +102,17 @@ def test_a_term_of_a_config_may_compare_with_the_reference(make_spec, make_episo
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"loss_options": {"bta": 1}}, r"loss_options.bta: no option of loss '.*MINE'; did you mean 'beta'"),
-        ({"loss_options": {"beta": "much"}}, "loss_options.beta"),
-        ({"loss_options": {"beta": float("nan")}}, "loss_options.beta"),
+        ({"options": {"bta": 1}}, r"loss.bta: no option of loss '.*MINE'; did you mean 'beta'"),
+        ({"options": {"beta": "much"}}, "loss.use.beta"),
+        ({"options": {"beta": float("nan")}}, "loss.use.beta"),
         ({"terms": {"upg": {"weight": 1}}}, "terms: found 'upg'; did you mean 'upgo'"),
         ({"terms": {"upgo": {"wieght": 1}}}, "wieght: no option of term 'upgo'; did you mean 'weight'"),
-        ({"terms": {f"{HOME}:MINE": {}}}, "expected a league.learning.maths.terms.Term"),
-        ({"terms": {f"{HOME}:NOTHING": {}}}, "has no 'NOTHING'"),
-        ({"terms": {"upgo": {}, f"{HOME}:TWICE": {}}}, "term 'upgo': found 2 terms of this name"),
+        ({"terms": {"mine": {"use": f"{HOME}:MINE"}}}, "expected a league.learning.maths.terms.Term"),
+        ({"terms": {"mine": {"use": f"{HOME}:NOTHING"}}}, "has no 'NOTHING'"),
+        (
+            {"terms": {"upgo": {}, "twice": {"use": f"{HOME}:TWICE"}}},
+            "term 'upgo': found 2 terms of this name",
+        ),
     ],
 )
 def test_what_does_not_exist_is_refused_by_name(settings_of, fields, message):
@@ -116,8 +121,8 @@ def test_what_does_not_exist_is_refused_by_name(settings_of, fields, message):
 
 
 def test_a_loss_without_options_has_none():
-    with pytest.raises(ValidationError, match=r"loss_options\.beta: no option of loss 'ppo'; loss"):
-        LearnerSettings(loss="ppo", loss_options={"beta": 1})
+    with pytest.raises(ValidationError, match=r"loss\.ppo\.beta"):
+        LearnerSettings(loss={"kind": "ppo", "beta": 1})
 
 
 @pytest.mark.parametrize(

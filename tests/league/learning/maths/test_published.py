@@ -138,7 +138,7 @@ def test_a_learner_takes_it_by_name_with_its_options(make_spec, make_episodes):
     (batch,) = minibatches(make_episodes([8] * 8), 99, 99)
     losses = []
     for limit in (2.0, {"start": 2.0, "end": 0.0}):
-        settings = LearnerSettings(loss="neurd", loss_options={"logit_limit": limit}, gradient_norm=None)
+        settings = LearnerSettings(loss={"kind": "neurd", "logit_limit": limit}, gradient_norm=None)
         learner = Learner("main-0", make_spec(), settings, seed=1)
         learner._progress = 1.0
         losses.append(learner.update_from_batch(batch))

@@ -10,7 +10,7 @@ from league.envs import registry
 from league.envs.spaces import ActionSpec
 from league.models.actor import Look
 from league.models.bots.scripted import RandomBot, UnknownBot, bots_for, make_bot
-from league.models.bots.settings import FunctionSettings
+from league.models.bots.settings import OwnBotSettings
 
 
 class Strict(RandomBot):
@@ -113,7 +113,7 @@ def test_a_bot_that_is_not_there_is_answered_with_those_that_are(name, env_id, m
 
 def test_a_bot_with_settings_goes_by_the_name_it_was_given(monkeypatch):
     monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(choose=lambda o, mask, rng: [1]))
-    settings = {"taker": FunctionSettings(kind="function", function="my_bots:choose")}
+    settings = {"taker": OwnBotSettings(use="my_bots:choose")}
     bot = make_bot("taker", "some.module:Game", None, settings)
     assert bot.act(np.zeros((1, 3)), np.ones((1, 2), bool), np.random.default_rng(0))[0].tolist() == [1]
     with pytest.raises(

@@ -8,6 +8,7 @@ from torch import nn
 
 from league.envs.spaces import ObservationSpec, Part
 from league.models.networks.encoders import BadNetwork, Boards, Dense, ResidualBlock, build_encoder
+from league.models.spec import PolicySettings
 
 BOARD = ObservationSpec((2, 6, 7), "int8")
 DICT = ObservationSpec((2 * 3 * 3 + 4 + 1 * 2 * 5,), "float32", (
@@ -15,8 +16,9 @@ DICT = ObservationSpec((2 * 3 * 3 + 4 + 1 * 2 * 5,), "float32", (
 ))  # fmt: skip
 
 
-def encoder(architecture, seen=BOARD, hidden=(16,), channels=(4, 8), kernel=3, activation="relu", seed=0):
-    made = build_encoder(seen, architecture, hidden, activation, channels, kernel)
+def encoder(kind, seen=BOARD, hidden=(16,), activation="relu", seed=0, **torso):
+    given = {"kind": kind, **({"channels": (4, 8)} if kind != "mlp" else {}), **torso}
+    made = build_encoder(seen, PolicySettings(torso=given).torso, hidden, activation)
     made.initialise(torch.Generator().manual_seed(seed))
     return made
 
@@ -128,20 +130,20 @@ def test_the_second_convolution_of_each_block_shrinks_with_their_number():
     ("options", "message"),
     [
         (
-            {"architecture": "cnn", "seen": ObservationSpec((9,), "int8")},
-            r"policy.architecture 'cnn': .* shape \[9\], expected a board .* connector \{kind: reshape",
+            {"kind": "cnn", "seen": ObservationSpec((9,), "int8")},
+            r"policy.torso 'cnn': .* shape \[9\], expected a board .* connector \{kind: reshape",
         ),
         (
             {
-                "architecture": "resnet",
+                "kind": "resnet",
                 "seen": ObservationSpec((7,), "int8", (Part("a", (3,)), Part("b", (2, 2)))),
             },
-            r"policy.architecture 'resnet': .* parts a \[3\], b \[2, 2\], expected a board",
+            r"policy.torso 'resnet': .* parts a \[3\], b \[2, 2\], expected a board",
         ),
-        ({"architecture": "cnn", "kernel": 4}, "policy.kernel is 4, expected an odd number such as 3"),
-        ({"architecture": "cnn", "kernel": 2}, "policy.kernel is 2, expected an odd number such as"),
-        ({"architecture": "resnet", "kernel": 9}, "policy.kernel is 9, .* 6 rows and 7 columns"),
-        ({"architecture": "cnn", "seen": DICT, "kernel": 5}, "policy.kernel is 5, but the board 'near'"),
+        ({"kind": "cnn", "kernel": 4}, "policy.torso.kernel is 4, expected an odd number such as 3"),
+        ({"kind": "cnn", "kernel": 2}, "policy.torso.kernel is 2, expected an odd number such as"),
+        ({"kind": "resnet", "kernel": 9}, "policy.torso.kernel is 9, .* 6 rows and 7 columns"),
+        ({"kind": "cnn", "kernel": 5, "seen": DICT}, "policy.torso.kernel is 5, but the board 'near'"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_the_setting_to_change(options, message):

@@ -18,7 +18,13 @@ KINDS = ["gru", "lstm", "transformer", "transformer of one step"]
 def memory(kind, size=8, context=4, heads=2, seed=0):
     if kind == "transformer of one step":
         kind, context = "transformer", 1
-    settings = PolicySettings(memory=kind, memory_size=size, context=context, heads=heads)
+    settings = PolicySettings(
+        memory={"kind": kind, "size": size, "context": context, "heads": heads}
+        if kind == "transformer"
+        else {"kind": kind, "size": size}
+        if kind != "none"
+        else "none"
+    )
     made = build_memory(settings, FEATURES)
     made.initialise(torch.Generator().manual_seed(seed))
     with torch.no_grad():  # fresh ones would hide a mistake in what is zero or one
@@ -264,7 +270,7 @@ def test_lent_tensors_are_the_ones_that_count(kind):
 
 
 def test_heads_that_do_not_divide_the_width_are_refused():
-    with pytest.raises(BadNetwork, match=r"policy.memory_size is 10, policy.heads 4; .* such as 12"):
+    with pytest.raises(BadNetwork, match=r"policy.memory.size is 10, policy.memory.heads 4; .* such as 12"):
         Transformer(FEATURES, 10, 4, 4, "relu")
 
 

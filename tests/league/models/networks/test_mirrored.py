@@ -86,7 +86,7 @@ def test_projected_weights_are_mirrored_and_those_that_are_stay():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"architecture": "cnn", "connectors": [BOARDS]}, "found architecture 'cnn'"),
+        ({"torso": "cnn", "connectors": [BOARDS]}, "found torso 'cnn'"),
         ({"memory": "gru"}, "memory 'gru'"),
         ({"separate_value": True, "value_sees": "all"}, "value_sees all, expected an mlp"),
         ({"mirror": {**FOUR, "observation": [2, 6, 6]}}, "it has 72 numbers and 7 actions"),

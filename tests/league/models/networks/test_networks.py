@@ -26,7 +26,17 @@ NORMALISE = ({"kind": "normalise", "clip": 5.0},)
 
 
 def spec(observation=BOARD, action=CHOICE, **settings):
-    settings = {"hidden": (16, 12), "channels": (4,), "memory_size": 8, "context": 4, **settings}
+    settings = {"hidden": (16, 12), **settings}
+    if settings.get("torso") in ("cnn", "resnet"):
+        settings["torso"] = {"kind": settings["torso"], "channels": (4,)}
+    if settings.get("memory", "none") != "none":
+        kind = settings["memory"]
+        given = {"kind": kind} if isinstance(kind, str) else kind
+        settings["memory"] = {
+            "size": 8,
+            **({"context": 4} if "transformer" in given.values() else {}),
+            **given,
+        }
     return PolicySpec(PolicySettings.model_validate(settings), observation, action)
 
 
@@ -35,11 +45,11 @@ SPECS = {
     "mlp of a dict": spec(DICT, activation="tanh"),
     "mlp with a value apart": spec(separate_value=True),
     "mlp of numbers, normalised": spec(action=NUMBERS, connectors=NORMALISE),
-    "cnn": spec(architecture="cnn", action=CHOICES),
-    "resnet of a dict": spec(DICT, architecture="resnet"),
+    "cnn": spec(torso="cnn", action=CHOICES),
+    "resnet of a dict": spec(DICT, torso="resnet"),
     "gru": spec(memory="gru"),
     "lstm with a value apart": spec(memory="lstm", separate_value=True, connectors=NORMALISE),
-    "cnn and transformer": spec(architecture="cnn", memory="transformer", action=NUMBERS),
+    "cnn and transformer": spec(torso="cnn", memory="transformer", action=NUMBERS),
 }
 LENGTHS = [3, 1, 5]
 LAYOUT = torch.tensor([[0, 3, 4], [1, 9, 5], [2, 9, 6], [9, 9, 7], [9, 9, 8]])
@@ -54,7 +64,7 @@ def critic(observation=BOARD, **settings):
 CRITICS = {
     "mlp": critic(),
     "mlp of a dict, normalised": critic(DICT, connectors=NORMALISE),
-    "cnn": critic(architecture="cnn"),
+    "cnn": critic(torso="cnn"),
     "gru": critic(memory="gru"),
 }
 
@@ -402,7 +412,7 @@ def own(monkeypatch):
 
     def make(name, **settings):
         trust(f"my_networks:{name}")
-        return spec(architecture=f"my_networks:{name}", **settings)
+        return spec(torso={"use": f"my_networks:{name}", **settings.pop("options", {})}, **settings)
 
     return make
 
@@ -484,10 +494,10 @@ def test_what_can_be_built_passes_the_check(wanted):
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (spec(ObservationSpec((9,), "int8"), architecture="cnn"), r"shape \[9\], expected a board"),
-        (spec(architecture="resnet", kernel=4), "policy.kernel is 4"),
-        (spec(architecture="cnn", kernel=7), "policy.kernel is 7"),
-        (spec(memory="transformer", heads=3), "policy.memory_size is 8, policy.heads 3"),
+        (spec(ObservationSpec((9,), "int8"), torso="cnn"), r"shape \[9\], expected a board"),
+        (spec(torso={"kind": "resnet", "kernel": 4}), "policy.torso.kernel is 4"),
+        (spec(torso={"kind": "cnn", "kernel": 7}), "policy.torso.kernel is 7"),
+        (spec(memory={"kind": "transformer", "heads": 3}), "policy.memory.size is 8, policy.memory.heads 3"),
         (spec(connectors=({"kind": "reshape", "shape": (3, 3)},)), "policy.connectors: .*reshape"),
     ],
 )
@@ -498,7 +508,7 @@ def test_settings_that_do_not_fit_are_a_mistake_that_names_them(wanted, message)
 
 def test_a_flat_board_is_a_board_after_reshape():
     flat = ObservationSpec((18,), "int8")
-    check_network(spec(flat, architecture="cnn", connectors=({"kind": "reshape", "shape": (2, 3, 3)},)))
+    check_network(spec(flat, torso="cnn", connectors=({"kind": "reshape", "shape": (2, 3, 3)},)))
 
 
 # ---------------------------------------------------------------------- whose code is run
@@ -524,7 +534,7 @@ def test_the_spec_of_a_snapshot_imports_nothing(canary):
         lambda s: initial_weights(s, 0),
         lambda s: Policy(s, {}, "main-0@5"),
     ):
-        with pytest.raises(WeightsMismatch, match=r"'canary_network:Net' .* not imported; .*paths.trust"):
+        with pytest.raises(WeightsMismatch, match=r"'canary_network:Net' .* not imported; .*trust"):
             use(found)
     assert not canary.exists()
     assert "canary_network" not in sys.modules
@@ -533,11 +543,11 @@ def test_the_spec_of_a_snapshot_imports_nothing(canary):
 def test_trust_is_given_to_one_class_and_not_to_its_neighbours(canary):
     trust("canary_network:Another")
     with pytest.raises(WeightsMismatch, match="not imported"):
-        build_network(spec(architecture="canary_network:Net"))
+        build_network(spec(torso="canary_network:Net"))
     assert not canary.exists()
     trust("canary_network:Net")
     with pytest.raises(BadNetwork, match="canary_network:Net"):
-        check_network(spec(architecture="canary_network:Net"))
+        check_network(spec(torso="canary_network:Net"))
     assert canary.exists()
 
 
@@ -554,7 +564,7 @@ def test_a_network_that_may_not_fit_is_not_plain():
     plain = {"mlp", "mlp of a dict", "mlp with a value apart"}
     assert {name for name, wanted in SPECS.items() if wanted.plain} == plain
     assert not any(wanted.plain for wanted in CRITICS.values())
-    assert not spec(architecture="mine.nets:Deep").plain
+    assert not spec(torso="mine.nets:Deep").plain
     assert not spec(ObservationSpec((), "float32")).plain
     assert not spec(hidden=(2**16, 2**16)).plain
     board = {"observation": [2, 4, 5], "axis": 2, "actions": [4]}

@@ -61,7 +61,7 @@ def test_members_are_drawn_by_their_weights_and_stay():
 
 
 def test_rows_get_what_their_member_would_choose_alone_in_any_order():
-    networks = [policy(0), policy(1), policy(2, memory="gru", memory_size=4)]
+    networks = [policy(0), policy(1), policy(2, memory={"kind": "gru", "size": 4})]
     mixture = Mixture([Member(each, 1.0, temperature=0.0) for each in networks])
     rng = np.random.default_rng(1)
     seen = rng.integers(-2, 3, SEEN.shape).astype(np.int8)

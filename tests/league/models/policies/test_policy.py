@@ -9,6 +9,7 @@ from league.models.actor import Look
 from league.models.policies.policy import Policy, initial_weights
 from league.models.spec import PolicySettings, PolicySpec
 from storage.errors import WeightsMismatch
+from tests.made_up import memory_of
 
 torch.set_num_threads(1)
 
@@ -25,7 +26,7 @@ def spec(action=DISCRETE, **settings):
 
 def remembering(action=DISCRETE, memory="gru", connectors=CONNECTORS):
     """A policy that remembers, with weights far from its initial indifference."""
-    its_spec = spec(action, memory=memory, memory_size=8, connectors=connectors)
+    its_spec = spec(action, memory=memory_of(memory, 8), connectors=connectors)
     weights = initial_weights(its_spec, 3)
     return Policy(its_spec, {**weights, "policy_head.weight": 50 * weights["policy_head.weight"]})
 
@@ -230,7 +231,7 @@ def test_a_buffer_that_does_not_fit_is_named_too():
 def test_a_stranger_s_network_is_not_imported_for_a_snapshot(tmp_path, monkeypatch):
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    foreign = PolicySpec(PolicySettings(architecture="trap:Network"), OBSERVATION, DISCRETE)
+    foreign = PolicySpec(PolicySettings(torso="trap:Network"), OBSERVATION, DISCRETE)
     with pytest.raises(WeightsMismatch, match="trap:Network"):
         Policy(foreign, {})
 
@@ -238,10 +239,9 @@ def test_a_stranger_s_network_is_not_imported_for_a_snapshot(tmp_path, monkeypat
 @pytest.mark.parametrize(
     "settings",
     [
-        {"architecture": "cnn", "kernel": 4},
-        {"architecture": "alphazero"},
-        {"memory": "transformer", "memory_size": 9, "heads": 4},
-        {"hidden": (2**16,) * 3, "architecture": "cnn", "channels": (2**16,) * 3},
+        {"torso": {"kind": "cnn", "kernel": 4}},
+        {"memory": {"kind": "transformer", "size": 9, "heads": 4}},
+        {"hidden": (2**16,) * 3, "torso": {"kind": "cnn", "channels": (2**16,) * 3}},
     ],
 )
 def test_a_snapshot_whose_network_cannot_be_is_refused_by_name(settings):

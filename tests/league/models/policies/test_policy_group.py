@@ -17,7 +17,7 @@ OBSERVATION = ObservationSpec((2, 3, 3), "int8")
 CHOICE = ActionSpec("discrete", (4,))
 CHOICES = ActionSpec("multi_discrete", (2, 3))
 NUMBERS = ActionSpec("continuous", low=(-1.0, 0.0), high=(1.0, 5.0))
-REMEMBERS = {"memory": "gru", "memory_size": 8, "connectors": [{"kind": "previous"}]}
+REMEMBERS = {"memory": {"kind": "gru", "size": 8}, "connectors": [{"kind": "previous"}]}
 
 
 def group_of(num_policies, action=CHOICE, **settings):
@@ -63,7 +63,7 @@ def check_against_each_alone(group, counts):
         (CHOICES, {}),
         (CHOICE, {"connectors": [{"kind": "previous"}, {"kind": "frame_stack", "frames": 2}]}),
         (CHOICE, {"connectors": [{"kind": "normalise"}]}),
-        (CHOICE, {"architecture": "cnn", "channels": (4,)}),
+        (CHOICE, {"torso": {"kind": "cnn", "channels": (4,)}}),
         (CHOICE, REMEMBERS),
         (NUMBERS, {}),
         (NUMBERS, REMEMBERS),

@@ -60,11 +60,11 @@ def same(a, b, rows=64):
     "its_spec",
     [
         spec(),
-        spec(MULTI, architecture="cnn", channels=(8, 8)),
+        spec(MULTI, torso={"kind": "cnn", "channels": (8, 8)}),
         spec(CONTINUOUS, connectors=NORMALISE),
-        spec(memory="gru", memory_size=16),
-        spec(memory="lstm", memory_size=16),
-        spec(memory="transformer", memory_size=16, context=4, heads=2),
+        spec(memory={"kind": "gru", "size": 16}),
+        spec(memory={"kind": "lstm", "size": 16}),
+        spec(memory={"kind": "transformer", "size": 16, "context": 4, "heads": 2}),
     ],
     ids=["mlp", "cnn", "normalised", "gru", "lstm", "transformer"],
 )
@@ -77,7 +77,7 @@ def test_a_resident_policy_acts_bit_for_bit_as_the_mapped_one(its_spec, make):
 
 
 def test_memory_is_written_where_the_caller_keeps_it(make):
-    its_spec = spec(memory="gru", memory_size=16)
+    its_spec = spec(memory={"kind": "gru", "size": 16})
     policies, _ = make(1)
     rng, mask = np.random.default_rng(0), np.ones((5, 4), bool)
     memories = [np.zeros((5, 16), np.float32) for _ in range(2)]

@@ -17,19 +17,18 @@ MANY = "openspiel:leduc_poker"
 BOARD = {"kind": "reshape", "shape": [2, 7, 6]}
 KINDS = {
     "mlp": ("connect_four", {}),
-    "cnn": ("connect_four", {"architecture": "cnn", "channels": [3], "connectors": [BOARD]}),
-    "resnet": ("connect_four", {"architecture": "resnet", "channels": [3], "connectors": [BOARD]}),
-    "gru": ("leduc_poker", {"memory": "gru", "memory_size": 5, "connectors": [{"kind": "previous"}]}),
+    "cnn": ("connect_four", {"torso": {"kind": "cnn", "channels": [3]}, "connectors": [BOARD]}),
+    "resnet": ("connect_four", {"torso": {"kind": "resnet", "channels": [3]}, "connectors": [BOARD]}),
+    "gru": ("leduc_poker", {"memory": {"kind": "gru", "size": 5}, "connectors": [{"kind": "previous"}]}),
     "lstm": (
         "leduc_poker",
         {
-            "memory": "lstm",
-            "memory_size": 5,
+            "memory": {"kind": "lstm", "size": 5},
             "separate_value": True,
             "connectors": [{"kind": "frame_stack", "frames": 3}, {"kind": "normalise"}],
         },
     ),
-    "transformer": ("leduc_poker", {"memory": "transformer", "memory_size": 8, "context": 3}),
+    "transformer": ("leduc_poker", {"memory": {"kind": "transformer", "size": 8, "context": 3}}),
     "continuous": (
         "gymnasium:MountainCarContinuous-v0",
         {"connectors": [{"kind": "flatten"}, {"kind": "previous"}, {"kind": "normalise"}]},
@@ -113,7 +112,7 @@ def test_noise_draws_actions_as_often_as_the_policy_does(tmp_path):
 def test_a_connector_of_the_users_own_is_refused_by_name():
     env, settings = KINDS["mlp"]
     policy = policy_of(env, settings)
-    own = PolicySettings.model_validate({"hidden": (8,), "connectors": ({"kind": "my_module:Mine"},)})
+    own = PolicySettings.model_validate({"hidden": (8,), "connectors": ({"use": "my_module:Mine"},)})
     policy.spec = PolicySpec(own, policy.spec.observation, policy.spec.action)
     with pytest.raises(NotPortable, match=r"seed 0: policy\.connectors 'my_module:Mine' is code of your own"):
         Portable(policy)

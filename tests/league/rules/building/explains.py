@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from league.rules.building.builder import STANDARD_ERRORS, FreezeSettings, HasBuildingRules
 from league.rules.building.keep import MEASURES, KeepSettings
-from league.rules.building.resets import ResetSettings
+from league.rules.building.resets import INHERIT_ABOVE, INHERIT_BELOW, ResetSettings
 from storage.records import Decision, Freeze, Reset, Retire
 
 
@@ -63,7 +63,7 @@ def _reset(decision: Reset, rule: ResetSettings) -> bool:
         case "latest main":
             return drawn and rule.target == "latest_main" and found.get("candidates", 0) >= 1
         case "inherited":
-            limits = {"inherit_above": rule.inherit_above, "inherit_below": rule.inherit_below}
+            limits = {"inherit_above": INHERIT_ABOVE, "inherit_below": INHERIT_BELOW}
             fits = _agree(found, limits) and (
                 found["inherit_above"] <= found.get("win_rate", -1.0) <= found["inherit_below"]
             )

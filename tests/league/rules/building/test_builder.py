@@ -409,7 +409,6 @@ resets = st.builds(
     ResetSettings,
     probability=st.sampled_from([0.0, 0.3, 1.0]),
     target=st.sampled_from(["initial", "latest_main", "inherit"]),
-    inherit_above=st.sampled_from([0.0, 0.2]),
     prior_strength=st.sampled_from([0.0, 10.0]),
 )
 keeps = st.builds(

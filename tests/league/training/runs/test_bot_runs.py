@@ -30,7 +30,7 @@ def bots(tmp_path, monkeypatch):
     """Settings of one bot of each kind, and whatever files they need."""
     monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(first_legal=first_legal))
     spec = PolicySpec.for_game(
-        PolicySettings(hidden=(8,), memory="gru", memory_size=4), registry.make(ENV, 1)
+        PolicySettings(hidden=(8,), memory={"kind": "gru", "size": 4}), registry.make(ENV, 1)
     )
     with Archive.create(tmp_path / "old", f"env: {{id: '{ENV}', options: {{}}}}\n", {"seed": 0}) as archive:
         archive.add_player(LivePlayer("main-0", MAIN))
@@ -59,7 +59,7 @@ def bots(tmp_path, monkeypatch):
         },
         "champion": {"kind": "export", "folder": str(tmp_path / "champion")},
         "net": {"kind": "onnx", "file": str(tmp_path / "net.onnx"), "mode": "greedy"},
-        "first": {"kind": "function", "function": "my_bots:first_legal"},
+        "first": {"use": "my_bots:first_legal"},
     }
 
 

@@ -22,7 +22,7 @@ def config():
     def make(**rollout):
         return {
             "env": {"id": "recall", "options": {"length": LENGTH}},
-            "policy": {"hidden": [8], "memory": "gru", "memory_size": 8},
+            "policy": {"hidden": [8], "memory": {"kind": "gru", "size": 8}},
             "league": {"preset": "none", "roles": {"main": {"freeze": {"max_steps": 1000}}}},
             "rollout": {"slots": 16, "matches_per_request": 16, "fragment_steps": 6, **rollout},
             "learner": {"batch_steps": 96},

@@ -27,7 +27,8 @@ def config(**changes):
         "policy": {"hidden": [16]},
         "league": {"preset": "pfsp", "freeze_every": 4_000, "players": {"main": 2}},
         "rollout": {"slots": 64, "matches_per_request": 64},
-        "learner": {"batch_steps": 256, "copy_seconds": 1.0},
+        "learner": {"batch_steps": 256},
+        "learners": {"copy_seconds": 1.0},
         "runners": 2,
         "stop": {"minutes": 1.0},
     }
@@ -81,8 +82,8 @@ def test_a_league_goes_on_when_each_kind_of_process_is_killed_in_turn(tmp_path):
         lambda session: session.learners._shards[1].processes[0],
         lambda session: session.runners._actors[1],
     ]
-    learner = {"batch_steps": 256, "aggregators": 2, "shards": 2, "copy_seconds": 1.0}
-    run, killer = train(tmp_path, config(learner=learner, evaluation={"runners": 1}), victims)
+    learners = {"aggregators": 2, "shards": 2, "copy_seconds": 1.0}
+    run, killer = train(tmp_path, config(learners=learners, evaluation={"runners": 1}), victims)
     assert len(killer.steps) == len(victims)
     assert killer.end > killer.steps[-1]  # it played on after the last one
     with analysis.open_run(run) as history:
@@ -100,7 +101,7 @@ def test_a_league_goes_on_when_each_kind_of_process_is_killed_in_turn(tmp_path):
 
 def test_runners_in_the_place_of_others_play_snapshots_of_a_network_of_the_users_own(tmp_path):
     """Ended with "is code ... not in a config that you run", although the config names it."""
-    policy = {"architecture": f"{MODULE}:Net"}
+    policy = {"torso": f"{MODULE}:Net"}
     victims = [lambda session: session.runners._actors[0], lambda session: session.runners._actors[1]]
     run, killer = train(tmp_path, config(policy=policy, stop={"minutes": 0.5}), victims)
     assert killer.end > killer.steps[-1]

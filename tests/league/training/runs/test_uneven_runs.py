@@ -33,7 +33,7 @@ def config(**changes):
                 "main": {"seats": [0]},
                 "challenger": {
                     "seats": [1],
-                    "policy": {"memory": "gru", "memory_size": 4},
+                    "policy": {"memory": {"kind": "gru", "size": 4}},
                     "opponents": {"branches": {"pfsp": {"share": 1.0}}},
                     "freeze": {"max_steps": 300},
                 },
@@ -122,7 +122,7 @@ def test_the_league_goes_on_where_it_stopped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("part", "value"), [("policy", {"memory": "lstm", "memory_size": 4}), ("seats", [0])]
+    ("part", "value"), [("policy", {"memory": {"kind": "lstm", "size": 4}}), ("seats", [0])]
 )
 def test_a_player_keeps_its_policy_and_its_seats(champion, part, value):
     other = config()

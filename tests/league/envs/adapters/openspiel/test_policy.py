@@ -107,7 +107,7 @@ def test_a_tree_too_large_to_walk_is_asked_about_state_by_state():
 def test_games_and_policies_without_a_table_of_answers_are_refused():
     with pytest.raises(ValueError, match=r"seats act at once, expected a turn-based game"):
         as_openspiel_policy("goofspiel(num_cards=3)", Uniform())
-    for settings in ({"memory": "gru", "memory_size": 8}, {"connectors": [{"kind": "previous"}]}):
+    for settings in ({"memory": {"kind": "gru", "size": 8}}, {"connectors": [{"kind": "previous"}]}):
         with pytest.raises(ValueError, match=r"uses memory or rewards"):
             as_openspiel_policy("openspiel:kuhn_poker", network("openspiel:kuhn_poker", **settings))
     with pytest.raises(LookupError, match=r"did you mean leduc_poker"):

@@ -19,7 +19,7 @@ from storage.records import MAIN, LivePlayer
 from storage.upkeep.exports import WEIGHTS, export_snapshot
 
 torch.set_num_threads(1)
-GRU = PolicySettings(hidden=(16,), memory="gru", memory_size=8, connectors=({"kind": "previous"},))
+GRU = PolicySettings(hidden=(16,), memory={"kind": "gru", "size": 8}, connectors=({"kind": "previous"},))
 
 
 def spec_of(settings=GRU):
@@ -103,7 +103,7 @@ def test_a_folder_that_is_gone_or_damaged_is_told_in_one_sentence(export, tmp_pa
 
 
 def test_a_network_that_is_code_is_never_imported_for_being_named_in_an_export(export):
-    spec = spec_of(PolicySettings(architecture="this:Flies"))
+    spec = spec_of(PolicySettings(torso="this:Flies"))
     folder = export(spec, {"weight": np.zeros(3, np.float32)})
     with pytest.raises(UnknownBot, match=r"^bot 'champion': .*'this:Flies' is code.* was not imported"):
         bot_of(folder, spec)

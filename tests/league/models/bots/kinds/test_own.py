@@ -12,7 +12,7 @@ from league.models.actor import Look
 from league.models.bots.base import BadChoice, UnknownBot
 from league.models.bots.kinds.own import OwnBot
 from league.models.bots.scripted import make_bot
-from league.models.bots.settings import FunctionSettings
+from league.models.bots.settings import OwnBotSettings
 from storage.errors import Mistake
 from storage.records import EndReason
 
@@ -26,7 +26,7 @@ def named(monkeypatch):
 
     def make(choose, action=None):
         monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(choose=choose))
-        settings = {"mine": FunctionSettings(kind="function", function="my_bots:choose")}
+        settings = {"mine": OwnBotSettings(use="my_bots:choose")}
         return make_bot("mine", "tic_tac_toe", action, settings)
 
     return make
@@ -138,15 +138,30 @@ def test_an_illegal_action_forfeits_the_match(named, illegal):
     [
         (
             "no_such_module:choose",
-            "bot 'mine': function 'no_such_module:choose': module .* cannot be imported",
+            "bot 'mine': 'no_such_module:choose': module .* cannot be imported",
         ),
         ("math:chooose", "module 'math' has no 'chooose'"),
         (
             "math:pi",
-            r"bot 'mine': function 'math:pi' is 3.14.*, expected a function choose\(observation, mask, rng",
+            r"bot 'mine': 'math:pi' is 3.14.*, expected a function choose\(observation, mask, rng",
         ),
     ],
 )
 def test_a_function_that_is_not_there_is_refused_when_the_bot_is_made(path, message):
     with pytest.raises(UnknownBot, match=message):
-        make_bot("mine", "tic_tac_toe", None, {"mine": FunctionSettings(kind="function", function=path)})
+        make_bot("mine", "tic_tac_toe", None, {"mine": OwnBotSettings(use=path)})
+
+
+def test_a_class_of_ones_own_is_made_with_the_env_and_its_options(monkeypatch):
+    class Fixed:
+        def __init__(self, env_id, action):
+            self.env_id, self.action = env_id, action
+
+        def act(self, observation, mask, rng, greedy):
+            return np.full(len(mask), self.action), np.zeros(len(mask))
+
+    monkeypatch.setitem(sys.modules, "my_bots", types.SimpleNamespace(Fixed=Fixed))
+    settings = {"mine": OwnBotSettings(use="my_bots:Fixed", action=4)}
+    bot = make_bot("mine", "tic_tac_toe", None, settings)
+    assert decide(bot).action.tolist() == [4, 4, 4]
+    assert bot.bot.env_id == "tic_tac_toe"

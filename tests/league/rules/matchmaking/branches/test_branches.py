@@ -169,34 +169,37 @@ def test_the_roles_of_runs_that_were_recorded_before_still_load(roles):
 
 def test_a_branch_of_ones_own_draws_its_candidates_under_its_name(make):
     it = make.crowd("main-0", {"main-0@0": 0.3, "main-0@1": 0.2, "main-0@2": 0.7}, snapshots={"main-0": 3})
-    assert drawn(it, {OWN: {"share": 1.0, "most": 1}}) == ({"Upstairs"}, {"main-0@1"})
-    assert drawn(it, {OWN: {"share": 1.0}}) == ({"Upstairs"}, {"main-0@0", "main-0@1"})
-    kinds, _ = drawn(it, {OWN: {"share": 0.5}, "window": {"share": 0.5}})
+    assert drawn(it, {"Upstairs": {"use": OWN, "share": 1.0, "most": 1}}) == ({"Upstairs"}, {"main-0@1"})
+    assert drawn(it, {"Upstairs": {"use": OWN, "share": 1.0}}) == ({"Upstairs"}, {"main-0@0", "main-0@1"})
+    kinds, _ = drawn(it, {"Upstairs": {"use": OWN, "share": 0.5}, "window": {"share": 0.5}})
     assert kinds == {"Upstairs", "window"}
 
 
 def test_a_weighted_branch_of_ones_own_takes_a_weighting_and_plays_live_mains(make):
     it = make.crowd("main-0", {}, snapshots={"main-0": 1, "main-1": 1})
-    branch = {"own_branches:Rivals": {"share": 1.0, "weighting": "uniform"}}
+    branch = {"Rivals": {"use": "own_branches:Rivals", "share": 1.0, "weighting": "uniform"}}
     assert drawn(it, branch) == ({"Rivals"}, {"main-1"})
 
 
 def test_a_branch_of_ones_own_without_candidates_falls_back(make):
     it = make.crowd("main-0", {}, snapshots={"main-0": 1})
-    assert drawn(it, {"own_branches:Empty": {"share": 1.0}}) == ({"self_play"}, set())
+    assert drawn(it, {"Empty": {"use": "own_branches:Empty", "share": 1.0}}) == ({"self_play"}, set())
 
 
 @pytest.mark.parametrize(
     ("branch", "message"),
     [
-        ({OWN: {"share": 1.0, "mots": 3}}, "unknown key 'mots'; did you mean 'most'"),
-        ({OWN: {"share": 1.0, "most": 0}}, "most: found 0; input should be greater"),
-        ({"own_branches:Upstair": {"share": 1.0}}, "did you mean 'Upstairs'"),
-        ({"own_branche:Upstairs": {"share": 1.0}}, "cannot be imported"),
-        ({"own_branches:NoBranch": {"share": 1.0}}, "expected a subclass of .*Branch"),
-        ({"own_branches:Idle": {"share": 1.0}}, r"has no candidates\(view\)"),
-        ({"own_branches:window": {"share": 1.0}}, "would be recorded as 'window'"),
-        ({"own_branches:Rivals": {"share": 1.0, "weighting": "own_branches:none"}}, "has no 'none'"),
+        ({"Upstairs": {"use": OWN, "share": 1.0, "mots": 3}}, "unknown key 'mots'; did you mean 'most'"),
+        ({"Upstairs": {"use": OWN, "share": 1.0, "most": 0}}, "most: found 0; input should be greater"),
+        ({"Upstair": {"use": "own_branches:Upstair", "share": 1.0}}, "did you mean 'Upstairs'"),
+        ({"Upstairs": {"use": "own_branche:Upstairs", "share": 1.0}}, "cannot be imported"),
+        ({"NoBranch": {"use": "own_branches:NoBranch", "share": 1.0}}, "expected a subclass of .*Branch"),
+        ({"Idle": {"use": "own_branches:Idle", "share": 1.0}}, r"has no candidates\(view\)"),
+        ({"window": {"use": "own_branches:window", "share": 1.0}}, "'window', which is one of ours"),
+        (
+            {"Rivals": {"use": "own_branches:Rivals", "share": 1.0, "weighting": "own_branches:none"}},
+            "has no 'none'",
+        ),
     ],
 )
 def test_a_branch_of_ones_own_that_cannot_be_used_is_refused(branch, message):
@@ -215,15 +218,19 @@ def test_a_branch_of_ones_own_that_cannot_be_used_is_refused(branch, message):
 def test_candidates_that_cannot_be_played_are_refused(make, name, message):
     it = make.crowd("main-0", {}, snapshots={"main-0": 3})
     it.roster.retire("main-0@0")
-    place = f"league.roles.main.opponents.branches own_branches:{name}"
+    place = f"league.roles.main.opponents.branches.{name} own_branches:{name}"
     with pytest.raises(OwnCodeFailed, match=f"{place}: branch '{name}': .*{message}"):
-        drawn(it, {f"own_branches:{name}": {"share": 1.0}})
+        drawn(it, {name: {"use": f"own_branches:{name}", "share": 1.0}})
 
 
 def test_settings_that_are_only_read_import_no_code():
-    roles = {"main": {"opponents": {"branches": {"self_play": {"share": 0.0}, "gone:Own": {"share": 1.0}}}}}
+    roles = {
+        "main": {
+            "opponents": {"branches": {"self_play": {"share": 0.0}, "Own": {"use": "gone:Own", "share": 1.0}}}
+        }
+    }
     read = LeagueSettings.model_validate({"preset": "none", "roles": roles})
-    assert read.resolve()["main"].opponents.share("gone:Own") == 1.0
+    assert read.resolve()["main"].opponents.share("Own") == 1.0
 
 
 @pytest.mark.slow
@@ -251,7 +258,7 @@ def test_the_example_of_a_branch_of_ones_own_refuses_keys_that_it_does_not_have(
                     "opponents": {
                         "branches": {
                             "self_play": {"share": 0.5},
-                            "configs.own_branch:Nemesis": {"share": 0.5, "mots": 3},
+                            "Nemesis": {"use": "configs.own_branch:Nemesis", "share": 0.5, "mots": 3},
                         }
                     }
                 }
