@@ -19,6 +19,7 @@ from league.models.spec import PolicySettings, PolicySpec
 from storage.archive import Archive, open_reader
 from storage.records import Role
 from tests import made_up
+from tests.steps import flip_bit
 
 torch.set_num_threads(1)
 
@@ -229,8 +230,5 @@ def damaged(trained, tmp_path):
     shutil.copytree(trained, run)
     newest = [s for s in open_reader(run).snapshots() if s.player == "main-0"][-1]
     path = open_reader(run).blob_path(newest)
-    path.chmod(0o644)
-    data = bytearray(path.read_bytes())
-    data[-2] ^= 4
-    path.write_bytes(data)
+    flip_bit(path, -2, bit=2)
     return run

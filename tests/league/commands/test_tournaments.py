@@ -12,6 +12,7 @@ import yaml
 
 from league.commands.console import print_rows
 from league.tournament.settings import load
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
@@ -249,10 +250,7 @@ def test_damaged_snapshots_are_named_and_left_out_only_when_that_was_asked(tourn
     field = make_run(tmp_path / "field", snapshots=4)
     reader = open_reader(field)
     path = reader.blob_path(reader.resolve("main-0@2"))
-    path.chmod(0o644)
-    data = bytearray(path.read_bytes())
-    data[-3] ^= 1
-    path.write_bytes(data)
+    flip_bit(path, -3)
     refused = tournament(*FAST, source=field)
     assert refused.returncode in (1, 2)
     assert "main-0@2" in refused.stderr

@@ -6,10 +6,9 @@ import types
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
 
 from league.envs import registry
-from league.envs.base import BatchedGame, is_legal
+from league.envs.base import is_legal
 from league.envs.spaces import ActionSpec
 from league.rollout.env_runner import EnvRunner
 from league.rollout.openings import OpeningMoves, Openings, random_legal
@@ -18,31 +17,7 @@ from league.rollout.settings import RolloutSettings
 from league.watching.replay import Recorded, play_again
 from storage.errors import Mistake
 from storage.records import EndReason, Outcome
-
-
-class Mixed(BatchedGame):
-    """Two seats that act at once, one with two real numbers, the other with a choice; three rounds."""
-
-    id = "mixed"
-    num_seats = 2
-    observation_spaces = (Box(0, 1, (1,), np.float32), Box(0, 1, (2,), np.float32))
-    action_spaces = (Box(-1, 1, (2,), np.float32), Discrete(5))
-
-    def observe(self, slot, seat):
-        return np.zeros((len(slot), 1 + int(seat[0])), np.float32)
-
-    def legal(self, slot, seat):
-        return np.ones((len(slot), 5 * int(seat[0])), np.bool_)
-
-    def _reset(self, slots, seeds):
-        pass
-
-    def _turn(self):
-        slot = np.flatnonzero(self.active)
-        return np.repeat(slot, 2), np.tile([0, 1], len(slot))
-
-    def _play(self, slot, seat, action):
-        self._over[slot[self.env_steps[slot] == 6]] = True
+from tests.league.rollout.conftest import Mixed
 
 
 @pytest.fixture

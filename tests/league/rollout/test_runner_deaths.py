@@ -1,6 +1,5 @@
 """Deaths of runners, with a Ray that is a fake: who is replaced, what is lost, who is to blame."""
 
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ from league.rollout.requests import PlaySetup
 from league.rollout.runner_group import MOST_STARTS, RECORDED_STARTS, RayRunnerGroup
 from league.rollout.settings import RolloutSettings
 from storage.errors import Failure
-from tests.league.fake_ray import Dies, FakeRay
+from tests.league.fake_ray import Dies, fake_runners
 
 SETUP = PlaySetup("tic_tac_toe", {}, RolloutSettings(slots=8, requests_in_flight=2))
 
@@ -39,10 +38,7 @@ class Playing:
 
 @pytest.fixture
 def fake(monkeypatch):
-    fake = FakeRay()
-    monkeypatch.setitem(sys.modules, "ray", fake)
-    monkeypatch.setattr("league.rollout.dispatch.LOOK_SECONDS", 0.0)
-    monkeypatch.setattr("league.rollout.runner_group.RemoteRunner", Playing)
+    fake = fake_runners(monkeypatch, Playing)
     monkeypatch.setattr(Playing, "stillborn", False)
     return fake
 

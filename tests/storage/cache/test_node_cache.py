@@ -16,6 +16,7 @@ from storage.errors import CorruptBlob, Mistake
 from storage.layout import blob_path
 from storage.snapshots import blobs
 from storage.snapshots.blobs import encode, hash_of, publish
+from tests.steps import flip_bit
 
 torch.set_num_threads(1)
 
@@ -65,10 +66,7 @@ def disk(cache):
 def flip(path):
     """One bit of the last byte, nothing else: neither size nor time of change."""
     status = path.stat()
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.chmod(0o644)
-    path.write_bytes(data)
+    flip_bit(path)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 

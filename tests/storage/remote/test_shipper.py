@@ -22,6 +22,7 @@ from storage.snapshots import blobs, learner_states, manifests
 from storage.snapshots.blobs import verify
 from storage.tables import columns
 from storage.tables.competitors import competitor_tables
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
@@ -225,10 +226,7 @@ def test_a_damaged_snapshot_is_not_sent(run, url):
         writer.freeze(10)
         reader = open_reader(run)
         path = reader.blob_path(reader.snapshots()[-1])
-        data = bytearray(path.read_bytes())
-        data[-1] ^= 1
-        path.chmod(0o644)
-        path.write_bytes(data)
+        flip_bit(path)
         with pytest.raises(CorruptBlob, match=path.name):
             send(writer, remote)
     assert remote.size(f"objects/{path.parent.name}/{path.name}") is None

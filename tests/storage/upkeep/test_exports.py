@@ -17,6 +17,7 @@ from storage.snapshots.blobs import map_tensors
 from storage.snapshots.manifests import CorruptManifest, read, seal
 from storage.upkeep.exports import MANIFEST, README, WEIGHTS, NotAnExport, export_snapshot, read_export
 from tests import made_up
+from tests.steps import flip_bit
 
 pytestmark = pytest.mark.slow
 
@@ -153,10 +154,7 @@ def test_an_export_that_a_full_disk_stops_leaves_nothing_and_can_be_tried_again(
 
 def test_changed_weights_are_refused(exported):
     weights = exported / WEIGHTS
-    weights.chmod(0o644)
-    data = bytearray(weights.read_bytes())
-    data[-1] ^= 1
-    weights.write_bytes(data)
+    flip_bit(weights)
     with pytest.raises(CorruptBlob, match="its bytes hash to"):
         read_export(exported)
 
