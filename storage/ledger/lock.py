@@ -256,8 +256,8 @@ def _machine() -> str:
 
 
 def _of_this_machine(fields: dict[str, Any]) -> bool:
-    """Return whether the holder was a process of this kernel."""
-    return bool(fields.get("machine") == _machine())
+    """Return whether the holder was a process of this kernel, or left no whole name, as after a power cut."""
+    return bool(fields.get("machine", _machine()) == _machine())
 
 
 def _fields(text: bytes) -> dict[str, Any]:

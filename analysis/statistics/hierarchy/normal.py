@@ -6,7 +6,7 @@ iteration (N. Breslow, D. Clayton: Approximate inference in generalized linear m
 Assoc. 88, 1993). Along the eigenvectors of its information all spreads are weighed at once.
 
 The posterior of few games is skewed, which a normal distribution is not: of one pair of any two, 200 Elo
-apart, deviations are up to a fifth too small here, of four pairs a fifteenth.
+apart, deviations are up to a quarter too small here, of four pairs an eighth.
 """
 
 from __future__ import annotations
