@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import types
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,27 @@ def tiny():
         return made
 
     return settings
+
+
+@pytest.fixture
+def own_module(tmp_path, monkeypatch):
+    """Puts a module of the user's own where imports find it, of `source` (in `tmp_path`) or of `parts`."""
+    written = []
+
+    def put(name, source=None, **parts):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        if source is None:
+            monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+            vars(sys.modules[name]).update(parts)
+        else:
+            (tmp_path / f"{name}.py").write_text(source)
+            monkeypatch.syspath_prepend(str(tmp_path))
+            written.append(name)
+        return name
+
+    yield put
+    for name in written:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="session")

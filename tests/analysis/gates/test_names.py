@@ -8,6 +8,7 @@ import pytest
 from analysis.gates.names import as_it_samples, find, labels_of, newest, with_runs
 from storage.errors import Mistake
 from storage.records import MAIN, Entrant
+from tests.analysis.played_tournaments import snapshot
 
 
 def entrant(run, snapshot_id="main-0@5", temperature=1.0):
@@ -82,24 +83,6 @@ def test_the_order_makes_no_difference():
     for order in itertools.permutations(field):
         again = {dataclasses.replace(e, competitor=""): e.competitor for e in with_runs(order)}
         assert again == named
-
-
-def snapshot(competitor: str, created_at: float, temperature: float = 1.0, run: str = "runs/a") -> Entrant:
-    """As `gather` makes them: the id holds the run where two runs share ids, and the mode."""
-    snapshot_id = competitor.rpartition("/")[2].partition(":")[0]
-    return Entrant(
-        competitor=competitor,
-        kind="snapshot",
-        role=MAIN,
-        player=snapshot_id.partition("@")[0],
-        run=run,
-        snapshot_id=snapshot_id,
-        blob_hash="0" * 64,
-        env_steps=int(snapshot_id.partition("@")[2]),
-        created_at=created_at,
-        architecture="mlp",
-        temperature=temperature,
-    )
 
 
 def bot(name: str) -> Entrant:

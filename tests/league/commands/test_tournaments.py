@@ -3,8 +3,6 @@
 import json
 import shlex
 import shutil
-import sys
-import types
 
 import pandas as pd
 import pytest
@@ -212,7 +210,7 @@ def test_exported_folders_alone_have_nobody_to_select(tournament, league_here, r
         assert f"found {option} beside exported folders" in done.stderr
 
 
-def test_a_bot_that_fails_while_it_plays_is_named_with_what_it_raised(tournament, monkeypatch):
+def test_a_bot_that_fails_while_it_plays_is_named_with_what_it_raised(tournament, own_module):
     class Failing:
         def __init__(self, env_id):
             pass
@@ -220,9 +218,7 @@ def test_a_bot_that_fails_while_it_plays_is_named_with_what_it_raised(tournament
         def act(self, observation, mask, rng, greedy):
             raise RuntimeError("out of\ntea")
 
-    module = types.ModuleType("tea_bots")
-    module.Failing = Failing
-    monkeypatch.setitem(sys.modules, "tea_bots", module)
+    own_module("tea_bots", Failing=Failing)
     done = tournament(*FAST, "--bot", "tea_bots:Failing")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1

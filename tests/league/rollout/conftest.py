@@ -1,6 +1,3 @@
-import sys
-import types
-
 import numpy as np
 import pytest
 import torch
@@ -110,12 +107,9 @@ def _cache_folder(tmp_path_factory):
 
 
 @pytest.fixture
-def signals(monkeypatch):
+def signals(own_module):
     """The import path of `Signals`, whatever name pytest imported it by."""
-    module = types.ModuleType("games_for_rollout")
-    vars(module).update(Signals=Signals)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return f"{module.__name__}:Signals"
+    return own_module("games_for_rollout", Signals=Signals) + ":Signals"
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Openings come from a match's seed, or from a book, whoever sits where."""
 
 import dataclasses
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -94,10 +92,8 @@ class Watching:
         return mask.argmax(axis=1), np.zeros(len(mask), np.float32)
 
 
-def test_players_are_asked_in_the_opening_too_so_that_they_remember_it(make_request, monkeypatch):
-    module = types.ModuleType("watching_bot")
-    vars(module).update(Watching=Watching)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+def test_players_are_asked_in_the_opening_too_so_that_they_remember_it(make_request, own_module):
+    own_module("watching_bot", Watching=Watching)
     request, weights = make_request("connect_four", 20, snapshots=0, bots=("watching_bot:Watching",))
     matches = request.matches
     matches = dataclasses.replace(matches, seat=np.ones_like(matches.seat), learning=matches.seat < 0)

@@ -3,8 +3,6 @@
 import re
 import signal
 import subprocess
-import sys
-import types
 
 import numpy as np
 import pytest
@@ -102,11 +100,9 @@ class Steady:
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch):
+def own(own_module):
     """The parts above by import path, whatever name pytest imported this file by."""
-    module = types.ModuleType("own_tables")
-    vars(module).update(Levers=Levers, Mute=Mute, Careless=Careless, Steady=Steady)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    own_module("own_tables", Levers=Levers, Mute=Mute, Careless=Careless, Steady=Steady)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Recorded matches are played again from their actions, and come out the same to the bit."""
 
 import json
-import sys
-import types
 from dataclasses import replace
 
 import numpy as np
@@ -79,11 +77,9 @@ class Breaking(BatchedGame):
 
 
 @pytest.fixture(autouse=True)
-def own(monkeypatch):
+def own(own_module):
     """The parts above by import path, whatever name pytest imported this file by."""
-    module = types.ModuleType("own_parts")
-    vars(module).update(Careless=Careless, Wild=Wild, Breaking=Breaking)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
+    own_module("own_parts", Careless=Careless, Wild=Wild, Breaking=Breaking)
 
 
 def config_of(env, options=None, step_limit=None, teams=None):

@@ -1,8 +1,5 @@
 """Policy losses on fixed arrays, against plain float64 arithmetic."""
 
-import sys
-import types
-
 import numpy as np
 import pytest
 import torch
@@ -63,11 +60,9 @@ def test_golden_numbers_of_the_clipped_surrogate():
     np.testing.assert_allclose(found.numpy(), [-1.2, 0.8], atol=1e-6)
 
 
-def test_losses_are_found_by_name_and_by_import_path(monkeypatch):
+def test_losses_are_found_by_name_and_by_import_path(own_module):
     assert find_loss("ppo") is LOSSES["ppo"]
-    module = types.ModuleType("losses_of_mine")
-    module.mine, module.number = mine, 3
-    monkeypatch.setitem(sys.modules, "losses_of_mine", module)
+    own_module("losses_of_mine", mine=mine, number=3)
     assert find_loss("losses_of_mine:mine") is mine
     with pytest.raises(ValueError, match="has no 'other'"):
         find_loss("losses_of_mine:other")
